@@ -1,0 +1,76 @@
+"""From frames to a grid of features, one frame at a time.
+
+I pictures, C channels, H and W pixels or tokens. No backbone mixes frames: batch norm is frozen
+(its statistics are constants) and the small stack uses group norm, so a frame's features never
+depend on what else is in the block.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import pairwise
+
+import torchvision
+from torch import nn
+from torchvision.ops import FrozenBatchNorm2d
+
+from bload.errors import InputError
+
+
+def resnet50() -> nn.Sequential:
+    """ResNet-50 up to its last stage: stride 32, 2,048 channels. Source: arXiv 1512.03385."""
+    return _resnet(torchvision.models.resnet50, last_norm="bn3", channels=2048)
+
+
+def resnet18() -> nn.Sequential:
+    """ResNet-18 up to its last stage: stride 32, 512 channels."""
+    return _resnet(torchvision.models.resnet18, last_norm="bn2", channels=512)
+
+
+def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> nn.Sequential:
+    network = build(weights=None, norm_layer=FrozenBatchNorm2d)
+    stages = [block for name, block in network.named_children() if name.startswith("layer")]
+    blocks = [block for stage in stages for block in stage.children()]
+    # A frozen norm with no statistics normalises nothing: without this, every residual block
+    # would double the variance. A checkpoint overwrites these buffers.
+    for block in blocks:
+        getattr(block, last_norm).weight.fill_(len(blocks) ** -0.5)
+    body = OrderedDict(
+        (name, child) for name, child in network.named_children() if name not in ("avgpool", "fc")
+    )
+    backbone = nn.Sequential(body)
+    backbone.channels = channels
+    return backbone
+
+
+class Conv(nn.Sequential):
+    """Three strided convolutions for tiny frames: stride 8, 64 channels, 8 MMAC at 64 pixels."""
+
+    channels = 64
+
+    def __init__(self) -> None:
+        super().__init__()
+        wires = (3, 32, 64, self.channels)
+        for before, after in pairwise(wires):
+            self.append(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False))
+            self.append(nn.GroupNorm(8, after))
+            self.append(nn.ReLU(inplace=True))
+
+
+BACKBONES: dict[str, Callable[[], nn.Module]] = {
+    "resnet50": resnet50,
+    "resnet18": resnet18,
+    "conv": Conv,
+}
+
+
+def build_backbone(name: str) -> nn.Module:
+    """Build a backbone by name; it has ``channels`` and maps ``(I, 3, H, W)`` to features.
+
+    Raises:
+        InputError: no backbone has that name.
+    """
+    if name not in BACKBONES:
+        raise InputError(
+            f"no backbone is called '{name}'; set model.backbone to one of {', '.join(BACKBONES)}"
+        )
+    return BACKBONES[name]()

@@ -1,0 +1,157 @@
+"""The scene-graph network: frames in, pairs of person and object with their relations out.
+
+B blocks, T slots, I = B * T pictures, C H W image, S tokens, N queries, D width, L layers.
+
+```
+frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal decoder -> heads
+                               +-> relation branch: spatial decoder -> temporal decoder -> heads
+```
+
+Frames are encoded and decoded all at once; only the temporal decoders walk through time.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.backbone import build_backbone
+from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
+from models.position import sine_position
+from models.temporal import build_temporal
+from models.transformer import Encoder, SpatialDecoder
+
+PIXEL_MEAN = (0.485, 0.456, 0.406)
+PIXEL_STD = (0.229, 0.224, 0.225)
+
+
+class Branch(nn.Module):
+    """One of the two branches: its own queries, spatial decoder and temporal decoder."""
+
+    def __init__(
+        self, queries: int, decoder_layers: int, temporal_layers: int, temporal: str, **sizes
+    ) -> None:
+        super().__init__()
+        self.query_embed = nn.Embedding(queries, sizes["width"])
+        self.decoder = SpatialDecoder(decoder_layers, **sizes)
+        self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
+
+    def forward(self, key_ISD: Tensor, memory_ISD: Tensor, start_BT: Tensor) -> Tensor:
+        """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
+        position_ND = self.query_embed.weight
+        spatial = self.decoder(position_ND, key_ISD, memory_ISD)
+        spatial = spatial.unflatten(1, tuple(start_BT.shape))
+        temporal, _ = self.temporal(spatial[-1], position_ND, start_BT)
+        return torch.cat((spatial, temporal))
+
+
+class BoxHead(nn.Module):
+    """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        first, second, last = self.layers
+        return last(second(first(embeddings).relu()).relu()).sigmoid()
+
+
+class DDS(nn.Module):
+    """Decoupled dynamic scene-graph network after DDS (arXiv 2301.07666).
+
+    Two branches share the encoded frames and nothing else. The object branch says person box,
+    object box and object class; the relation branch says the region around both and their
+    relations. Query n of one and query n of the other describe the same pair: the matcher and the
+    losses treat the two as one prediction (as QPIC's single queries are), and this alone ties the
+    branches. That pairing is our reading; the paper's is not public.
+
+    Args:
+        width: D, a multiple of 4 and of `heads`.
+        heads: attention heads.
+        feedforward: hidden width of the feed-forward layers.
+        encoder_layers: layers of the frame encoder.
+        decoder_layers: spatial layers of each branch.
+        temporal_layers: temporal layers of each branch.
+        queries: N, pairs predicted a frame.
+        dropout: in attention and feed-forward; the walk through time has none.
+        backbone: a name in `models.backbone.BACKBONES`.
+        temporal: a name in `models.temporal.TEMPORAL`.
+        norm_first: norm before each sub-layer instead of after it (DETR's).
+    """
+
+    def __init__(
+        self,
+        width: int = 256,
+        heads: int = 8,
+        feedforward: int = 2048,
+        encoder_layers: int = 6,
+        decoder_layers: int = 6,
+        temporal_layers: int = 2,
+        queries: int = 100,
+        dropout: float = 0.1,
+        backbone: str = "resnet50",
+        temporal: str = "dds",
+        norm_first: bool = False,
+    ) -> None:
+        super().__init__()
+        sizes = {
+            "width": width,
+            "heads": heads,
+            "feedforward": feedforward,
+            "dropout": dropout,
+            "norm_first": norm_first,
+        }
+        self.backbone = build_backbone(backbone)
+        self.input_proj = nn.Conv2d(self.backbone.channels, width, 1)
+        self.encoder = Encoder(encoder_layers, **sizes)
+        self.object_branch = Branch(queries, decoder_layers, temporal_layers, temporal, **sizes)
+        self.relation_branch = Branch(queries, decoder_layers, temporal_layers, temporal, **sizes)
+        self.person_box = BoxHead(width)
+        self.object_box = BoxHead(width)
+        self.union_box = BoxHead(width)
+        self.object_class = nn.Linear(width, 1 + OBJECT_CLASSES)
+        self.relation = nn.Linear(width, LABELS.stop)
+        # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
+        nn.init.constant_(self.relation.bias[LABELS], -2.2)
+        nn.init.zeros_(self.relation.bias[ATTENTION])
+        self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
+
+    def forward(
+        self, frames_BTCHW: Tensor, start_BT: Tensor, valid_BT: Tensor | None = None
+    ) -> Outputs:
+        """Predict every slot of a batch.
+
+        Args:
+            frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
+            start_BT: bool, True on the first frame of each video.
+            valid_BT: bool, False on padding. Padding is computed like everything else; given this,
+                its pixels are blanked first, so that not even a NaN among them can matter.
+
+        Returns:
+            `Outputs` of every layer, for every slot; those of padding mean nothing.
+        """
+        if valid_BT is not None:
+            frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
+        memory_ISD, key_ISD = self.encode(frames_BTCHW.flatten(0, 1))
+        objects = self.object_branch(key_ISD, memory_ISD, start_BT)
+        relations = self.relation_branch(key_ISD, memory_ISD, start_BT)
+        precision = self.relation.weight.dtype
+        with torch.autocast(frames_BTCHW.device.type, enabled=False):
+            objects, relations = objects.to(precision), relations.to(precision)
+            return Outputs(
+                person_boxes_LBTN4=self.person_box(objects),
+                object_boxes_LBTN4=self.object_box(objects),
+                class_logits_LBTNK=self.object_class(objects),
+                union_boxes_LBTN4=self.union_box(relations),
+                relation_logits_LBTNR=self.relation(relations),
+            )
+
+    def encode(self, frames_ICHW: Tensor) -> tuple[Tensor, Tensor]:
+        """Frames -> encoded tokens ``(I, S, D)``, without and with their positions."""
+        pixels = frames_ICHW.to(self.pixel_mean.dtype) / 255
+        features = self.input_proj(self.backbone((pixels - self.pixel_mean) / self.pixel_std))
+        height, width = features.shape[-2:]
+        tokens_ISD = features.flatten(2).transpose(1, 2)
+        position_SD = sine_position(height, width, tokens_ISD.shape[-1], like=tokens_ISD)
+        memory_ISD = self.encoder(tokens_ISD, position_SD)
+        return memory_ISD, memory_ISD + position_SD

@@ -1,0 +1,150 @@
+"""Encoder and decoder of single frames, as in DETR.
+
+I pictures (all frames of all blocks side by side), S tokens, N queries, D width, L layers.
+Nothing here looks at another frame.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.attention import Attention
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a ReLU between."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(width, hidden)
+        self.linear2 = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
+        for linear in (self.linear1, self.linear2):
+            nn.init.xavier_uniform_(linear.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.linear1(tokens).relu()))
+
+
+class Sublayer(nn.Module):
+    """The residual around one sub-layer, with its norm.
+
+    After the sum as in DETR, or before the sub-layer (`norm_first`), which trains small models
+    from scratch without a warm-up.
+    """
+
+    def __init__(self, width: int, dropout: float, norm_first: bool) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def before(self, tokens: Tensor) -> Tensor:
+        """What the sub-layer reads."""
+        return self.norm(tokens) if self.norm_first else tokens
+
+    def after(self, tokens: Tensor, update: Tensor) -> Tensor:
+        """The tokens after the sub-layer's update."""
+        tokens = tokens + self.dropout(update)
+        return tokens if self.norm_first else self.norm(tokens)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention among the tokens of a frame, then feed-forward."""
+
+    def __init__(
+        self, width: int, heads: int, feedforward: int, dropout: float, norm_first: bool
+    ) -> None:
+        super().__init__()
+        self.self_attn = Attention(width, heads, dropout)
+        self.feedforward = FeedForward(width, feedforward, dropout)
+        self.sublayer1 = Sublayer(width, dropout, norm_first)
+        self.sublayer2 = Sublayer(width, dropout, norm_first)
+
+    def forward(self, tokens_ISD: Tensor, position_SD: Tensor) -> Tensor:
+        """Tokens ``(I, S, D)`` -> ``(I, S, D)``; the position is added to queries and keys."""
+        read = self.sublayer1.before(tokens_ISD)
+        placed = read + position_SD
+        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn(placed, placed, read))
+        update = self.feedforward(self.sublayer2.before(tokens_ISD))
+        return self.sublayer2.after(tokens_ISD, update)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention among the queries, attention to the frame's tokens, feed-forward."""
+
+    def __init__(
+        self, width: int, heads: int, feedforward: int, dropout: float, norm_first: bool
+    ) -> None:
+        super().__init__()
+        self.self_attn = Attention(width, heads, dropout)
+        self.multihead_attn = Attention(width, heads, dropout)
+        self.feedforward = FeedForward(width, feedforward, dropout)
+        self.sublayer1 = Sublayer(width, dropout, norm_first)
+        self.sublayer2 = Sublayer(width, dropout, norm_first)
+        self.sublayer3 = Sublayer(width, dropout, norm_first)
+
+    def forward(
+        self, queries_IND: Tensor, query_position_ND: Tensor, key_ISD: Tensor, memory_ISD: Tensor
+    ) -> Tensor:
+        """Queries ``(I, N, D)`` -> ``(I, N, D)``; `key_ISD` is the memory with its positions."""
+        read = self.sublayer1.before(queries_IND)
+        placed = read + query_position_ND
+        queries_IND = self.sublayer1.after(queries_IND, self.self_attn(placed, placed, read))
+        placed = self.sublayer2.before(queries_IND) + query_position_ND
+        update = self.multihead_attn(placed, key_ISD, memory_ISD)
+        queries_IND = self.sublayer2.after(queries_IND, update)
+        update = self.feedforward(self.sublayer3.before(queries_IND))
+        return self.sublayer3.after(queries_IND, update)
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers; pre-norm needs one more norm at the end."""
+
+    def __init__(
+        self,
+        layers: int,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        norm_first: bool,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width) if norm_first else nn.Identity()
+
+    def forward(self, tokens_ISD: Tensor, position_SD: Tensor) -> Tensor:
+        for layer in self.layers:
+            tokens_ISD = layer(tokens_ISD, position_SD)
+        return self.norm(tokens_ISD)
+
+
+class SpatialDecoder(nn.Module):
+    """Learned queries that read one frame: the embeddings of every layer, normed."""
+
+    def __init__(
+        self,
+        layers: int,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        norm_first: bool,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, query_position_ND: Tensor, key_ISD: Tensor, memory_ISD: Tensor) -> Tensor:
+        """Returns the embeddings after each layer, ``(L, I, N, D)``; the queries start as zeros."""
+        shape = (memory_ISD.shape[0], *query_position_ND.shape)
+        queries_IND = torch.zeros(shape, dtype=memory_ISD.dtype, device=memory_ISD.device)
+        embeddings_L = []
+        for layer in self.layers:
+            queries_IND = layer(queries_IND, query_position_ND, key_ISD, memory_ISD)
+            embeddings_L.append(queries_IND)
+        return self.norm(torch.stack(embeddings_L))
