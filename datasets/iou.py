@@ -1,0 +1,44 @@
+"""Intersection over union of boxes, in the two conventions that papers use.
+
+Boxes are xyxy in pixels. ``inclusive`` counts both border pixels, so a side is ``x2 - x1 + 1``
+(the convention of the evaluators that descend from Fast R-CNN, STTran's among them);
+``continuous`` takes ``x2 - x1`` (COCO, torchvision). They part for small boxes: shifting a box of
+2 x 2 by one pixel gives 1/2 inclusive (3 x 3 pixels) and 1/3 continuous.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from bload.errors import InputError
+
+Convention = Literal["inclusive", "continuous"]
+
+_BORDER = {"inclusive": 1.0, "continuous": 0.0}
+
+
+def check_convention(convention: str) -> None:
+    """Raise `InputError` unless the convention is one of the two."""
+    if convention not in _BORDER:
+        raise InputError(f"IoU convention is {convention!r} but must be one of {sorted(_BORDER)}")
+
+
+def overlaps(
+    boxes_4: np.ndarray, others_4: np.ndarray, convention: Convention = "inclusive"
+) -> np.ndarray:
+    """IoU of boxes ``(..., 4)`` with others ``(..., 4)``, row by row under broadcasting, float64.
+
+    The result has the broadcast shape without the 4. Two empty boxes overlap by 0. Inclusive
+    boxes meet while less than one pixel lies between them.
+    """
+    check_convention(convention)
+    border = _BORDER[convention]
+    a_4, b_4 = boxes_4.astype(np.float64), others_4.astype(np.float64)
+    low_2 = np.maximum(a_4[..., :2], b_4[..., :2])
+    high_2 = np.minimum(a_4[..., 2:], b_4[..., 2:])
+    meet_2 = np.maximum(high_2 - low_2 + border, 0.0)
+    side_a_2 = a_4[..., 2:] - a_4[..., :2] + border
+    side_b_2 = b_4[..., 2:] - b_4[..., :2] + border
+    meet = meet_2[..., 0] * meet_2[..., 1]
+    union = side_a_2[..., 0] * side_a_2[..., 1] + side_b_2[..., 0] * side_b_2[..., 1] - meet
+    return np.divide(meet, union, out=np.zeros_like(meet), where=meet > 0)

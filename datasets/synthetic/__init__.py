@@ -1,0 +1,7 @@
+"""A synthetic Action Genome: the same files and rules, drawn in seconds, every label known."""
+
+from datasets.synthetic.script import Script, write_script, write_scripts
+from datasets.synthetic.world import World
+from datasets.synthetic.writer import ensure, make
+
+__all__ = ["Script", "World", "ensure", "make", "write_script", "write_scripts"]

@@ -1,0 +1,119 @@
+"""Hidden states that are only told now and then, and the labels that follow from the telling.
+
+Each object has one attention and one contacting state. A state lasts a random while. When it
+begins its cue is shown; afterwards each frame repeats the cue with a chance of `cue_rate`. The
+label in force is the last cue shown so far in the video, and the null state before the first:
+an observer that remembers everything is always right, one that sees only the current frame is
+right only where the cue stands, and one that remembers the previous video is wrong.
+
+T frames that count.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datasets.vocabulary import ATTENTION, RELATIONS, relation_index
+
+NO_CUE = -1
+"""In place of a code: the frame shows none. In place of an age: nothing was ever shown."""
+
+
+def _contacting(*names: str) -> tuple[int, ...]:
+    return tuple(relation_index(name, "contacting_relationship") for name in names)
+
+
+ATTENTION_CODES: tuple[tuple[int, ...], ...] = tuple((r,) for r in range(3)[ATTENTION])
+"""Code -> relations it stands for: one code a relation."""
+
+CONTACTING_CODES: tuple[tuple[int, ...], ...] = (
+    _contacting("holding"),
+    _contacting("not_contacting"),
+    _contacting("touching"),
+    _contacting("sitting_on"),
+    _contacting("holding", "touching"),
+    _contacting("leaning_on"),
+    _contacting("carrying"),
+    _contacting("wearing"),
+    _contacting("standing_on"),
+    _contacting("sitting_on", "leaning_on"),
+    _contacting("eating"),
+    _contacting("drinking_from"),
+    _contacting("lying_on"),
+    _contacting("holding", "eating"),
+    _contacting("covered_by"),
+    _contacting("holding", "drinking_from"),
+    _contacting("wiping"),
+    _contacting("lying_on", "covered_by"),
+    _contacting("writing_on"),
+    _contacting("carrying", "have_it_on_the_back"),
+    _contacting("other_relationship"),
+    _contacting("have_it_on_the_back"),
+    _contacting("twisting"),
+    _contacting("touching", "wiping"),
+    _contacting("holding", "twisting"),
+)
+"""Code -> one or two relations; 25 codes, the two cue cells of five colours. Common codes first."""
+
+ATTENTION_CHANCES = np.array([0.45, 0.4, 0.15])
+CONTACTING_CHANCES = 1 / np.arange(4.0, 4.0 + len(CONTACTING_CODES))
+CONTACTING_CHANCES /= CONTACTING_CHANCES.sum()
+
+ATTENTION_NULL = ATTENTION_CODES.index((RELATIONS.index("unsure"),))
+CONTACTING_NULL = CONTACTING_CODES.index((RELATIONS.index("not_contacting"),))
+
+MEAN_DELAY = 4.0
+"""Mean frames by which a delayed first cue comes after its object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One state of one object over the frames of a video."""
+
+    cue_T: np.ndarray
+    """int64: the code the frame shows, or `NO_CUE`."""
+    code_T: np.ndarray
+    """int64: the code in force, the last one shown or the null code."""
+    age_T: np.ndarray
+    """int64: frames since that cue (0: this frame shows it), or `NO_CUE` before the first."""
+
+
+def tell(
+    visible_T: np.ndarray,
+    chances: np.ndarray,
+    null: int,
+    rng: np.random.Generator,
+    *,
+    cue_rate: float,
+    dwell: float,
+    delay_rate: float,
+) -> Told:
+    """Draw hidden states and cues for an object visible on `visible_T`, bool ``(T,)``.
+
+    A cue due while the object is out of sight is shown when it comes back.
+    """
+    frames = len(visible_T)
+    starts_T = rng.random(frames) < 1 / dwell
+    starts_T[0] = True
+    draws_T = rng.choice(len(chances), size=frames, p=chances)
+    repeats_T = rng.random(frames) < cue_rate
+    delay = int(rng.geometric(1 / MEAN_DELAY)) if rng.random() < delay_rate else 0
+    silent_until = int(np.argmax(visible_T)) + delay
+
+    cue_T = np.full(frames, NO_CUE, dtype=np.int64)
+    hidden, due = null, False
+    for t in range(frames):
+        if starts_T[t]:
+            hidden, due = int(draws_T[t]), True
+        if visible_T[t] and t >= silent_until and (due or repeats_T[t]):
+            cue_T[t], due = hidden, False
+
+    return Told(cue_T, *_follow(cue_T, null))
+
+
+def _follow(cue_T: np.ndarray, null: int) -> tuple[np.ndarray, np.ndarray]:
+    """Code in force and its age on every frame, from the cues shown."""
+    t = np.arange(len(cue_T))
+    last_T = np.maximum.accumulate(np.where(cue_T == NO_CUE, -1, t))
+    code_T = np.where(last_T < 0, null, cue_T[last_T])
+    return code_T, np.where(last_T < 0, NO_CUE, t - last_T)

@@ -1,0 +1,107 @@
+"""How the person and the objects move.
+
+Objects live in the nine cells of a 3 x 3 grid and slide to a free neighbouring cell now and then,
+so they never overlap; within a cell they sway. The person walks between stops at which it stands
+beside, between or over the cells. Positions are centres in units of the world (64 a side).
+
+T frames, M objects.
+"""
+
+import numpy as np
+
+from datasets.synthetic.world import CANVAS
+
+CELL = CANVAS / 3
+REST = 10
+"""Mean frames between two slides of an object, and at a stop of the person."""
+SLIDE = 4
+"""Frames a slide takes."""
+WALK = 5
+"""Frames between two stops."""
+
+
+def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
+    """Centres of M <= 9 objects with the given widths and heights, ``(T, M, 2)`` as x, y."""
+    objects = len(sides_M2)
+    cell_M = [tuple(divmod(int(cell), 3)) for cell in rng.permutation(9)[:objects]]
+    target_M = list(cell_M)
+    step_M = [0] * objects
+    moves_TM = rng.random((frames, objects)) < 1 / REST
+    choice_TM = rng.random((frames, objects))
+    cells_TM2 = np.empty((frames, objects, 2))
+    for t in range(frames):
+        for m in range(objects):
+            if cell_M[m] == target_M[m] and moves_TM[t, m]:
+                taken = {*cell_M, *target_M}
+                free = [cell for cell in _neighbours(cell_M[m]) if cell not in taken]
+                if free:
+                    target_M[m], step_M[m] = free[int(choice_TM[t, m] * len(free))], 0
+            if cell_M[m] != target_M[m]:
+                step_M[m] += 1
+                share = _ease(step_M[m] / SLIDE)
+                cells_TM2[t, m] = [
+                    a + share * (b - a) for a, b in zip(cell_M[m], target_M[m], strict=True)
+                ]
+                if step_M[m] == SLIDE:
+                    cell_M[m] = target_M[m]
+            else:
+                cells_TM2[t, m] = cell_M[m]
+    slack_M2 = (CELL - sides_M2) / 2
+    return (cells_TM2 + 0.5) * CELL + slack_M2 * _sway((frames, objects, 2), rng)
+
+
+def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
+    """Centres of a person of the given width and height, ``(T, 2)`` as x, y."""
+    path_T2 = np.empty((frames, 2))
+    here, t = _stop(rng), 0
+    while t < frames:
+        rest = int(rng.geometric(1 / REST))
+        path_T2[t : t + rest] = here
+        t += rest
+        there = _stop(rng)
+        for step in range(1, WALK + 1):
+            if t < frames:
+                path_T2[t] = here + _ease(step / WALK) * (there - here)
+                t += 1
+        here = there
+    path_T2 += _sway((frames, 2), rng)
+    return np.clip(path_T2, side_2 / 2, CANVAS - side_2 / 2)
+
+
+def _stop(rng: np.random.Generator) -> np.ndarray:
+    """A place to stand: a column of cells, and a row or the border of two rows."""
+    return np.array([(rng.integers(3) + 0.5) * CELL, (rng.integers(5) / 2 + 0.5) * CELL])
+
+
+def _neighbours(cell: tuple[int, int]) -> list[tuple[int, int]]:
+    x, y = cell
+    around = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
+    return [(a, b) for a, b in around if 0 <= a < 3 and 0 <= b < 3]
+
+
+def _ease(share: float) -> float:
+    return share * share * (3 - 2 * share)
+
+
+def _sway(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Slow sines in -1..1 along the first axis, each with its own period and phase."""
+    rate = 2 * np.pi / rng.uniform(12, 30, size=shape[1:])
+    phase = rng.uniform(0, 2 * np.pi, size=shape[1:])
+    t = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    return np.sin(rate * t + phase)
+
+
+def appearances(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
+    """Which objects are in sight, bool ``(T, M)``: runs of both kinds, never none at all."""
+    leave_TM = rng.random((frames, objects)) < 1 / 25
+    enter_TM = rng.random((frames, objects)) < 1 / 4
+    now_M = rng.random(objects) < 0.8
+    visible_TM = np.empty((frames, objects), dtype=bool)
+    last = int(rng.integers(objects))
+    for t in range(frames):
+        now_M = np.where(now_M, ~leave_TM[t], enter_TM[t])
+        if not now_M.any():
+            now_M[last] = True
+        last = int(np.argmax(now_M))
+        visible_TM[t] = now_M
+    return visible_TM

@@ -1,0 +1,146 @@
+"""Drawing a script: background, objects and person in order of depth, cues on top of all.
+
+An object is a tile in its class's colour and shape with a rim, white in front of the person and
+black behind. Along the top edge of its box, from the left corner, stand three cue cells: two for
+the contacting code (first and second digit to base five) and one for attention; grey is blank.
+
+H x W pixels, M objects.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from datasets.synthetic.cues import NO_CUE
+from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script
+from datasets.synthetic.world import CANVAS
+
+CUE_COLOURS = np.array(
+    [(230, 30, 30), (30, 200, 30), (40, 60, 255), (250, 230, 20), (240, 40, 240)], dtype=np.uint8
+)
+BLANK = np.array((128, 128, 128), dtype=np.uint8)
+CELL_SIDE = 5
+"""Side of a cue cell in units of the world."""
+
+TILE_COLOURS = np.array(
+    [
+        (220, 60, 50),
+        (60, 190, 70),
+        (70, 100, 240),
+        (230, 200, 50),
+        (200, 70, 210),
+        (60, 200, 210),
+        (240, 140, 40),
+    ],
+    dtype=np.uint8,
+)
+SHAPES = 5
+SKIN, SHIRT = (255, 214, 170), (245, 245, 245)
+INK = 0.85
+"""Opacity of what is drawn: of what lies behind, a trace stays."""
+
+
+def paint(script: Script, position: int) -> np.ndarray:
+    """Frame `position` of the files of `script`, uint8 ``(H, W, 3)``."""
+    t, kind = int(script.source_F[position]), int(script.kind_F[position])
+    size = script.image_size
+    canvas_HW3 = np.empty((size, size, 3), dtype=np.uint8)
+    canvas_HW3[:] = script.background_3
+    seen = [] if kind == NO_OBJECT else np.flatnonzero(script.visible_TM[t]).tolist()
+    for m in seen:
+        if not script.in_front_TM[t, m]:
+            _paint_object(canvas_HW3, script, t, m)
+    if kind != NO_PERSON:
+        _paint_person(canvas_HW3, script.person_boxes_T4[t])
+    for m in seen:
+        if script.in_front_TM[t, m]:
+            _paint_object(canvas_HW3, script, t, m)
+    for m in seen:
+        codes = (script.contacting[m].cue_T[t], script.attention[m].cue_T[t])
+        if kind != COUNTS:
+            codes = (NO_CUE, NO_CUE)
+        for (x1, y1, x2, y2), colour in zip(
+            cue_cells(script.object_boxes_TM4[t, m], size), cell_colours(*codes), strict=True
+        ):
+            canvas_HW3[y1:y2, x1:x2] = colour
+    return canvas_HW3
+
+
+def cue_cells(box_4: np.ndarray, image_size: int) -> list[tuple[int, int, int, int]]:
+    """The three cue cells of an object's box, xyxy pixels: contacting, contacting, attention."""
+    edges = [round(CELL_SIDE * cell * image_size / CANVAS) for cell in range(4)]
+    x, y = int(box_4[0]), int(box_4[1])
+    return [(x + edges[cell], y, x + edges[cell + 1], y + edges[1]) for cell in range(3)]
+
+
+def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Colours of the three cells for a contacting and an attention code, or `NO_CUE`."""
+    first, second, third = BLANK, BLANK, BLANK
+    if contacting != NO_CUE:
+        first, second = CUE_COLOURS[list(divmod(int(contacting), len(CUE_COLOURS)))]
+    if attention != NO_CUE:
+        third = CUE_COLOURS[attention]
+    return first, second, third
+
+
+@lru_cache(maxsize=4096)
+def tile(object_class: int, height: int, width: int, in_front: bool, rim: int) -> np.ndarray:
+    """The look of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
+    look = object_class - 2
+    colour = TILE_COLOURS[look % len(TILE_COLOURS)]
+    # The cue cells hide the top: the shape stands below them.
+    top = round(CELL_SIDE * rim) if height > 2 * CELL_SIDE * rim else height // 3
+    y = np.linspace(-1, 1, height - top)[:, None]
+    x = np.linspace(-1, 1, width)[None, :]
+    shape = (
+        np.ones((height - top, width), dtype=bool),
+        x**2 + y**2 < 0.75,
+        (np.abs(x) < 0.3) | (np.abs(y) < 0.3),
+        np.abs(x) + np.abs(y) > 1.1,
+        np.broadcast_to(np.sin(4.5 * y + 4.5 * x) > 0, (height - top, width)),
+    )[look // len(TILE_COLOURS)]
+    tile_HW3 = np.empty((height, width, 3), dtype=np.uint8)
+    tile_HW3[:] = colour * 0.35
+    tile_HW3[top:][shape] = colour
+    rim_colour = 255 if in_front else 0
+    tile_HW3[:rim] = tile_HW3[-rim:] = rim_colour
+    tile_HW3[:, :rim] = tile_HW3[:, -rim:] = rim_colour
+    tile_HW3.setflags(write=False)
+    return tile_HW3
+
+
+def rim_width(image_size: int) -> int:
+    """Width of an object's rim in pixels."""
+    return max(1, int(image_size / CANVAS))
+
+
+def _paint_object(canvas_HW3: np.ndarray, script: Script, t: int, m: int) -> None:
+    x1, y1, x2, y2 = script.object_boxes_TM4[t, m].tolist()
+    look = tile(
+        int(script.classes_M[m]),
+        y2 - y1,
+        x2 - x1,
+        bool(script.in_front_TM[t, m]),
+        rim_width(script.image_size),
+    )
+    under = canvas_HW3[y1:y2, x1:x2]
+    under[:] = INK * look + (1 - INK) * under
+
+
+@lru_cache(maxsize=1024)
+def _figure(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels of a person's head and of its body, bool ``(height, width)``; touches all edges."""
+    y = (np.arange(height)[:, None] + 0.5) / height
+    x = (np.arange(width)[None, :] + 0.5) / width * 2 - 1
+    head = (x / 0.5) ** 2 + ((y - 0.14) / 0.14) ** 2 <= 1
+    torso = (np.abs(x) < 0.36) & (y > 0.26) & (y < 0.7)
+    arms = (y > 0.34) & (y < 0.46)
+    legs = (np.abs(np.abs(x) - (y - 0.55) * 1.75) < 0.24) & (y >= 0.62)
+    return head, torso | np.broadcast_to(arms, torso.shape) | legs
+
+
+def _paint_person(canvas_HW3: np.ndarray, box_4: np.ndarray) -> None:
+    x1, y1, x2, y2 = box_4.tolist()
+    under = canvas_HW3[y1:y2, x1:x2]
+    for part, colour in zip(_figure(y2 - y1, x2 - x1), (SKIN, SHIRT), strict=True):
+        under[part] = INK * np.array(colour) + (1 - INK) * under[part]

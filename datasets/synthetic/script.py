@@ -1,0 +1,173 @@
+"""What happens in one synthetic video: all of it but the pixels.
+
+A script can be written again at any time from (world, split, index), so what an observer could
+know is computable without reading an image.
+
+T frames that count, F frames in the files (some are there to be dropped), M objects.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from datasets.synthetic.cues import (
+    ATTENTION_CHANCES,
+    ATTENTION_CODES,
+    ATTENTION_NULL,
+    CONTACTING_CHANCES,
+    CONTACTING_CODES,
+    CONTACTING_NULL,
+    Told,
+    tell,
+)
+from datasets.synthetic.motion import appearances, object_paths, person_path
+from datasets.synthetic.spatial import spatial_relations
+from datasets.synthetic.world import CANVAS, World
+from datasets.targets import FrameTargets
+from datasets.vocabulary import SPATIAL
+
+COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
+"""Kinds of a frame in the files: it counts, shows no object, shows no person."""
+
+DEPTH_DWELL = 12
+"""Mean frames that an object stays in front of the person, or behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One video. Boxes are integer xyxy pixels; arrays over T are of the frames that count."""
+
+    name: str
+    split: str
+    image_size: int
+    classes_M: np.ndarray
+    person_boxes_T4: np.ndarray
+    object_boxes_TM4: np.ndarray
+    visible_TM: np.ndarray
+    in_front_TM: np.ndarray
+    """Whether the object is drawn over the person."""
+    spatial_TM6: np.ndarray
+    attention: tuple[Told, ...]
+    """Cues, labels and the age of the evidence of each object, M of them."""
+    contacting: tuple[Told, ...]
+    source_F: np.ndarray
+    """The frame in 0..T-1 that a frame in the files shows, or repeats if it is to be dropped."""
+    kind_F: np.ndarray
+    """`COUNTS`, `NO_OBJECT` or `NO_PERSON`."""
+    background_3: np.ndarray
+
+    @property
+    def frames(self) -> int:
+        """Frames that count."""
+        return len(self.person_boxes_T4)
+
+    def file_name(self, position: int) -> str:
+        """Name of frame `position` of the files, ``train00001.mp4/000001.png``."""
+        return f"{self.name}/{position + 1:06d}.png"
+
+    def relations(self, t: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Attention, spatial and contacting relations of object m on frame t."""
+        spatial = np.flatnonzero(self.spatial_TM6[t, m]) + SPATIAL.start
+        return (
+            ATTENTION_CODES[self.attention[m].code_T[t]],
+            tuple(spatial.tolist()),
+            CONTACTING_CODES[self.contacting[m].code_T[t]],
+        )
+
+    def targets(self) -> tuple[FrameTargets, ...]:
+        """What a reader of the annotations has to find, frame by frame."""
+        positions_T = np.flatnonzero(self.kind_F == COUNTS)
+        return tuple(self._targets(t, self.file_name(positions_T[t])) for t in range(self.frames))
+
+    def _targets(self, t: int, name: str) -> FrameTargets:
+        seen = np.flatnonzero(self.visible_TM[t])
+        relations = [
+            (row, relation)
+            for row, m in enumerate(seen)
+            for group in self.relations(t, m)
+            for relation in group
+        ]
+        return FrameTargets(
+            name=name,
+            size_hw=(self.image_size, self.image_size),
+            person_box_4=self.person_boxes_T4[t].astype(np.float32),
+            object_boxes_M4=self.object_boxes_TM4[t, seen].astype(np.float32),
+            object_classes_M=self.classes_M[seen],
+            relations_G2=np.array(relations, dtype=np.int64),
+        )
+
+
+def write_script(world: World, split: str, index: int, length: int) -> Script:
+    """The script of video `index` of `split`, with `length` frames that count."""
+    rng = world.video_rng(split, index)
+    objects = int(rng.integers(1, world.max_objects + 1))
+    classes_M = rng.permutation(world.classes_K())[:objects]
+    object_sides_M2 = rng.uniform(16, 20, size=(objects, 2))
+    person_side_2 = rng.uniform((12, 22), (13, 25))
+    person_T2 = person_path(person_side_2, length, rng)
+    objects_TM2 = object_paths(object_sides_M2, length, rng)
+    visible_TM = appearances(objects, length, rng)
+    in_front_TM = _depths(objects, length, rng)
+    pixels = world.image_size / CANVAS
+    person_boxes_T4 = _pixel_boxes(person_T2, person_side_2, pixels)
+    object_boxes_TM4 = _pixel_boxes(objects_TM2, object_sides_M2, pixels)
+    draw = partial(
+        tell, rng=rng, cue_rate=world.cue_rate, dwell=world.dwell, delay_rate=world.delay_rate
+    )
+    attention, contacting = [], []
+    for visible_T in visible_TM.T:
+        attention.append(draw(visible_T, ATTENTION_CHANCES, ATTENTION_NULL))
+        contacting.append(draw(visible_T, CONTACTING_CHANCES, CONTACTING_NULL))
+    source_F, kind_F = _with_dropped(length, world.drop_rate, rng)
+    return Script(
+        name=f"{split}{index:05d}.mp4",
+        split=split,
+        image_size=world.image_size,
+        classes_M=classes_M,
+        person_boxes_T4=person_boxes_T4,
+        object_boxes_TM4=object_boxes_TM4,
+        visible_TM=visible_TM,
+        in_front_TM=in_front_TM,
+        spatial_TM6=spatial_relations(person_boxes_T4[:, None], object_boxes_TM4, in_front_TM),
+        attention=tuple(attention),
+        contacting=tuple(contacting),
+        source_F=source_F,
+        kind_F=kind_F,
+        background_3=rng.integers(10, 60, size=3),
+    )
+
+
+def write_scripts(world: World, split: str) -> list[Script]:
+    """The scripts of all videos of `split`, in order of their names."""
+    lengths = world.lengths(split)
+    return [write_script(world, split, index, int(n)) for index, n in enumerate(lengths)]
+
+
+def _depths(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
+    """bool ``(T, M)``, constant for a random while."""
+    flips_TM = rng.random((frames, objects)) < 1 / DEPTH_DWELL
+    return (np.cumsum(flips_TM, axis=0) + rng.integers(2, size=objects)) % 2 == 1
+
+
+def _pixel_boxes(centres: np.ndarray, sides: np.ndarray, pixels: float) -> np.ndarray:
+    """Integer xyxy boxes ``(..., 4)`` of centres ``(..., 2)``; the side keeps its pixels."""
+    sides = np.floor(sides * pixels).astype(np.int64)
+    corner = np.rint(centres * pixels - sides / 2).astype(np.int64)
+    return np.concatenate([corner, corner + sides], axis=-1)
+
+
+def _with_dropped(
+    frames: int, drop_rate: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Source and kind of every frame in the files: those that count, and some that do not."""
+    extra_T = rng.random(frames) < drop_rate
+    kind_T = rng.integers(NO_OBJECT, NO_PERSON + 1, size=frames)
+    source, kind = [], []
+    for t in range(frames):
+        if extra_T[t]:
+            source.append(t)
+            kind.append(int(kind_T[t]))
+        source.append(t)
+        kind.append(COUNTS)
+    return np.array(source), np.array(kind)

@@ -1,0 +1,51 @@
+"""Where an object is from the person: a rule on two boxes and who is in front.
+
+Offsets are measured between centres, in halves of the summed sides: 0 is concentric, 1 is edge
+to edge. The rule looks at this frame alone.
+"""
+
+import numpy as np
+
+from datasets.vocabulary import RELATIONS, SPATIAL
+
+BESIDE = 0.75
+"""From this offset on, boxes count as apart along an axis."""
+WITHIN = 0.4
+"""Below this offset along both axes, the object counts as in."""
+
+_FIRST = SPATIAL.start
+ABOVE, BENEATH, IN_FRONT, BEHIND, SIDE, IN = (
+    RELATIONS.index(name) - _FIRST
+    for name in ("above", "beneath", "in_front_of", "behind", "on_the_side_of", "in")
+)
+
+
+def spatial_relations(
+    person_4: np.ndarray, object_4: np.ndarray, in_front: np.ndarray
+) -> np.ndarray:
+    """The one or two of the six spatial relations that hold, bool ``(..., 6)``.
+
+    Boxes are xyxy ``(..., 4)`` in any unit; `in_front`, bool ``(...)``, says that the object is
+    drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath.
+    Apart along neither: in_front_of or behind, and with nearly the same centre also in.
+    """
+    x, y = axis_offsets(person_4, object_4)
+    apart_x, apart_y = np.abs(x) >= BESIDE, np.abs(y) >= BESIDE
+    together = ~apart_x & ~apart_y
+    held = np.zeros((*np.shape(x), 6), dtype=bool)
+    held[..., SIDE] = apart_x
+    held[..., ABOVE] = apart_y & (y < 0)
+    held[..., BENEATH] = apart_y & (y > 0)
+    held[..., IN_FRONT] = together & in_front
+    held[..., BEHIND] = together & ~np.asarray(in_front)
+    held[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
+    return held
+
+
+def axis_offsets(person_4: np.ndarray, object_4: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Signed offsets of the object from the person along x and y; y grows downwards."""
+    person_4, object_4 = np.asarray(person_4, float), np.asarray(object_4, float)
+    sums = (object_4[..., 2:] - object_4[..., :2]) + (person_4[..., 2:] - person_4[..., :2])
+    # Twice the distance of the centres, over the sum of the sides.
+    offsets = (object_4[..., :2] + object_4[..., 2:] - person_4[..., :2] - person_4[..., 2:]) / sums
+    return offsets[..., 0], offsets[..., 1]

@@ -1,0 +1,94 @@
+"""The knobs of the synthetic world, and what its classes look like.
+
+Everything else is a function of a `World`, a split and the index of a video.
+"""
+
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+
+from bload.errors import InputError
+from datasets.synthetic.lengths import draw_lengths
+from datasets.vocabulary import OBJECTS, PERSON
+
+SPLITS = ("train", "test")
+VERSION = 1
+"""Raised whenever the same knobs would draw different videos."""
+
+CANVAS = 64.0
+"""Side of the world in units; an image of another size shows the same world, scaled."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that decides what a synthetic root holds."""
+
+    train_videos: int = 200
+    test_videos: int = 60
+    image_size: int = 64
+    """Side of the square frames in pixels."""
+    seed: int = 0
+    object_classes: int = 12
+    """Classes in use besides the person."""
+    max_objects: int = 3
+    """A video has 1 to this many objects, of distinct classes."""
+    cue_rate: float = 0.4
+    """Chance that a frame shows the cue of a state again after the frame in which it began."""
+    dwell: float = 8.0
+    """Mean frames that a state lasts."""
+    delay_rate: float = 0.5
+    """Chance that an object's first cue comes later than the object."""
+    drop_rate: float = 0.03
+    """Chance, before each frame that counts, of one that the reader has to drop."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("train_videos", 1, 100_000),
+            ("test_videos", 1, 100_000),
+            ("image_size", 32, 4096),
+            ("seed", 0, 2**63),
+            ("object_classes", 2, len(OBJECTS) - 2),
+            ("max_objects", 1, 9),
+            ("cue_rate", 0, 1),
+            ("dwell", 1, 1000),
+            ("delay_rate", 0, 1),
+            ("drop_rate", 0, 0.5),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InputError(f"{name} is {value} but must be between {low} and {high}")
+        if self.max_objects > self.object_classes:
+            raise InputError(
+                f"max_objects is {self.max_objects} but there are only {self.object_classes} "
+                "object classes; raise object_classes or lower max_objects"
+            )
+
+    def manifest(self) -> dict[str, int | float]:
+        """What is written beside the annotations: version and every knob."""
+        return {"version": VERSION} | asdict(self)
+
+    @classmethod
+    def of_manifest(cls, manifest: dict) -> "World":
+        """The world a manifest describes."""
+        return cls(**{field.name: manifest[field.name] for field in fields(cls)})
+
+    def classes_K(self) -> np.ndarray:
+        """The object classes in use, int64 ``(object_classes,)``, spread over the 35."""
+        others = np.arange(PERSON + 1, len(OBJECTS))
+        return others[np.arange(self.object_classes) * len(others) // self.object_classes]
+
+    def lengths(self, split: str) -> np.ndarray:
+        """Frames that count of every video of `split`, int64."""
+        videos = self.train_videos if split == "train" else self.test_videos
+        return draw_lengths(split, videos, np.random.default_rng([self.seed, 0, stream(split)]))
+
+    def video_rng(self, split: str, index: int) -> np.random.Generator:
+        """The generator from which all of one video is drawn."""
+        return np.random.default_rng([self.seed, 1, stream(split), index])
+
+
+def stream(split: str) -> int:
+    """Number of a split in the seeds; `InputError` for one that is none."""
+    if split not in SPLITS:
+        raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
+    return SPLITS.index(split)

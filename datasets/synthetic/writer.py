@@ -1,0 +1,176 @@
+"""Writing a synthetic root: exactly the files and structures of Action Genome.
+
+A root is written into a sibling folder and renamed when it is complete, so a root that exists is
+whole; ``synthetic.json`` in it says from which knobs it was made.
+"""
+
+import fcntl
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from bload.errors import InputError
+from datasets.annotations import OBJECTS_FILE, PERSONS_FILE
+from datasets.frames import FRAMES_FOLDER
+from datasets.synthetic.painter import paint
+from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
+from datasets.synthetic.world import SPLITS, World
+from datasets.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
+
+MANIFEST = "synthetic.json"
+
+
+def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
+    """The synthetic root at `root`, made now if it is not there yet; knobs as in `World`.
+
+    Processes that ask at the same time wait for the one that writes. Raises `InputError` when
+    something else stands there, or a synthetic root of other knobs, saying which.
+    """
+    root, world = Path(root), World(**knobs)
+    if not (root / MANIFEST).exists():
+        with _one_writer(root):
+            if not (root / MANIFEST).exists():
+                _write_root(root, world, progress)
+    _check_manifest(root, world)
+    return root
+
+
+def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
+    """Write a new synthetic root at `root`, knobs as in `World`; refuses one that exists."""
+    root, world = Path(root), World(**knobs)
+    with _one_writer(root):
+        _write_root(root, world, progress)
+    return root
+
+
+@contextmanager
+def _one_writer(root: Path) -> Iterator[None]:
+    """Hold the lock beside `root`; the system frees it if this process is killed."""
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        lock = (root.parent / f".{root.name}.lock").open("w")
+    except OSError as error:
+        raise InputError(
+            f"cannot write beside {root} ({error.strerror}); give a root in a folder you may write"
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write_root(root: Path, world: World, progress: bool) -> None:
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise InputError(
+            f"{root} exists and is not empty, and a root is never written over; "
+            "remove it or give another path"
+        )
+    partial = root.parent / f".{root.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "annotations").mkdir(parents=True)
+    scripts = [script for split in SPLITS for script in write_scripts(world, split)]
+    _write_annotations(partial / "annotations", scripts)
+    total = sum(len(script.kind_F) for script in scripts)
+    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=not progress) as bar:
+        for script in scripts:
+            _write_frames(partial / FRAMES_FOLDER, script)
+            bar.update(len(script.kind_F))
+    (partial / MANIFEST).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    os.replace(partial, root)
+
+
+def _check_manifest(root: Path, world: World) -> None:
+    try:
+        found = json.loads((root / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{root / MANIFEST} cannot be read ({error}); remove {root} and it is made again"
+        ) from error
+    wanted = world.manifest()
+    differences = [
+        f"{name} is {found.get(name)} there and {wanted[name]} here"
+        for name in wanted
+        if found.get(name) != wanted[name]
+    ]
+    if differences:
+        raise InputError(
+            f"the synthetic root {root} was made differently: {', '.join(differences)}; "
+            "remove it, ask for what it holds, or give another path"
+        )
+
+
+def _write_frames(folder: Path, script: Script) -> None:
+    (folder / script.name).mkdir(parents=True)
+    for position in range(len(script.kind_F)):
+        image = Image.fromarray(paint(script, position))
+        image.save(folder / script.file_name(position), compress_level=1)
+
+
+def _write_annotations(folder: Path, scripts: list[Script]) -> None:
+    entries_of, person_of = {}, {}
+    for script in scripts:
+        for position in range(len(script.kind_F)):
+            name = script.file_name(position)
+            entries_of[name] = object_entries(script, position)
+            person_of[name] = person_entry(script, position)
+    for file, value in ((OBJECTS_FILE, entries_of), (PERSONS_FILE, person_of)):
+        with (folder / file).open("wb") as stream:
+            pickle.dump(value, stream, protocol=4)
+    for file, names in (
+        ("object_classes.txt", map(without_separators, OBJECTS[1:])),
+        ("relationship_classes.txt", map(without_separators, RELATIONS)),
+        ("frame_list.txt", entries_of),
+    ):
+        (folder / file).write_text("".join(f"{name}\n" for name in names))
+
+
+def object_entries(script: Script, position: int) -> list[dict[str, Any]]:
+    """The list that Action Genome's object file holds for frame `position` of the files."""
+    t, kind = int(script.source_F[position]), int(script.kind_F[position])
+    entries = []
+    for m, object_class in enumerate(script.classes_M.tolist()):
+        visible = kind != NO_OBJECT and bool(script.visible_TM[t, m])
+        x1, y1, x2, y2 = map(float, script.object_boxes_TM4[t, m])
+        names = [[RELATIONS[r] for r in group] for group in script.relations(t, m)]
+        tag = f"{script.name}/{OBJECTS[object_class].replace('/', '_')}/{position + 1:06d}"
+        entries.append(
+            {
+                "class": OBJECTS[object_class],
+                "bbox": (x1, y1, x2 - x1, y2 - y1) if visible else None,
+            }
+            | dict(zip(GROUPS, names if visible else [None] * 3, strict=True))
+            | {"metadata": {"tag": tag, "set": script.split}, "visible": visible}
+        )
+    return entries
+
+
+def person_entry(script: Script, position: int) -> dict[str, Any]:
+    """What Action Genome's person file holds for frame `position` of the files.
+
+    Every tenth frame has a second, less certain box: row 0 is the person.
+    """
+    t, kind = int(script.source_F[position]), int(script.kind_F[position])
+    box_14 = script.person_boxes_T4[t : t + 1].astype(np.float32)
+    if kind == NO_PERSON:
+        box_n4 = box_14[:0]
+    elif kind == COUNTS and position % 10 == 9:
+        box_n4 = np.concatenate([box_14, script.object_boxes_TM4[t, :1].astype(np.float32)])
+    else:
+        box_n4 = box_14
+    rows = len(box_n4)
+    return {
+        "bbox": box_n4,
+        "bbox_score": np.array([0.99, 0.6], dtype=np.float32)[:rows],
+        "bbox_size": (script.image_size, script.image_size),
+        "bbox_mode": "xyxy",
+        "keypoints": np.zeros((rows, 17, 3), dtype=np.float32),
+        "keypoints_logits": np.zeros((rows, 17), dtype=np.float32),
+    }
