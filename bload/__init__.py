@@ -1,0 +1,46 @@
+"""Block packing of whole sequences for distributed training: equal steps, no frame lost.
+
+The library needs numpy and torch alone. Start at `BlockLoader`; the pieces are `make_plan` (lengths
+-> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks` (blocks ->
+`Batch`), and `walk` (a recurrent part through a block, its state cleared at every start).
+"""
+
+from bload.batch import Batch, BlockSample, collate_blocks
+from bload.bounds import lower_bound
+from bload.dataset import BlockDataset, SequenceSource
+from bload.dealing import EpochAccount, account, deal
+from bload.errors import InputError
+from bload.lengths import action_genome_lengths, read_lengths
+from bload.loader import BlockLoader
+from bload.packers import PACKERS, make_plan, natural_t_max
+from bload.plan import Block, Plan
+from bload.randomness import partner_information, repeat_share
+from bload.sampler import BlockSampler
+from bload.state import RecurrentPart, reset_state, walk
+
+__all__ = [
+    "PACKERS",
+    "Batch",
+    "Block",
+    "BlockDataset",
+    "BlockLoader",
+    "BlockSample",
+    "BlockSampler",
+    "EpochAccount",
+    "InputError",
+    "Plan",
+    "RecurrentPart",
+    "SequenceSource",
+    "account",
+    "action_genome_lengths",
+    "collate_blocks",
+    "deal",
+    "lower_bound",
+    "make_plan",
+    "natural_t_max",
+    "partner_information",
+    "read_lengths",
+    "repeat_share",
+    "reset_state",
+    "walk",
+]

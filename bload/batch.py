@@ -1,0 +1,102 @@
+"""A batch: blocks of frames with the masks that tell frames from padding and starts from the rest.
+
+B blocks, T slots, S segments, V valid frames.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bload.plan import Block
+from bload.views import StartTable, cu_seqlens_from_table, masks_from_table
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSample:
+    """One block as read: `frames` of each segment one after another, and a target a frame."""
+
+    block: Block
+    frames_V: Tensor
+    """Frames of the block without padding, ``(frames, ...)``."""
+    targets: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a training step gets.
+
+    Padding is zeros with ``valid_BT`` False. Everything that learns or measures must look there.
+    """
+
+    frames_BT: Tensor
+    """``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), 0 on padding."""
+    targets: tuple[Any, ...]
+    """One entry a valid frame, row-major: the i-th belongs to the i-th True of ``valid_BT``."""
+    valid_BT: Tensor
+    """bool, True on a frame, False on padding."""
+    start_BT: Tensor
+    """bool, True on the first frame of each segment: state is cleared before it."""
+    segment_BT: Tensor
+    """int64, number of the segment in its block, -1 on padding."""
+    sequence_BT: Tensor
+    """int64, number of the sequence in the data set, -1 on padding."""
+    position_BT: Tensor
+    """int64, number of the frame in its sequence, -1 on padding."""
+    table: StartTable
+
+    @property
+    def cu_seqlens(self) -> Tensor:
+        """Cumulative segment lengths ``(S + 1,)``, int32: the ragged view of ``frames[valid]``."""
+        return cu_seqlens_from_table(self.table)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
+        """The same batch with its tensors on `device`; targets stay as they are."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> "Batch":
+        """What a DataLoader with ``pin_memory=True`` calls."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change) -> "Batch":
+        table = StartTable(
+            *map(change, (self.table.block_S, self.table.slot_S, self.table.length_S))
+        )
+        names = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
+        return replace(self, table=table, **{name: change(getattr(self, name)) for name in names})
+
+
+def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
+    """Put blocks side by side into a `Batch`."""
+    blocks = [sample.block for sample in samples]
+    t_max = blocks[0].t_max
+    block_S, slot_S, length_S, sequence_S, first_S = (
+        torch.cat([torch.as_tensor(part) for part in column])
+        for column in (
+            [torch.full((len(block.length),), b) for b, block in enumerate(blocks)],
+            [block.starts for block in blocks],
+            [block.length for block in blocks],
+            [block.sequence for block in blocks],
+            [block.first for block in blocks],
+        )
+    )
+    table = StartTable(block_S, slot_S, length_S)
+    valid_BT, start_BT, segment_BT = masks_from_table(table, len(blocks), t_max)
+
+    frames_BT = samples[0].frames_V.new_zeros(len(blocks), t_max, *samples[0].frames_V.shape[1:])
+    for b, sample in enumerate(samples):
+        frames_BT[b, : len(sample.frames_V)] = sample.frames_V
+
+    # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
+    sequence_BT = torch.full((len(blocks), t_max), -1)
+    sequence_BT[valid_BT] = sequence_S.repeat_interleave(length_S)
+    slots_BT = torch.arange(t_max).expand(len(blocks), t_max)
+    position_BT = torch.full((len(blocks), t_max), -1)
+    position_BT[valid_BT] = slots_BT[valid_BT] + (first_S - slot_S).repeat_interleave(length_S)
+
+    targets = tuple(target for sample in samples for target in sample.targets)
+    return Batch(
+        frames_BT, targets, valid_BT, start_BT, segment_BT, sequence_BT, position_BT, table
+    )

@@ -1,0 +1,78 @@
+"""Dealing a plan's blocks to ranks: equal steps by construction, whatever the number of ranks.
+
+Step s of an epoch trains the blocks ``s * G`` to ``(s + 1) * G - 1`` of the plan, where G is ranks x
+blocks per rank. The ranks share them out like cards, so the step depends on G alone: 2 ranks of 4
+blocks and 8 ranks of 1 block train the same steps.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bload.errors import InputError
+from bload.plan import Plan
+
+Last = Literal["fill", "drop"]
+
+
+def deal(blocks: int, ranks: int, blocks_per_rank: int, step: int, rank: int) -> np.ndarray:
+    """The blocks of one rank in one step, ``(blocks_per_rank,)``; -1 stands for a filler."""
+    position = step * ranks * blocks_per_rank + np.arange(blocks_per_rank) * ranks + rank
+    return np.where(position < blocks, position, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAccount:
+    """What an epoch of a plan costs once it is dealt, all ranks together."""
+
+    steps: int
+    blocks: int
+    """Blocks of the plan that are trained."""
+    padding: int
+    """Empty slots of those blocks."""
+    filler: int
+    """Slots of the empty blocks added so that every rank takes every step."""
+    deleted: int
+    """Frames of the data set that are not trained: left out by the packer or in dropped blocks."""
+    frames: int
+    """Frames that are trained."""
+    processed: int
+    """Slots worked through: frames + padding + filler."""
+
+
+def account(plan: Plan, blocks_per_step: int, last: Last = "fill") -> EpochAccount:
+    """Count an epoch.
+
+    Args:
+        blocks_per_step: ranks x blocks per rank.
+        last: what becomes of a last step that the plan does not fill: ``fill`` adds empty blocks,
+            ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
+
+    Raises:
+        InputError: dropping would leave no step at all.
+    """
+    if last not in ("fill", "drop"):
+        raise InputError(f"last is {last!r}; choose fill or drop")
+    if last == "drop":
+        steps = plan.blocks // blocks_per_step
+        if steps == 0:
+            raise InputError(
+                f"the plan has {plan.blocks} blocks but one step of all ranks takes "
+                f"{blocks_per_step}; lower batch_frames or set last=fill"
+            )
+        blocks = steps * blocks_per_step
+    else:
+        steps = -(-plan.blocks // blocks_per_step)
+        blocks = plan.blocks
+    frames = int(plan.block_frames[:blocks].sum())
+    processed = steps * blocks_per_step * plan.t_max
+    return EpochAccount(
+        steps=steps,
+        blocks=blocks,
+        padding=blocks * plan.t_max - frames,
+        filler=processed - blocks * plan.t_max,
+        deleted=plan.frames - frames,
+        frames=frames,
+        processed=processed,
+    )

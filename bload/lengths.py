@@ -1,0 +1,99 @@
+"""Lists of sequence lengths: Action Genome's own, and anybody's from a file."""
+
+import csv
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from bload.errors import InputError
+from bload.plan import check_lengths
+
+LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
+
+
+def action_genome_lengths(split: str = "train") -> np.ndarray:
+    """Annotated frames of every video of Action Genome, sorted, int64.
+
+    Args:
+        split: ``train`` (7,464 videos, 166,785 frames, 3 to 94) or ``test`` (1,737 videos,
+            54,371 frames, 3 to 121).
+
+    Source: counted from the public per-video frame lists of the STTran line of work, after the
+    usual filtering (videos with fewer than 3 kept frames dropped).
+    """
+    text = files("bload").joinpath("data/action_genome_lengths.json").read_text()
+    data = json.loads(text)
+    if split not in ("train", "test"):
+        raise InputError(f"split is {split!r}; Action Genome has train and test")
+    counts = {int(length): number for length, number in data[split].items()}
+    return np.repeat(np.fromiter(counts, np.int64), np.fromiter(counts.values(), np.int64))
+
+
+def read_lengths(path: str | Path) -> np.ndarray:
+    """Lengths from a file, one a sequence.
+
+    Formats by suffix: ``.npy`` (1-d array); ``.json`` (a list, or an object name -> length);
+    ``.csv`` (a column named length, lengths, frames, num_frames or n_frames, or one column alone);
+    anything else is text with one number a line, where ``#`` begins a comment.
+
+    Raises:
+        InputError: the file is missing, is not in its format, or holds a length below 1.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no lengths file {path}; give a csv, json, npy or txt file")
+    readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv}
+    try:
+        values, names = readers.get(path.suffix.lower(), _from_text)(path)
+    except (ValueError, OSError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read lengths from {path}: {error}") from error
+    try:
+        return check_lengths(np.asarray(values), names)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _from_npy(path: Path):
+    return np.load(path, allow_pickle=False), None
+
+
+def _from_json(path: Path):
+    data = json.loads(path.read_text())
+    if isinstance(data, dict):
+        return list(data.values()), list(data)
+    return data, None
+
+
+def _from_text(path: Path):
+    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    return [float(line) for line in lines if line], None
+
+
+def _from_csv(path: Path):
+    with path.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if not rows:
+        return [], None
+    header = [cell.strip().lower() for cell in rows[0]]
+    named = [column for column in LENGTH_COLUMNS if column in header]
+    if named:
+        column = header.index(named[0])
+        return [float(row[column]) for row in rows[1:]], None
+    if len(header) == 1:
+        body = rows if _is_number(header[0]) else rows[1:]
+        return [float(row[0]) for row in body], None
+    raise InputError(
+        f"{path} has the columns {', '.join(header)}; name the one with the lengths 'length'"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,37 @@
+"""What is done with a sequence longer than a block: an error, or pieces, or the rest deleted."""
+
+from typing import Literal
+
+import numpy as np
+
+from bload.errors import InputError
+
+Long = Literal["error", "split", "truncate"]
+Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
+    """The pieces to pack: sequence, first frame and length of each, none longer than `t_max`.
+
+    Args:
+        long: ``error`` refuses a sequence longer than `t_max`; ``split`` cuts it into pieces of
+            `t_max` and a rest, each with a start of its own (nothing is deleted, but the state is
+            cleared between pieces); ``truncate`` keeps the first `t_max` frames (the rest counts
+            as deleted).
+    """
+    if long == "split":
+        pieces = -(-lengths // t_max)
+        sequence = np.repeat(np.arange(len(lengths)), pieces)
+        nth = np.arange(len(sequence)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        first = nth * t_max
+        return sequence, first, np.minimum(lengths[sequence] - first, t_max)
+    if long not in ("error", "truncate"):
+        raise InputError(f"long is {long!r}; choose error, split or truncate")
+    if long == "error" and lengths.max() > t_max:
+        s = int(np.argmax(lengths > t_max))
+        raise InputError(
+            f"sequence {s} has {lengths[s]} frames but t_max is {t_max}; raise t_max to "
+            f"{lengths.max()}, or set long=split or long=truncate"
+        )
+    sequence = np.arange(len(lengths))
+    return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

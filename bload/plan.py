@@ -1,0 +1,219 @@
+"""An epoch is a plan: which frames of which sequences stand where, known before any file is read.
+
+    block 0   |a a a a|b b b|c|. .|      a, b, c segments; . padding; `|` before a letter: a start
+    block 1   |d d d d d d d d|e e|
+
+A plan is flat arrays, so ten million sequences fit, and it checks itself.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from bload.bounds import lower_bound
+from bload.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a plan: its segments in slot order. A filler has none.
+
+    All arrays are int64 with one entry a segment.
+    """
+
+    index: int
+    """Position in the plan; -1 for a filler."""
+    t_max: int
+    sequence: np.ndarray
+    first: np.ndarray
+    """Frame of the sequence at which the segment begins."""
+    length: np.ndarray
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The start table: the slots at which a segment begins, where the state is cleared."""
+        return np.cumsum(self.length) - self.length
+
+    @property
+    def frames(self) -> int:
+        return int(self.length.sum())
+
+
+def filler_block(t_max: int) -> Block:
+    """An empty block: all padding, counted apart from the plan's own."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return Block(-1, t_max, nothing, nothing, nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All blocks of one epoch, in order.
+
+    Args:
+        t_max: slots in a block.
+        sequence_lengths: frames of every sequence of the data set, ``(sequences,)``.
+        sequence, first, length: of every segment, ``(segments,)``, block after block.
+        offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
+
+    Raises:
+        ValueError: a segment lies outside its sequence, a block overflows, or a frame stands
+            twice. A packer that returns is therefore right about these.
+    """
+
+    t_max: int
+    sequence_lengths: np.ndarray
+    sequence: np.ndarray
+    first: np.ndarray
+    length: np.ndarray
+    offsets: np.ndarray
+    _checked: bool = field(init=False, default=True, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("sequence_lengths", "sequence", "first", "length", "offsets"):
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.int64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        self._check()
+
+    def _check(self) -> None:
+        segments = len(self.sequence)
+        if not len(self.first) == len(self.length) == segments:
+            raise ValueError(
+                f"a plan needs as many firsts ({len(self.first)}) and lengths ({len(self.length)}) "
+                f"as segments ({segments})"
+            )
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or self.offsets[-1] != segments:
+            raise ValueError(f"block offsets must run from 0 to the {segments} segments")
+        if np.any(np.diff(self.offsets) < 0):
+            raise ValueError("block offsets must not decrease")
+        if segments == 0:
+            return
+        if self.sequence.min() < 0 or self.sequence.max() >= len(self.sequence_lengths):
+            raise ValueError("a segment names a sequence that the data set does not have")
+        end = self.first + self.length
+        outside = (
+            (self.length < 1) | (self.first < 0) | (end > self.sequence_lengths[self.sequence])
+        )
+        if outside.any():
+            s = int(np.flatnonzero(outside)[0])
+            raise ValueError(
+                f"segment {s} takes frames {self.first[s]} to {end[s]} of sequence "
+                f"{self.sequence[s]}, which has {self.sequence_lengths[self.sequence[s]]}"
+            )
+        if self.blocks and self.block_frames.max() > self.t_max:
+            b = int(self.block_frames.argmax())
+            raise ValueError(
+                f"block {b} holds {self.block_frames[b]} frames; t_max is {self.t_max}"
+            )
+        order = np.lexsort((self.first, self.sequence))
+        same = np.diff(self.sequence[order]) == 0
+        if np.any(same & (self.first[order][1:] < end[order][:-1])):
+            raise ValueError("a frame stands twice in the plan")
+
+    @property
+    def blocks(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def segments(self) -> int:
+        return len(self.sequence)
+
+    @property
+    def sequences(self) -> int:
+        return len(self.sequence_lengths)
+
+    @property
+    def frames(self) -> int:
+        """Frames of the data set."""
+        return int(self.sequence_lengths.sum())
+
+    @property
+    def placed(self) -> int:
+        """Frames that stand in a block."""
+        return int(self.length.sum())
+
+    @property
+    def deleted(self) -> int:
+        """Frames of the data set that stand in no block."""
+        return self.frames - self.placed
+
+    @property
+    def processed(self) -> int:
+        """Slots that the model works through: blocks x t_max."""
+        return self.blocks * self.t_max
+
+    @property
+    def padding(self) -> int:
+        """Slots that hold no frame."""
+        return self.processed - self.placed
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the slots that hold a frame."""
+        return self.placed / self.processed if self.blocks else 1.0
+
+    @cached_property
+    def block_frames(self) -> np.ndarray:
+        """Frames in each block, ``(blocks,)``."""
+        running = np.concatenate([[0], np.cumsum(self.length)])
+        return running[self.offsets[1:]] - running[self.offsets[:-1]]
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """Blocks of t_max that any packing of these segments needs at least."""
+        return lower_bound(self.length, self.t_max)
+
+    @property
+    def lower_bound_padding(self) -> int:
+        return self.lower_bound * self.t_max - self.placed
+
+    def block(self, index: int) -> Block:
+        if not 0 <= index < self.blocks:
+            raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        return Block(index, self.t_max, self.sequence[part], self.first[part], self.length[part])
+
+    def block_of_segment(self) -> np.ndarray:
+        """The block of each segment, ``(segments,)``."""
+        return np.repeat(np.arange(self.blocks), np.diff(self.offsets))
+
+
+def plan_from_blocks(
+    blocks: list[list[int]],
+    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sequence_lengths: np.ndarray,
+    t_max: int,
+) -> Plan:
+    """A plan from lists of piece numbers, one list a block.
+
+    Args:
+        pieces: sequence, first and length of every piece (see `bload.pieces`).
+    """
+    sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
+    flat = [piece for block in blocks for piece in block]
+    order = np.array(flat, dtype=np.int64)
+    sequence, first, length = (array[order] for array in pieces)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Plan(t_max, sequence_lengths, sequence, first, length, offsets)
+
+
+def check_lengths(lengths: np.ndarray, names: list[str] | None = None) -> np.ndarray:
+    """Lengths as int64, or an `InputError` that names the first bad one."""
+    array = np.asarray(lengths)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"the lengths have shape {array.shape}; give a list with at least one sequence"
+        )
+    if not np.issubdtype(array.dtype, np.number) or not np.all(np.isfinite(array)):
+        raise InputError("the lengths hold something that is not a number; give whole numbers")
+    whole = array.astype(np.int64)
+    bad = np.flatnonzero((whole < 1) | (whole != array))
+    if len(bad):
+        s = int(bad[0])
+        name = names[s] if names else str(s)
+        raise InputError(
+            f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
+            "mend it or leave the sequence out"
+        )
+    return whole

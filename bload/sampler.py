@@ -1,0 +1,154 @@
+"""The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from bload.dealing import EpochAccount, Last, account, deal
+from bload.errors import InputError
+from bload.packers import make_plan, natural_t_max
+from bload.plan import Block, Plan, check_lengths, filler_block
+
+
+class BlockSampler(Sampler[list[Block]]):
+    """Yields the blocks of one rank, step by step; every rank yields equally many batches.
+
+    Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields whole `Block`
+    values, not numbers, so worker processes need no plan of their own and may persist over epochs.
+
+    Args:
+        lengths: frames of every sequence.
+        packer: a key of `bload.packers.PACKERS`.
+        batch_frames: frames a rank works through in a step; ``batch_frames // t_max`` blocks.
+        t_max: slots in a block; None takes the packer's natural size.
+        rank, world_size: of this process.
+        seed: with the epoch, all that the plan's randomness depends on.
+        last: ``fill`` or ``drop``, see `bload.dealing.account`.
+        options: the packer's own.
+
+    Raises:
+        InputError: bad lengths or options, or a batch smaller than one block.
+    """
+
+    def __init__(
+        self,
+        lengths: np.ndarray,
+        packer: str = "bload",
+        *,
+        batch_frames: int,
+        t_max: int | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        seed: int = 0,
+        last: Last = "fill",
+        **options,
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0")
+        self.lengths = check_lengths(lengths)
+        self.packer = packer
+        self.options = options
+        self.rank = rank
+        self.world_size = world_size
+        self.seed = seed
+        self.last: Last = last
+        self.epoch = 0
+        self._plan_epoch = 0
+        self._plan = make_plan(self.lengths, packer, t_max, seed, 0, **options)
+        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        self.blocks_per_rank = batch_frames // self.t_max
+        if self.blocks_per_rank < 1:
+            raise InputError(
+                f"batch_frames is {batch_frames} but one block has t_max = {self.t_max} frames; "
+                f"raise batch_frames to {self.t_max} or lower t_max"
+            )
+        self.next_step = 0
+        """Step of the epoch at which the next iteration begins."""
+        self._yielded = 0
+
+    @property
+    def blocks_per_step(self) -> int:
+        """Blocks that all ranks together train in one step."""
+        return self.world_size * self.blocks_per_rank
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the current epoch, the same on every rank."""
+        if self._plan_epoch != self.epoch:
+            self._plan = make_plan(
+                self.lengths, self.packer, self.t_max, self.seed, self.epoch, **self.options
+            )
+            self._plan_epoch = self.epoch
+        return self._plan
+
+    @property
+    def account(self) -> EpochAccount:
+        """What the current epoch costs, all ranks together."""
+        return account(self.plan, self.blocks_per_step, self.last)
+
+    def __len__(self) -> int:
+        """Steps of the current epoch, the same on every rank."""
+        return self.account.steps
+
+    def __iter__(self) -> Iterator[list[Block]]:
+        plan, steps = self.plan, len(self)
+        start, self.next_step = self.next_step, 0
+        for step in range(start, steps):
+            dealt = deal(plan.blocks, self.world_size, self.blocks_per_rank, step, self.rank)
+            self._yielded = step + 1
+            yield [filler_block(self.t_max) if b < 0 else plan.block(int(b)) for b in dealt]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch; the current one keeps a position that was loaded."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.next_step = self._yielded = 0
+
+    def state_dict(self, step: int | None = None) -> dict:
+        """Where training stands: the epoch, the steps done in it, and what defines the plan.
+
+        Args:
+            step: steps trained in this epoch. None takes the batches yielded, which is right only
+                while no worker fetches ahead; `BlockLoader` counts what it has handed over.
+        """
+        return {
+            "epoch": self.epoch,
+            "step": self._yielded if step is None else step,
+            "plan": self._definition(),
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on where `state` stood.
+
+        Raises:
+            InputError: the state belongs to another plan; it names what differs.
+        """
+        mine, saved = self._definition(), state["plan"]
+        differs = [
+            f"{key} was {saved.get(key)} and is {mine.get(key)}"
+            for key in {**mine, **saved}
+            if saved.get(key) != mine.get(key)
+        ]
+        if differs:
+            raise InputError(
+                f"the saved position belongs to another plan: {'; '.join(differs)}; "
+                "restore these settings or start anew"
+            )
+        self.epoch = state["epoch"]
+        self.next_step = self._yielded = state["step"]
+
+    def _definition(self) -> dict:
+        """Everything that the blocks of a step depend on, as plain values."""
+        return {
+            "packer": self.packer,
+            "t_max": self.t_max,
+            "options": {key: value for key, value in sorted(self.options.items())},
+            "seed": self.seed,
+            "last": self.last,
+            "blocks per step": self.blocks_per_step,
+            "sequences": len(self.lengths),
+            "frames": int(self.lengths.sum()),
+            "lengths digest": hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16],
+        }
