@@ -1,8 +1,9 @@
 """Block packing of whole sequences for distributed training: equal steps, no frame lost.
 
-The library needs numpy and torch alone. Start at `BlockLoader`; the pieces are `make_plan` (lengths
--> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks` (blocks ->
-`Batch`), and `walk` (a recurrent part through a block, its state cleared at every start).
+The library needs numpy and torch alone. Start at `BlockLoader`; its pieces are `make_plan`
+(lengths -> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks`
+(blocks -> `Batch`); `walk` takes a recurrent part through a block and clears its state at every
+start.
 """
 
 from bload.batch import Batch, BlockSample, collate_blocks

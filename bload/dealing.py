@@ -1,8 +1,8 @@
 """Dealing a plan's blocks to ranks: equal steps by construction, whatever the number of ranks.
 
-Step s of an epoch trains the blocks ``s * G`` to ``(s + 1) * G - 1`` of the plan, where G is ranks x
-blocks per rank. The ranks share them out like cards, so the step depends on G alone: 2 ranks of 4
-blocks and 8 ranks of 1 block train the same steps.
+Step s of an epoch trains the blocks ``s * G`` to ``(s + 1) * G - 1`` of the plan, where G is
+ranks x blocks per rank. The ranks share them out like cards, so the step depends on G alone: 2
+ranks of 4 blocks and 8 ranks of 1 block train the same steps.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@
 A plan is flat arrays, so ten million sequences fit, and it checks itself.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -67,7 +67,6 @@ class Plan:
     first: np.ndarray
     length: np.ndarray
     offsets: np.ndarray
-    _checked: bool = field(init=False, default=True, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("sequence_lengths", "sequence", "first", "length", "offsets"):

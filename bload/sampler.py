@@ -144,7 +144,7 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": {key: value for key, value in sorted(self.options.items())},
+            "options": dict(sorted(self.options.items())),
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def table_rows(
         }
         if randomness:
             together = any(plan.segments > plan.blocks for plan in plans)
-            shares = [repeat_share(one, two) for one, two in zip(plans, plans[1:], strict=False)]
+            shares = [repeat_share(one, two) for one, two in pairwise(plans)]
             row["repeat_share"] = float(np.mean(shares)) if together else None
             row["partner_information"] = partner_information(plans) if together else None
         rows.append(row)

@@ -51,7 +51,7 @@ def pack(
 def random_fill(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, draw: Draw = "video"
 ) -> list[list[int]]:
-    """Lists of piece numbers, one a block: each drawn among the pieces that fit, until none does."""
+    """Lists of piece numbers, one a block: each drawn among those that fit, until none does."""
     if draw not in ("video", "length"):
         raise InputError(f"draw is {draw!r}; choose video or length")
     shuffled = rng.permutation(len(lengths))

@@ -14,10 +14,10 @@ On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94)
 in every epoch and for every seed; on the test split at T_max 121: 450 blocks, 79 padded.
 
 Randomness kept: the plan is new each epoch; who shares a block with whom is as random as under
-`bload` (pairs repeat in two successive epochs with a share of about 0.0005, the lengths of two block
-mates share about 0.002 nats of information; `python -m bload table --randomness`). Given up: independence of the last few frames of
-room. A sequence that closes a block is chosen because its length fits the gap exactly, so short
-sequences are block mates of slightly more varied company than chance would give.
+`bload` (pairs repeat in two successive epochs with a share of about 0.0005, the lengths of two
+block mates share about 0.002 nats of information; `python -m bload table --randomness`). Given up:
+independence of the last few frames of room. Which sequences share a block now depends on their
+lengths adding up to the block exactly, where under `bload` only the last to come in had to fit.
 
 On lengths where squeezing stalls above the bound (many sequences longer than half a block), it also
 squeezes a best-fit-decreasing packing with shuffled ties and keeps whichever is smaller; there the
