@@ -162,8 +162,7 @@ def _chunk_ranks(
     persons_FP = _padded([p.person_scores_P for p in predictions])
     objects_FP = _padded([p.object_scores_P for p in predictions])
     scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
-    for frame, prediction in enumerate(predictions):
-        scores_FPR[frame, len(prediction) :] = _ABSENT
+    # Padding scores 0 and stands behind every real pair, so it is never ahead of anything.
     for row, listed_FPR in enumerate(_lists(scores_FPR, relations_FPR)):
         best_G, place_G = _best_candidates(listed_FPR, matches_OP, frame_G, object_G, relation_G)
         listed_FL = listed_FPR.reshape(len(targets), -1)
