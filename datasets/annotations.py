@@ -20,6 +20,7 @@ from datasets.vocabulary import GROUPS, object_index, relation_index
 
 SPLITS = ("train", "test")
 MIN_FRAMES = 3
+FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
@@ -94,8 +95,8 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: bool = False)
 def filter_annotations(entries_of: dict, person_of: dict, split: str) -> Annotations:
     """Apply the rules to the two dictionaries of the pickles (frame name -> annotation)."""
     in_split = frames_of_split(entries_of, split)
-    with_object = [name for name in in_split if some_object_visible(entries_of[name])]
-    with_person = [name for name in with_object if has_person(person_of.get(name))]
+    with_object = [name for name in in_split if some_object_visible(name, entries_of)]
+    with_person = [name for name in with_object if has_person(name, person_of)]
     all_videos = frames_by_video(with_person)
     videos = {video: names for video, names in all_videos.items() if len(names) >= MIN_FRAMES}
     kept = sum(map(len, videos.values()))
@@ -132,19 +133,25 @@ def frames_of_split(entries_of: dict, split: str) -> list[str]:
     return names
 
 
-def some_object_visible(entries: list[dict]) -> bool:
+def some_object_visible(name: str, entries_of: dict) -> bool:
     """Rule 2: whether any entry of a frame is visible."""
-    return any(entry.get("visible") for entry in entries)
+    try:
+        return any(entry["visible"] for entry in entries_of[name])
+    except (KeyError, TypeError) as error:
+        raise _malformed(name, error) from error
 
 
-def has_person(person: dict | None) -> bool:
+def has_person(name: str, person_of: dict) -> bool:
     """Rule 3: whether the person file has at least one box for a frame."""
-    return person is not None and len(person["bbox"]) > 0
+    try:
+        return name in person_of and len(person_of[name]["bbox"]) > 0
+    except (KeyError, TypeError) as error:
+        raise _malformed(name, error) from error
 
 
 def visible_objects(entries: list[dict]) -> list[dict]:
     """Rule 4: the entries that stay."""
-    return [entry for entry in entries if entry.get("visible")]
+    return [entry for entry in entries if entry["visible"]]
 
 
 def frames_by_video(names: Iterable[str]) -> dict[str, list[str]]:

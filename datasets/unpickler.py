@@ -22,10 +22,16 @@ def _encode(text: str, encoding: str = "utf-8") -> bytes:
     return text.encode(encoding)
 
 
+def _no_bytes() -> bytes:
+    """What empty bytes become under pickle protocols 0 to 2."""
+    return b""
+
+
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): _no_bytes,
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 wrote it
     _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = np.zeros(1).__reduce__()[0]

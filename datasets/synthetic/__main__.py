@@ -9,7 +9,8 @@ from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit status, 2 for what the user can mend."""
     parser = argparse.ArgumentParser(prog="python -m datasets.synthetic", description=__doc__)
     parser.add_argument("--root", required=True, help="folder to make")
     for knob in fields(World):
@@ -19,13 +20,14 @@ def main() -> None:
             default=knob.default,
             help=f"default {knob.default}",
         )
-    knobs = vars(parser.parse_args())
+    knobs = vars(parser.parse_args(arguments))
     try:
         print(ensure(**knobs))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

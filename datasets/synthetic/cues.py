@@ -68,18 +68,18 @@ MEAN_DELAY = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One state of one object over the frames of a video."""
+    """One kind of state of all objects over the frames of a video."""
 
-    cue_T: np.ndarray
+    cue_TM: np.ndarray
     """int64: the code the frame shows, or `NO_CUE`."""
-    code_T: np.ndarray
+    code_TM: np.ndarray
     """int64: the code in force, the last one shown or the null code."""
-    age_T: np.ndarray
+    age_TM: np.ndarray
     """int64: frames since that cue (0: this frame shows it), or `NO_CUE` before the first."""
 
 
 def tell(
-    visible_T: np.ndarray,
+    visible_TM: np.ndarray,
     chances: np.ndarray,
     null: int,
     rng: np.random.Generator,
@@ -88,32 +88,49 @@ def tell(
     dwell: float,
     delay_rate: float,
 ) -> Told:
-    """Draw hidden states and cues for an object visible on `visible_T`, bool ``(T,)``.
+    """Draw hidden states and cues for objects visible on `visible_TM`, bool ``(T, M)``.
 
-    A cue due while the object is out of sight is shown when it comes back.
+    `chances` are those of each code, `null` is the code in force before the first cue; the rates
+    are the knobs of the world.
     """
+    cue_TM = np.stack(
+        [
+            _cues(visible_T, chances, rng, cue_rate, 1 / dwell, delay_rate)
+            for visible_T in visible_TM.T
+        ],
+        axis=1,
+    )
+    t_T1 = np.arange(len(cue_TM))[:, None]
+    last_TM = np.maximum.accumulate(np.where(cue_TM == NO_CUE, -1, t_T1), axis=0)
+    shown = last_TM >= 0
+    return Told(
+        cue_TM=cue_TM,
+        code_TM=np.where(shown, np.take_along_axis(cue_TM, last_TM, axis=0), null),
+        age_TM=np.where(shown, t_T1 - last_TM, NO_CUE),
+    )
+
+
+def _cues(
+    visible_T: np.ndarray,
+    chances: np.ndarray,
+    rng: np.random.Generator,
+    cue_rate: float,
+    switch_rate: float,
+    delay_rate: float,
+) -> np.ndarray:
+    """Cues of one object; one due while the object is out of sight is shown when it comes back."""
     frames = len(visible_T)
-    starts_T = rng.random(frames) < 1 / dwell
-    starts_T[0] = True
+    switches_T = rng.random(frames) < switch_rate
     draws_T = rng.choice(len(chances), size=frames, p=chances)
     repeats_T = rng.random(frames) < cue_rate
     delay = int(rng.geometric(1 / MEAN_DELAY)) if rng.random() < delay_rate else 0
-    silent_until = int(np.argmax(visible_T)) + delay
+    first = int(np.argmax(visible_T)) + delay
 
     cue_T = np.full(frames, NO_CUE, dtype=np.int64)
-    hidden, due = null, False
+    hidden, due = int(draws_T[0]), True
     for t in range(frames):
-        if starts_T[t]:
+        if switches_T[t]:
             hidden, due = int(draws_T[t]), True
-        if visible_T[t] and t >= silent_until and (due or repeats_T[t]):
+        if visible_T[t] and t >= first and (due or repeats_T[t]):
             cue_T[t], due = hidden, False
-
-    return Told(cue_T, *_follow(cue_T, null))
-
-
-def _follow(cue_T: np.ndarray, null: int) -> tuple[np.ndarray, np.ndarray]:
-    """Code in force and its age on every frame, from the cues shown."""
-    t = np.arange(len(cue_T))
-    last_T = np.maximum.accumulate(np.where(cue_T == NO_CUE, -1, t))
-    code_T = np.where(last_T < 0, null, cue_T[last_T])
-    return code_T, np.where(last_T < 0, NO_CUE, t - last_T)
+    return cue_T

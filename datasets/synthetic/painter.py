@@ -56,7 +56,7 @@ def paint(script: Script, position: int) -> np.ndarray:
         if script.in_front_TM[t, m]:
             _paint_object(canvas_HW3, script, t, m)
     for m in seen:
-        codes = (script.contacting[m].cue_T[t], script.attention[m].cue_T[t])
+        codes = (script.contacting.cue_TM[t, m], script.attention.cue_TM[t, m])
         if kind != COUNTS:
             codes = (NO_CUE, NO_CUE)
         for (x1, y1, x2, y2), colour in zip(
@@ -68,9 +68,13 @@ def paint(script: Script, position: int) -> np.ndarray:
 
 def cue_cells(box_4: np.ndarray, image_size: int) -> list[tuple[int, int, int, int]]:
     """The three cue cells of an object's box, xyxy pixels: contacting, contacting, attention."""
-    edges = [round(CELL_SIDE * cell * image_size / CANVAS) for cell in range(4)]
+    edges = _cell_edges(image_size)
     x, y = int(box_4[0]), int(box_4[1])
     return [(x + edges[cell], y, x + edges[cell + 1], y + edges[1]) for cell in range(3)]
+
+
+def _cell_edges(image_size: int) -> list[int]:
+    return [round(CELL_SIDE * cell * image_size / CANVAS) for cell in range(4)]
 
 
 def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,12 +88,12 @@ def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarra
 
 
 @lru_cache(maxsize=4096)
-def tile(object_class: int, height: int, width: int, in_front: bool, rim: int) -> np.ndarray:
+def tile(object_class: int, height: int, width: int, in_front: bool, image_size: int) -> np.ndarray:
     """The look of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
     look = object_class - 2
     colour = TILE_COLOURS[look % len(TILE_COLOURS)]
     # The cue cells hide the top: the shape stands below them.
-    top = round(CELL_SIDE * rim) if height > 2 * CELL_SIDE * rim else height // 3
+    top = _cell_edges(image_size)[1]
     y = np.linspace(-1, 1, height - top)[:, None]
     x = np.linspace(-1, 1, width)[None, :]
     shape = (
@@ -103,15 +107,11 @@ def tile(object_class: int, height: int, width: int, in_front: bool, rim: int) -
     tile_HW3[:] = colour * 0.35
     tile_HW3[top:][shape] = colour
     rim_colour = 255 if in_front else 0
+    rim = max(1, int(image_size / CANVAS))
     tile_HW3[:rim] = tile_HW3[-rim:] = rim_colour
     tile_HW3[:, :rim] = tile_HW3[:, -rim:] = rim_colour
     tile_HW3.setflags(write=False)
     return tile_HW3
-
-
-def rim_width(image_size: int) -> int:
-    """Width of an object's rim in pixels."""
-    return max(1, int(image_size / CANVAS))
 
 
 def _paint_object(canvas_HW3: np.ndarray, script: Script, t: int, m: int) -> None:
@@ -121,7 +121,7 @@ def _paint_object(canvas_HW3: np.ndarray, script: Script, t: int, m: int) -> Non
         y2 - y1,
         x2 - x1,
         bool(script.in_front_TM[t, m]),
-        rim_width(script.image_size),
+        script.image_size,
     )
     under = canvas_HW3[y1:y2, x1:x2]
     under[:] = INK * look + (1 - INK) * under

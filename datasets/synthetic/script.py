@@ -7,7 +7,6 @@ T frames that count, F frames in the files (some are there to be dropped), M obj
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -48,9 +47,9 @@ class Script:
     in_front_TM: np.ndarray
     """Whether the object is drawn over the person."""
     spatial_TM6: np.ndarray
-    attention: tuple[Told, ...]
-    """Cues, labels and the age of the evidence of each object, M of them."""
-    contacting: tuple[Told, ...]
+    attention: Told
+    """Cues, labels, and the age of the evidence."""
+    contacting: Told
     source_F: np.ndarray
     """The frame in 0..T-1 that a frame in the files shows, or repeats if it is to be dropped."""
     kind_F: np.ndarray
@@ -70,9 +69,9 @@ class Script:
         """Attention, spatial and contacting relations of object m on frame t."""
         spatial = np.flatnonzero(self.spatial_TM6[t, m]) + SPATIAL.start
         return (
-            ATTENTION_CODES[self.attention[m].code_T[t]],
+            ATTENTION_CODES[self.attention.code_TM[t, m]],
             tuple(spatial.tolist()),
-            CONTACTING_CODES[self.contacting[m].code_T[t]],
+            CONTACTING_CODES[self.contacting.code_TM[t, m]],
         )
 
     def targets(self) -> tuple[FrameTargets, ...]:
@@ -112,13 +111,9 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
     pixels = world.image_size / CANVAS
     person_boxes_T4 = _pixel_boxes(person_T2, person_side_2, pixels)
     object_boxes_TM4 = _pixel_boxes(objects_TM2, object_sides_M2, pixels)
-    draw = partial(
-        tell, rng=rng, cue_rate=world.cue_rate, dwell=world.dwell, delay_rate=world.delay_rate
-    )
-    attention, contacting = [], []
-    for visible_T in visible_TM.T:
-        attention.append(draw(visible_T, ATTENTION_CHANCES, ATTENTION_NULL))
-        contacting.append(draw(visible_T, CONTACTING_CHANCES, CONTACTING_NULL))
+    rates = {key: getattr(world, key) for key in ("cue_rate", "dwell", "delay_rate")}
+    attention = tell(visible_TM, ATTENTION_CHANCES, ATTENTION_NULL, rng, **rates)
+    contacting = tell(visible_TM, CONTACTING_CHANCES, CONTACTING_NULL, rng, **rates)
     source_F, kind_F = _with_dropped(length, world.drop_rate, rng)
     return Script(
         name=f"{split}{index:05d}.mp4",
@@ -130,8 +125,8 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
         visible_TM=visible_TM,
         in_front_TM=in_front_TM,
         spatial_TM6=spatial_relations(person_boxes_T4[:, None], object_boxes_TM4, in_front_TM),
-        attention=tuple(attention),
-        contacting=tuple(contacting),
+        attention=attention,
+        contacting=contacting,
         source_F=source_F,
         kind_F=kind_F,
         background_3=rng.integers(10, 60, size=3),

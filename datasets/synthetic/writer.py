@@ -19,8 +19,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations import OBJECTS_FILE, PERSONS_FILE
-from datasets.frames import FRAMES_FOLDER
+from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World

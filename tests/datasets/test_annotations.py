@@ -1,0 +1,195 @@
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+from bload.errors import InputError
+from datasets.annotations import filter_annotations, read_annotations
+from datasets.vocabulary import RELATIONS
+
+
+def entry(visible=True, split="train", object_class="sofa/couch", **changes):
+    shown = {
+        "bbox": (10.0, 20.0, 30.0, 5.0),
+        "attention_relationship": ["looking_at"],
+        "spatial_relationship": ["behind", "beneath"],
+        "contacting_relationship": ["sitting_on"],
+    }
+    return (
+        {"class": object_class, "metadata": {"tag": "x", "set": split}, "visible": visible}
+        | (shown if visible else dict.fromkeys(shown))
+        | changes
+    )
+
+
+def person(rows=1):
+    return {
+        "bbox": np.arange(rows * 4, dtype=np.float32).reshape(rows, 4),
+        "bbox_score": np.ones(rows, dtype=np.float32),
+        "bbox_size": (480, 270),
+        "bbox_mode": "xyxy",
+        "keypoints": np.zeros((rows, 17, 3), dtype=np.float32),
+        "keypoints_logits": np.zeros((rows, 17), dtype=np.float32),
+    }
+
+
+def frames(video, numbers, **changes):
+    return {f"{video}.mp4/{number:06d}.png": [entry(**changes)] for number in numbers}
+
+
+def persons(entries_of):
+    return {name: person() for name in entries_of}
+
+
+def names(annotations):
+    return [video.name for video in annotations.videos]
+
+
+def test_three_frames_count_and_two_do_not():
+    entries_of = frames("A", [1, 2, 3]) | frames("B", [1, 2])
+    annotations = filter_annotations(entries_of, persons(entries_of), "train")
+    assert names(annotations) == ["A.mp4"]
+    counts = annotations.counts
+    assert (counts.frames_in_split, counts.frames, counts.videos) == (5, 3, 1)
+    assert (counts.short_videos, counts.frames_in_short_videos) == (1, 2)
+
+
+def test_frames_without_visible_objects_are_dropped_before_videos_are_counted():
+    entries_of = frames("A", [1, 2]) | frames("A", [3], visible=False)
+    annotations = filter_annotations(entries_of, persons(entries_of), "train")
+    assert annotations.videos == ()
+    assert annotations.counts.without_visible_object == 1
+
+
+@pytest.mark.parametrize("missing", ["no rows", "no entry"])
+def test_frames_without_a_person_are_dropped(missing):
+    entries_of = frames("A", [1, 2, 3, 4])
+    person_of = persons(entries_of)
+    if missing == "no rows":
+        person_of["A.mp4/000002.png"] = person(rows=0)
+    else:
+        del person_of["A.mp4/000002.png"]
+    annotations = filter_annotations(entries_of, person_of, "train")
+    assert [frame.name[-7:] for frame in annotations.videos[0].frames] == [
+        "001.png",
+        "003.png",
+        "004.png",
+    ]
+    assert annotations.counts.without_person == 1
+
+
+def test_only_visible_objects_stay_even_if_the_first_is_invisible():
+    entries_of = frames("A", [1, 2, 3])
+    entries_of["A.mp4/000002.png"] = [
+        entry(visible=False, object_class="door"),
+        entry(object_class="cup/glass/bottle"),
+        entry(visible=False, object_class="bed"),
+        entry(object_class="papernotebook"),
+    ]
+    frame = filter_annotations(entries_of, persons(entries_of), "train").videos[0].frames[1]
+    assert frame.object_classes_M.tolist() == [11, 23]
+    assert set(frame.relations_G2[:, 0].tolist()) == {0, 1}
+
+
+def test_the_first_entry_says_the_split_even_if_it_is_invisible():
+    entries_of = frames("A", [1, 2, 3])
+    for entries in entries_of.values():
+        entries.insert(0, entry(visible=False, split="test"))
+    assert names(filter_annotations(entries_of, persons(entries_of), "test")) == ["A.mp4"]
+    assert names(filter_annotations(entries_of, persons(entries_of), "train")) == []
+
+
+def test_a_frame_without_entries_is_in_no_split():
+    entries_of = frames("A", [1, 2, 3]) | {"A.mp4/000009.png": []}
+    assert filter_annotations(entries_of, persons(entries_of), "train").counts.frames == 3
+
+
+def test_order_does_not_depend_on_the_order_of_keys():
+    entries_of = frames("B", range(1, 12)) | frames("A", [5, 40, 7])
+    keys = list(entries_of)
+    random.Random(0).shuffle(keys)
+    shuffled = {key: entries_of[key] for key in keys}
+    annotations = filter_annotations(shuffled, persons(shuffled), "train")
+    assert names(annotations) == ["A.mp4", "B.mp4"]
+    assert [frame.name for frame in annotations.videos[0].frames] == [
+        "A.mp4/000005.png",
+        "A.mp4/000007.png",
+        "A.mp4/000040.png",
+    ]
+
+
+def test_boxes_become_corners_and_labels_keep_their_order():
+    entries_of = frames("A", [1, 2, 3])
+    person_of = {name: person(rows=2) for name in entries_of}
+    frame = filter_annotations(entries_of, person_of, "train").videos[0].frames[0]
+    assert frame.object_boxes_M4.tolist() == [[10, 20, 40, 25]]
+    assert frame.object_boxes_M4.dtype == np.float32
+    assert frame.person_box_4.tolist() == [0, 1, 2, 3]
+    assert frame.size_hw == (270, 480)
+    labels = [RELATIONS[relation] for relation in frame.relations_G2[:, 1]]
+    assert labels == ["looking_at", "behind", "beneath", "sitting_on"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class": "unicorn"}, "'unicorn'"),
+        ({"spatial_relationship": ["looking_at"]}, "'looking_at' is not a spatial"),
+        ({"bbox": None}, "not annotated as Action Genome"),
+        ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "no box of four numbers"),
+        ({"metadata": None}, "not annotated as Action Genome"),
+    ],
+)
+def test_a_bad_entry_is_refused_with_the_name_of_its_frame(changes, message):
+    entries_of = frames("A", [1, 2, 3])
+    entries_of["A.mp4/000002.png"][0].update(changes)
+    with pytest.raises(InputError, match=f"A.mp4/000002.png.*{message}"):
+        filter_annotations(entries_of, persons(entries_of), "train")
+
+
+@pytest.mark.parametrize(
+    "name", ["../000001.png", "/etc/000001.png", "A/../000001.png", "..\\A/1.png", "A/x.png", 7]
+)
+def test_names_that_leave_the_root_are_refused(name):
+    with pytest.raises(InputError, match="is not of the form VIDEO/NUMBER"):
+        filter_annotations({name: [entry()]}, {}, "train")
+
+
+def write_root(root, entries_of, person_of, objects_file="object_bbox_and_relationship.pkl"):
+    folder = root / "annotations"
+    folder.mkdir(exist_ok=True)
+    (folder / objects_file).write_bytes(pickle.dumps(entries_of))
+    (folder / "person_bbox.pkl").write_bytes(pickle.dumps(person_of))
+
+
+def test_small_boxes_reads_the_other_file(tmp_path):
+    entries_of = frames("A", [1, 2, 3, 4])
+    write_root(tmp_path, entries_of, persons(entries_of))
+    fewer = frames("A", [1, 2, 3])
+    file = "object_bbox_and_relationship_filtersmall.pkl"
+    write_root(tmp_path, fewer, persons(entries_of), file)
+    assert read_annotations(tmp_path, "train").counts.frames == 4
+    assert read_annotations(tmp_path, "train", small_boxes=True).counts.frames == 3
+
+
+def test_a_root_without_annotations_is_named_with_the_remedy(tmp_path):
+    with pytest.raises(InputError, match=r"python -m datasets\.synthetic --root"):
+        read_annotations(tmp_path, "train")
+
+
+def test_an_unknown_split_is_named(tmp_path):
+    with pytest.raises(InputError, match="'validation' is not one of train, test"):
+        read_annotations(tmp_path, "validation")
+
+
+def test_an_empty_pickle_is_named(tmp_path):
+    write_root(tmp_path, {}, {})
+    with pytest.raises(InputError, match=r"object_bbox_and_relationship\.pkl holds no frames"):
+        read_annotations(tmp_path, "train")
+
+
+def test_files_that_do_not_belong_together_are_told_with_counts(tmp_path):
+    write_root(tmp_path, frames("A", [1, 2, 3]), {"B.mp4/000001.png": person()})
+    with pytest.raises(InputError, match="of 3 frames 0 show no object, 3 have no person box"):
+        read_annotations(tmp_path, "train")
