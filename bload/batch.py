@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,13 +70,17 @@ class Batch:
 
 
 def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
-    """Put blocks side by side into a `Batch`."""
+    """Put blocks side by side into a `Batch`.
+
+    Raises:
+        ValueError: frames of different shapes or dtypes.
+    """
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
     block_S, slot_S, length_S, sequence_S, first_S = (
-        torch.cat([torch.as_tensor(part) for part in column])
+        torch.as_tensor(np.concatenate(column))
         for column in (
-            [torch.full((len(block.length),), b) for b, block in enumerate(blocks)],
+            [np.full(len(block.length), b, np.int64) for b, block in enumerate(blocks)],
             [block.starts for block in blocks],
             [block.length for block in blocks],
             [block.sequence for block in blocks],
@@ -85,9 +90,16 @@ def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
     table = StartTable(block_S, slot_S, length_S)
     valid_BT, start_BT, segment_BT = masks_from_table(table, len(blocks), t_max)
 
-    frames_BT = samples[0].frames_V.new_zeros(len(blocks), t_max, *samples[0].frames_V.shape[1:])
+    like_V = samples[0].frames_V
+    frames_BT = like_V.new_zeros(len(blocks), t_max, *like_V.shape[1:])
     for b, sample in enumerate(samples):
-        frames_BT[b, : len(sample.frames_V)] = sample.frames_V
+        frame_V = sample.frames_V
+        if frame_V.shape[1:] != like_V.shape[1:] or frame_V.dtype != like_V.dtype:
+            raise ValueError(
+                f"frames of one batch differ: {tuple(like_V.shape[1:])} {like_V.dtype} and "
+                f"{tuple(frame_V.shape[1:])} {frame_V.dtype}; read must give all of one kind"
+            )
+        frames_BT[b, : len(frame_V)] = frame_V
 
     # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
     sequence_BT = torch.full((len(blocks), t_max), -1)

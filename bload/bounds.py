@@ -20,6 +20,8 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
     """
     if len(lengths) == 0:
         return 0
+    if np.sum(lengths) <= t_max:
+        return 1  # also keeps the arrays below no longer than the data, however large t_max
     counts = np.bincount(lengths, minlength=t_max + 1)
     size = np.arange(t_max + 1)
     total = int((counts * size).sum())

@@ -28,7 +28,7 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
         rows: blocks shown a panel.
 
     Raises:
-        InputError: another suffix, or matplotlib is not installed.
+        InputError: another suffix, no place to write to, or matplotlib is not installed.
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
@@ -63,8 +63,11 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     where.legend(
         handles=legend, loc=place, ncols=3 if where is figure else 1, frameon=False, **options
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error}; name another place") from error
     return path
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import zipfile
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 from bload.errors import InputError
 from bload.plan import check_lengths
 
+ENCODING = "utf-8-sig"  # also reads plain UTF-8; spreadsheets put the mark in front
+UNREADABLE = (ValueError, OSError, EOFError, RecursionError, csv.Error, zipfile.BadZipFile)
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
@@ -47,12 +50,15 @@ def read_lengths(path: str | Path) -> np.ndarray:
     readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv}
     try:
         values, names = readers.get(path.suffix.lower(), _from_text)(path)
-    except (ValueError, OSError, EOFError) as error:
+        array = np.asarray(values)
+    except UNREADABLE as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot read lengths from {path}: {error}") from error
+        raise InputError(
+            f"cannot read lengths from {path}: {error}; give one whole number a sequence"
+        ) from error
     try:
-        return check_lengths(np.asarray(values), names)
+        return check_lengths(array, names)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -62,19 +68,19 @@ def _from_npy(path: Path):
 
 
 def _from_json(path: Path):
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text(ENCODING))
     if isinstance(data, dict):
         return list(data.values()), list(data)
     return data, None
 
 
 def _from_text(path: Path):
-    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    lines = (line.split("#")[0].strip() for line in path.read_text(ENCODING).splitlines())
     return [float(line) for line in lines if line], None
 
 
 def _from_csv(path: Path):
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding=ENCODING) as file:
         rows = [row for row in csv.reader(file) if row]
     if not rows:
         return [], None
@@ -82,6 +88,12 @@ def _from_csv(path: Path):
     named = [column for column in LENGTH_COLUMNS if column in header]
     if named:
         column = header.index(named[0])
+        short = [row for row in rows if len(row) <= column]
+        if short:
+            raise InputError(
+                f"{path} has the row {','.join(short[0])!r} without a cell for {named[0]!r}; "
+                "mend it or leave it out"
+            )
         return [float(row[column]) for row in rows[1:]], None
     if len(header) == 1:
         body = rows if _is_number(header[0]) else rows[1:]

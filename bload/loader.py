@@ -1,6 +1,6 @@
 """The whole path from a sequence source to batches, with exact resume: one object to import."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch.utils.data import DataLoader
@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader
 from bload.batch import Batch, collate_blocks
 from bload.dataset import BlockDataset, SequenceSource
 from bload.dealing import EpochAccount, Last
+from bload.errors import InputError
 from bload.plan import Plan
 from bload.sampler import BlockSampler
 
@@ -23,7 +24,8 @@ class BlockLoader:
 
     Args:
         source: anything with ``lengths`` and ``read(sequence, first, length)``.
-        packer, batch_frames, t_max, rank, world_size, seed, last, options: see `BlockSampler`.
+        packer, batch_frames, t_max, rank, world_size, seed, last, names, options: as in
+            `BlockSampler`.
         workers: reading processes; 0 reads in this one.
         pin_memory: put batches into page-locked memory for faster copies to a GPU.
     """
@@ -39,6 +41,7 @@ class BlockLoader:
         world_size: int = 1,
         seed: int = 0,
         last: Last = "fill",
+        names: Sequence[str] | None = None,
         workers: int = 0,
         pin_memory: bool = False,
         **options,
@@ -52,6 +55,7 @@ class BlockLoader:
             world_size=world_size,
             seed=seed,
             last=last,
+            names=names,
             **options,
         )
         self.data = DataLoader(
@@ -79,9 +83,13 @@ class BlockLoader:
     def __iter__(self) -> Iterator[Batch]:
         # The sampler may run ahead, for workers fetch early; what counts is handed over here.
         self.step = self.sampler.next_step
-        for batch in self.data:
-            self.step += 1
-            yield batch
+        try:
+            for batch in self.data:
+                self.step += 1
+                yield batch
+        except InputError as error:
+            # A worker's error comes with its traceback; the sentence is the last line.
+            raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; the current one keeps a position that was loaded."""

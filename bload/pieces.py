@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import InputError, TooLongError
 
 Long = Literal["error", "split", "truncate"]
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -29,9 +29,6 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
         raise InputError(f"long is {long!r}; choose error, split or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
-        raise InputError(
-            f"sequence {s} has {lengths[s]} frames but t_max is {t_max}; raise t_max to "
-            f"{lengths.max()}, or set long=split or long=truncate"
-        )
+        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

@@ -70,7 +70,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("sequence_lengths", "sequence", "first", "length", "offsets"):
-            array = np.ascontiguousarray(getattr(self, name), dtype=np.int64)
+            # a view, so that the caller's own array stays writable
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.int64).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         self._check()
@@ -204,9 +205,10 @@ def check_lengths(lengths: np.ndarray, names: list[str] | None = None) -> np.nda
         raise InputError(
             f"the lengths have shape {array.shape}; give a list with at least one sequence"
         )
-    if not np.issubdtype(array.dtype, np.number) or not np.all(np.isfinite(array)):
+    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
         raise InputError("the lengths hold something that is not a number; give whole numbers")
-    whole = array.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # beyond int64: found unequal below
+        whole = array.astype(np.int64)
     bad = np.flatnonzero((whole < 1) | (whole != array))
     if len(bad):
         s = int(bad[0])

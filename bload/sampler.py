@@ -1,14 +1,14 @@
 """The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch.utils.data import Sampler
 
 from bload.dealing import EpochAccount, Last, account, deal
-from bload.errors import InputError
-from bload.packers import make_plan, natural_t_max
+from bload.errors import InputError, TooLongError
+from bload.packers import make_plan
 from bload.plan import Block, Plan, check_lengths, filler_block
 
 
@@ -26,6 +26,7 @@ class BlockSampler(Sampler[list[Block]]):
         rank, world_size: of this process.
         seed: with the epoch, all that the plan's randomness depends on.
         last: ``fill`` or ``drop``, see `bload.dealing.account`.
+        names: of the sequences, for error messages.
         options: the packer's own.
 
     Raises:
@@ -43,21 +44,25 @@ class BlockSampler(Sampler[list[Block]]):
         world_size: int = 1,
         seed: int = 0,
         last: Last = "fill",
+        names: Sequence[str] | None = None,
         **options,
     ) -> None:
         if not 0 <= rank < world_size:
             raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0")
-        self.lengths = check_lengths(lengths)
+        self.lengths = check_lengths(lengths, names)
         self.packer = packer
         self.options = options
         self.rank = rank
         self.world_size = world_size
-        self.seed = seed
+        self.seed = int(seed)
         self.last: Last = last
         self.epoch = 0
         self._plan_epoch = 0
-        self._plan = make_plan(self.lengths, packer, t_max, seed, 0, **options)
-        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        try:
+            self._plan = make_plan(self.lengths, packer, t_max, seed, 0, **options)
+        except TooLongError as error:
+            raise (error.named(names) if names else error) from None
+        self.t_max = self._plan.t_max
         self.blocks_per_rank = batch_frames // self.t_max
         if self.blocks_per_rank < 1:
             raise InputError(
@@ -67,6 +72,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
+        len(self)  # refuses a wrong `last`, and dropping all, now and not in the first step
 
     @property
     def blocks_per_step(self) -> int:

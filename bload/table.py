@@ -60,9 +60,9 @@ def table_rows(
     for loader in LOADERS:
         options = dict(loader.options)
         if loader.packer in CUTS_CLIPS:
-            size = clip or natural_t_max(lengths, loader.packer)
+            size, papers_size = clip or natural_t_max(lengths, loader.packer), 22
         else:
-            size = t_max or natural_t_max(lengths, loader.packer)
+            size, papers_size = t_max or natural_t_max(lengths, loader.packer), 94
             options["long"] = long
         seconds, plans = [], []
         for epoch in range(max(epochs, 2) if randomness else epochs):
@@ -70,7 +70,7 @@ def table_rows(
             plans.append(make_plan(lengths, loader.packer, size, seed, epoch, **options))
             seconds.append(time.perf_counter() - began)
         counted = plans[:epochs]
-        paper = PAPER.get(loader.name) if is_paper and size in (94, 22) else None
+        paper = PAPER.get(loader.name) if is_paper and size == papers_size else None
         row = {
             "loader": loader.name,
             "t_max": size,

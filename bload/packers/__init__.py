@@ -7,6 +7,7 @@ every rank and machine.
 """
 
 import inspect
+from operator import index
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def make_plan(
         options: the packer's own.
 
     Raises:
-        InputError: unknown packer or option, t_max below 1, a length that does not fit.
+        InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
     if packer not in PACKERS:
         raise InputError(f"there is no loader {packer!r}; choose one of {', '.join(PACKERS)}")
@@ -65,8 +66,11 @@ def make_plan(
                 f"loader {packer} has no option {option!r}; it has {', '.join(known) or 'none'}"
             )
     lengths = check_lengths(lengths)
-    if t_max is None:
-        t_max = natural_t_max(lengths, packer)
+    t_max = natural_t_max(lengths, packer) if t_max is None else index(t_max)
     if t_max < 1:
         raise InputError(f"t_max is {t_max}; a block needs at least 1 slot")
+    if t_max >= 2**31:
+        raise InputError(f"t_max is {t_max}; a block has at most {2**31 - 1} slots")
+    if seed < 0 or epoch < 0:
+        raise InputError(f"seed is {seed} and epoch is {epoch}; both count from 0")
     return pack(lengths, t_max, np.random.default_rng([seed, epoch]), **options)

@@ -1,0 +1,1 @@
+"""What `train.py` and `eval.py` need around their loops."""

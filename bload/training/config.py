@@ -1,0 +1,176 @@
+"""The schemas of the configs: every key, its type and its meaning.
+
+Values stand in `configs/`. A key that is not here is an error, and so is a value of another type.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+
+@dataclass
+class LoaderConfig:
+    name: str = MISSING
+    t_max: int | None = None  # slots in a block; null: the longest video (clips: the mean length)
+    last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
+
+
+@dataclass
+class NaiveConfig(LoaderConfig):
+    long: str = "error"  # a video longer than t_max: error, split or truncate
+
+
+@dataclass
+class SamplingConfig(LoaderConfig):
+    place: str = "random"  # where a clip begins: random or first
+    clips: str = "one"  # clips a video: one or all
+
+
+@dataclass
+class MixConfig(LoaderConfig):
+    place: str = "random"
+
+
+@dataclass
+class BloadConfig(LoaderConfig):
+    draw: str = "video"  # draw among the videos that fit, or among the lengths
+    long: str = "error"
+
+
+@dataclass
+class BloadExactConfig(LoaderConfig):
+    long: str = "error"
+
+
+@dataclass
+class DatasetConfig:
+    name: str = MISSING
+    root: str = MISSING
+    frame_size: list[int] = MISSING  # height and width that frames are resized to
+    small_boxes: bool = False  # read the file without boxes of 16 pixels and less
+
+
+@dataclass
+class SyntheticConfig(DatasetConfig):
+    train_videos: int = MISSING
+    test_videos: int = MISSING
+    image_size: int = MISSING  # pixels a side, as written to disk
+    seed: int = MISSING
+    object_classes: int = MISSING
+    max_objects: int = MISSING
+    cue_rate: float = MISSING
+    dwell: float = MISSING
+    delay_rate: float = MISSING
+    drop_rate: float = MISSING
+
+
+@dataclass
+class ModelConfig:
+    """See `models.dds.DDS`."""
+
+    name: str = MISSING
+    backbone: str = MISSING
+    temporal: str = MISSING
+    width: int = MISSING
+    heads: int = MISSING
+    feedforward: int = MISSING
+    encoder_layers: int = MISSING
+    decoder_layers: int = MISSING
+    temporal_layers: int = MISSING
+    queries: int = MISSING
+    dropout: float = MISSING
+    norm_first: bool = MISSING
+
+
+@dataclass
+class LossConfig:
+    """See `models.criterion.Criterion`."""
+
+    relations_on: str = "matched"
+
+
+@dataclass
+class TrainConfig:
+    epochs: int = MISSING
+    batch_frames: int = MISSING  # frames a rank works through in a step
+    lr: float = MISSING
+    backbone_lr: float = MISSING
+    weight_decay: float = MISSING
+    clip_norm: float = MISSING
+    schedule: str = MISSING  # cosine or step
+    step_at: float = MISSING  # schedule=step: share of training after which the rate is a tenth
+    warmup_epochs: float = MISSING
+    seed: int = 0
+    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    device: str = "auto"  # auto, cpu or cuda
+    workers: int = 1  # reading processes a rank
+    eval_every: int = 0  # epochs between evaluations; 0: only after the last
+    checkpoint_every: int = 100  # steps between checkpoints inside an epoch
+    log_every: int = 20  # steps between lines in metrics.jsonl
+
+
+@dataclass
+class RunConfig:
+    root: str = "runs"
+    name: str | None = None  # null: made from the config, so that the same config is the same run
+    resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
+
+
+@dataclass
+class WandbConfig:
+    mode: str = "offline"  # offline, online or disabled
+    project: str = "bload"
+    group: str | None = None
+
+
+@dataclass
+class TrainJob:
+    loader: LoaderConfig = field(default_factory=LoaderConfig)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    wandb: WandbConfig = field(default_factory=WandbConfig)
+
+
+@dataclass
+class EvalJob:
+    checkpoint: str = MISSING  # a file, or the folder of a run
+    split: str = "test"
+    root: str | None = None  # data root; null: the one the model was trained on
+    batch_frames: int = 1024  # frames a rank works through at a time
+    iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
+    amp: str = "auto"
+    device: str = "auto"
+    workers: int = 1
+    out: str | None = None  # json file for the figures
+
+
+def register() -> None:
+    """Make the schemas known to Hydra; the configs name them in their defaults lists."""
+    store = ConfigStore.instance()
+    store.store(name="train_schema", node=TrainJob)
+    store.store(name="eval_schema", node=EvalJob)
+    for name, node in (
+        ("naive", NaiveConfig),
+        ("sampling", SamplingConfig),
+        ("mix", MixConfig),
+        ("bload", BloadConfig),
+        ("bload_exact", BloadExactConfig),
+    ):
+        store.store(group="loader", name=f"{name}_schema", node=node)
+    store.store(group="dataset", name="action_genome_schema", node=DatasetConfig)
+    store.store(group="dataset", name="synthetic_schema", node=SyntheticConfig)
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A config as plain values, for functions that take flat arguments."""
+    return OmegaConf.to_container(config, resolve=True)
+
+
+def without(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """`values` less some keys."""
+    return {key: value for key, value in values.items() if key not in keys}

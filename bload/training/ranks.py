@@ -1,0 +1,118 @@
+"""The processes of one job: who this one is, and what they tell each other."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from bload.errors import InputError
+from bload.training.cli import stop
+
+ERROR_KEY = "bload/error"
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among its peers. Without torchrun it is rank 0 of 1."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+    store: dist.Store | None = None
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def barrier(self) -> None:
+        if self.world_size > 1:
+            dist.barrier()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum of `values` over ranks, in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, value: object) -> list:
+        """`value` of every rank, in rank order."""
+        if self.world_size == 1:
+            return [value]
+        values: list = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+
+@contextmanager
+def start_ranks(device: str) -> Iterator[Ranks]:
+    """Join the process group that torchrun set up, and leave it.
+
+    An `InputError` inside becomes one sentence on stderr and exit status 2; ranks that fail only
+    because another did, say what the other said.
+
+    Args:
+        device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
+    """
+    ranks = None
+    try:
+        ranks = _join(device)
+        yield ranks
+    except InputError as error:
+        if ranks is not None and ranks.store is not None:
+            ranks.store.set(ERROR_KEY, str(error))
+        stop(error)
+    except RuntimeError:
+        if ranks is None or ranks.store is None or not ranks.store.check([ERROR_KEY]):
+            raise
+        stop(InputError(ranks.store.get(ERROR_KEY).decode()))
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(130)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _join(device: str) -> Ranks:
+    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    where = _device(device, local_rank)
+    if world_size == 1:
+        return Ranks(0, 1, where)
+    # Small host-side values go by gloo even where gradients go by nccl: nothing waits for the GPU.
+    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+    store, rank, world_size = next(iter(dist.rendezvous("env://")))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+    return Ranks(rank, world_size, where, store)
+
+
+def _device(name: str, local_rank: int) -> torch.device:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device is {name!r}; choose auto, cpu or cuda")
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    here = torch.cuda.device_count()
+    if here == 0:
+        raise InputError("device is cuda but torch sees no GPU; set device=cpu (train.device=cpu)")
+    if local_rank >= here:
+        raise InputError(
+            f"this machine has {here} GPUs but rank {local_rank} of this machine needs one of its "
+            f"own; start at most {here} processes, or set the device to cpu"
+        )
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def autocast(amp: str, device: torch.device) -> torch.autocast:
+    """The precision of forward passes: ``auto`` is bf16 on GPUs that have it, else full."""
+    if amp not in ("auto", "bf16", "off"):
+        raise InputError(f"amp is {amp!r}; choose auto, bf16 or off")
+    on = amp == "bf16" or (
+        amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
+    )
+    return torch.autocast(device.type, torch.bfloat16, enabled=on)

@@ -1,0 +1,79 @@
+"""A run: a folder whose name follows from its config, and what is written into it."""
+
+import hashlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from bload.training.config import without
+
+NOT_DEFINING = {
+    "run": None,
+    "wandb": None,
+    "train": ("device", "workers", "checkpoint_every", "log_every"),
+}
+"""Config keys that do not change what is trained; the others name the run."""
+
+
+def run_name(config: dict[str, Any], world_size: int) -> str:
+    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks."""
+    defining = {
+        key: without(value, *(NOT_DEFINING.get(key) or ()))
+        for key, value in config.items()
+        if NOT_DEFINING.get(key, ()) is not None
+    }
+    text = json.dumps([defining, world_size], sort_keys=True)
+    parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
+    parts += [f"s{config['train']['seed']}", f"r{world_size}"]
+    return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
+
+
+class RunFolder:
+    """Where one run writes; rank 0 makes the folder, every rank has its own log.
+
+    Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
+    exists once the run has finished.
+    """
+
+    def __init__(self, root: str, name: str) -> None:
+        self.path = Path(root) / name
+        self.last = self.path / "last.pt"
+        self.best = self.path / "best.pt"
+        self.summary = self.path / "summary.json"
+        self.metrics = self.path / "metrics.jsonl"
+
+    def open(self, rank: int) -> logging.Logger:
+        """Make the folder and open this rank's log."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        logger = logging.getLogger(f"bload.rank{rank}")
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+        handler = logging.FileHandler(self.path / f"rank{rank}.log")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        return logger
+
+    def write_json(self, path: Path, value: Any) -> None:
+        """Write a json file whole or not at all."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
+        os.replace(part, path)
+
+    def clear(self) -> None:
+        """Forget an earlier run in this folder."""
+        for path in (self.last, self.best, self.summary, self.metrics):
+            path.unlink(missing_ok=True)
+
+    def rewind_metrics(self, epoch: int, step: int) -> None:
+        """Drop the lines of steps that come after a checkpoint, which will be trained again."""
+        if not self.metrics.exists():
+            return
+        lines = [json.loads(line) for line in self.metrics.read_text().splitlines() if line]
+        kept = [line for line in lines if (line["epoch"], line.get("step", 0)) <= (epoch, step)]
+        part = self.metrics.with_suffix(".part")
+        part.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        os.replace(part, self.metrics)

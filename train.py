@@ -1,0 +1,278 @@
+"""Train a recurrent scene-graph model on blocks of whole videos.
+
+    torchrun train.py loader=bload                      one process; makes synthetic data if needed
+    torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
+    torchrun train.py model=dds dataset=action_genome dataset.root=/data/ag
+    python train.py -m loader=naive,bload               one after another
+
+The same command goes on where a run stopped. Keys: bload/training/config.py.
+"""
+
+import json
+import math
+import time
+
+import hydra
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from bload import BlockLoader, InputError
+from bload.training import cli
+from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
+from bload.training.config import plain, register, without
+from bload.training.memory import peak_memory_mib
+from bload.training.optimiser import Schedule, build_optimiser, set_rates
+from bload.training.ranks import Ranks, autocast, start_ranks
+from bload.training.results import upsert_result
+from bload.training.run_folder import RunFolder, run_name
+from bload.training.summary import epoch_line, summary_text
+from bload.training.tracking import Tracker
+from datasets.build import build_source
+from eval import evaluate
+from models import Criterion, build_model, counts, to_tensors
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+def main(config: DictConfig) -> None:
+    cfg = plain(config)
+    with start_ranks(cfg["train"]["device"]) as ranks:
+        train(cfg, ranks)
+
+
+def train(cfg: dict, ranks: Ranks) -> None:
+    job = cfg["train"]
+    folder = RunFolder(cfg["run"]["root"], cfg["run"]["name"] or run_name(cfg, ranks.world_size))
+
+    # Data. Rank 0 makes synthetic data while the others wait.
+    if not ranks.is_first:
+        ranks.barrier()
+    source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
+    test_source = build_source("test", **cfg["dataset"])
+    if ranks.is_first:
+        ranks.barrier()
+    loader = BlockLoader(
+        source,
+        cfg["loader"]["name"],
+        batch_frames=job["batch_frames"],
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+        seed=job["seed"],
+        workers=job["workers"],
+        pin_memory=ranks.device.type == "cuda",
+        names=source.videos,
+        **without(cfg["loader"], "name"),
+    )
+
+    # Model.
+    torch.manual_seed(job["seed"])
+    model = build_model(**without(cfg["model"], "name")).to(ranks.device)
+    criterion = Criterion(**cfg["loss"])
+    optimiser = build_optimiser(model, job["lr"], job["backbone_lr"], job["weight_decay"])
+    schedule = Schedule(job["schedule"], job["epochs"], job["warmup_epochs"], job["step_at"])
+    precision = autocast(job["amp"], ranks.device)
+    parallel: nn.Module = model
+    if ranks.world_size > 1:
+        parallel = DistributedDataParallel(
+            model, broadcast_buffers=False, gradient_as_bucket_view=True
+        )
+
+    # Resume. Nothing is written before everything above has been accepted.
+    resume = cfg["run"]["resume"]
+    if resume == "auto" and folder.summary.exists():
+        if ranks.is_first:
+            print(summary_text(json.loads(folder.summary.read_text())))
+            print("\nThis run had finished before; run.resume=never trains it again.")
+        return
+    path = folder.last if resume == "auto" else resume
+    progress = {"best": -1.0, "epoch_sums": {}}
+    if resume != "never" and (resume != "auto" or folder.last.exists()):
+        saved = load_checkpoint(path, ranks.device)
+        check_same_model(saved["config"]["model"], cfg["model"], path)
+        loader.load_state_dict(saved["loader"])
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+        progress = saved["progress"]
+    elif ranks.is_first:
+        folder.clear()
+    ranks.barrier()
+    log = folder.open(ranks.rank)
+    if ranks.is_first:
+        folder.write_json(folder.path / "config.json", cfg)
+        folder.rewind_metrics(loader.sampler.epoch, loader.step)
+    tracker = Tracker(folder, cfg, cfg["wandb"], active=ranks.is_first)
+
+    def save(best: bool = False) -> None:
+        if ranks.is_first:
+            state = {
+                "config": cfg,
+                "epoch": loader.sampler.epoch,
+                "loader": loader.state_dict(),
+                "model": model.state_dict(),
+                "optimiser": optimiser.state_dict(),
+                "progress": progress,
+            }
+            save_checkpoint(folder.best if best else folder.last, state)
+
+    # Loop.
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    for epoch in range(loader.sampler.epoch, job["epochs"]):
+        loader.set_epoch(epoch)
+        steps = len(loader)
+        sums = progress["epoch_sums"] or {"seconds": 0.0, "waiting": 0.0}
+        bar = tqdm(
+            total=steps,
+            initial=loader.step,
+            desc=f"epoch {epoch + 1}/{job['epochs']}",
+            unit="step",
+            leave=False,
+            disable=not ranks.is_first,
+        )
+        began = time.perf_counter()
+        for batch in loader:
+            step = loader.step - 1
+            waited = time.perf_counter() - began
+            seed_step(job["seed"], epoch, step, ranks.rank)
+            set_rates(optimiser, schedule(epoch + step / steps))
+
+            # The losses are sums over this rank's frames, divided by the targets of all ranks.
+            targets = to_tensors(batch.targets, ranks.device)
+            total = ranks.sum(counts(targets, cfg["model"]["queries"]))
+            batch = batch.to(ranks.device, non_blocking=True)
+            with precision:
+                outputs = parallel(batch.frames_BT, batch.start_BT, batch.valid_BT)
+            losses = criterion(outputs, targets, batch.valid_BT, total)
+            # DDP divides the sum of gradients by the number of ranks; this takes it back.
+            optimiser.zero_grad()
+            (losses["loss"] * ranks.world_size).backward()
+            norm = nn.utils.clip_grad_norm_(parameters, job["clip_norm"])
+            norm, *values = torch.stack([norm, *losses.values()]).tolist()  # waits for the device
+            if not math.isfinite(norm):
+                raise InputError(
+                    f"the gradient is {norm} in epoch {epoch}, step {step}; "
+                    f"lower train.lr ({job['lr']}) or set train.amp=off"
+                )
+            optimiser.step()
+
+            for name, value in zip(losses, values, strict=True):
+                sums[name] = sums.get(name, 0.0) + value
+            sums["waiting"] += waited
+            now = time.perf_counter()
+            sums["seconds"] += now - began
+            began = now
+            bar.update()
+            if loader.step % job["log_every"] == 0:
+                rate = optimiser.param_groups[-1]["lr"]
+                loss = float(ranks.sum(torch.tensor(values[0])))
+                tracker.log("step", epoch, loader.step, loss=loss, norm=norm, lr=rate)
+            if loader.step % job["checkpoint_every"] == 0 and loader.step < steps:
+                progress["epoch_sums"] = sums
+                save()
+        bar.close()
+
+        figures = epoch_figures(loader, sums, ranks)
+        log.info("epoch %d: %s", epoch + 1, figures)
+        tracker.log("epoch", epoch, steps, **figures)
+        if ranks.is_first:
+            print(epoch_line(epoch + 1, job["epochs"], figures), flush=True)
+        progress["epochs"] = [*progress.get("epochs", []), figures]
+        progress["epoch_sums"] = {}
+
+        last = epoch + 1 == job["epochs"]
+        if last or (job["eval_every"] and (epoch + 1) % job["eval_every"] == 0):
+            recall = evaluate(
+                model,
+                test_source,
+                ranks,
+                batch_frames=2 * job["batch_frames"],
+                amp=job["amp"],
+                workers=job["workers"],
+            )
+            log.info("evaluation: %s", recall)
+            tracker.log("eval", epoch, steps, **recall)
+            if recall["with/recall@20"] > progress["best"]:
+                progress["best"] = recall["with/recall@20"]
+                loader.set_epoch(epoch + 1)
+                save(best=True)
+            progress["recall"] = recall
+        loader.set_epoch(epoch + 1)
+        save()
+
+    # Report.
+    summary = {
+        "run": folder.path.name,
+        "folder": str(folder.path),
+        "loader": cfg["loader"]["name"],
+        "t_max": loader.sampler.t_max,
+        "dataset": cfg["dataset"]["name"],
+        "model": cfg["model"]["name"],
+        "seed": job["seed"],
+        "ranks": ranks.world_size,
+        "device": ranks.device.type,
+        "epochs": job["epochs"],
+        **summarise(progress["epochs"]),
+        **{k if "/" in k else f"eval_{k}": v for k, v in progress["recall"].items()},
+        "best_recall@20": progress["best"],
+        "results": str(folder.path.parent / "results.csv"),
+    }
+    if ranks.is_first:
+        tracker.log("summary", job["epochs"], 0, **summary)
+        upsert_result(folder.path.parent / "results.csv", summary)
+        folder.write_json(folder.summary, summary)
+        print(summary_text(summary))
+    tracker.close()
+    ranks.barrier()
+
+
+def seed_step(seed: int, epoch: int, step: int, rank: int) -> None:
+    """Seed dropout as a function of the step, so that resuming needs no random state."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step, rank]).generate_state(1)[0]))
+
+
+def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> dict:
+    """What an epoch cost and gave, over all ranks: counts, seconds, frames a second, losses."""
+    account = loader.account
+    parts = [name for name in sums if name not in ("seconds", "waiting")]
+    totals = ranks.sum(torch.tensor([sums[name] for name in parts], dtype=torch.float64))
+    slowest = max(ranks.gather((sums["seconds"], sums["waiting"], peak_memory_mib(ranks.device))))
+    return {
+        "blocks": account.blocks,
+        "steps": account.steps,
+        "padding": account.padding,
+        "filler": account.filler,
+        "deleted": account.deleted,
+        "frames": account.frames,
+        "processed": account.processed,
+        "seconds": slowest[0],
+        "waiting_seconds": slowest[1],
+        "frames_per_second": account.frames / slowest[0],
+        "processed_per_second": account.processed / slowest[0],
+        "peak_memory_mib": slowest[2],
+        **{
+            f"loss_{name}" if name != "loss" else name: float(total) / account.steps
+            for name, total in zip(parts, totals, strict=True)
+        },
+    }
+
+
+def summarise(epochs: list[dict]) -> dict:
+    """Means over epochs of what differs between them, and the last losses."""
+    counted = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
+    figures = {name: float(np.mean([epoch[name] for epoch in epochs])) for name in counted}
+    for name in ("seconds", "waiting_seconds", "frames_per_second", "processed_per_second"):
+        figures[f"epoch_{name}" if name == "seconds" else name] = float(
+            np.median([epoch[name] for epoch in epochs])
+        )
+    figures["train_seconds"] = float(sum(epoch["seconds"] for epoch in epochs))
+    figures["peak_memory_mib"] = max(epoch["peak_memory_mib"] for epoch in epochs)
+    figures["loss"] = epochs[-1]["loss"]
+    return figures
+
+
+if __name__ == "__main__":
+    cli.run(main, "train")
