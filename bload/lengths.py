@@ -64,7 +64,8 @@ def read_lengths(path: str | Path) -> np.ndarray:
 
 
 def _from_npy(path: Path):
-    return np.load(path, allow_pickle=False), None
+    with path.open("rb") as file:
+        return np.load(file, allow_pickle=False), None
 
 
 def _from_json(path: Path):

@@ -127,3 +127,12 @@ def test_pinned_batches_are_page_locked(batch, numbered_source):
             numbered_source([3, 4, 2]), batch_frames=4, workers=workers, pin_memory=True
         )
         assert all(b.valid_BT.is_pinned() and b.table.length_S.is_pinned() for b in loader)
+
+
+def test_a_batch_shares_no_memory_with_the_plan(numbered_source):
+    loader = BlockLoader(numbered_source([3, 4, 2]), batch_frames=4)
+    for batch in loader:
+        for tensor in (batch.table.length_S, batch.table.slot_S, batch.sequence_BT):
+            tensor.zero_()
+    assert loader.plan.length.sum() == 9
+    assert set(loader.plan.sequence) == {0, 1, 2}

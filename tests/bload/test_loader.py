@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bload import PACKERS, BlockLoader, account, make_plan
+from bload import PACKERS, BlockLoader, InputError, account, make_plan
 
 
 def read_frames(batches) -> list[tuple[int, int]]:
@@ -179,13 +179,20 @@ def test_loading_warns_of_nothing(numbered_source, small_lengths):
     assert len(list(BlockLoader(numbered_source(small_lengths), batch_frames=26))) > 1
 
 
-def test_a_failed_read_is_not_swallowed(small_lengths, numbered_source):
+@pytest.mark.parametrize("kind", [FileNotFoundError, InputError])
+def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
     class Broken(numbered_source):
         def read(self, sequence, first, length):
             if sequence == 17:
-                raise FileNotFoundError("frame of sequence 17")
+                raise kind("frame 3 of sequence 17 is gone")
             return super().read(sequence, first, length)
 
-    for workers in (0, 1):
-        with pytest.raises(FileNotFoundError, match="frame of sequence 17"):
-            list(BlockLoader(Broken(small_lengths), batch_frames=26, workers=workers))
+    with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone$"):
+        list(BlockLoader(Broken(small_lengths), batch_frames=26))
+
+    with_worker = BlockLoader(Broken(small_lengths), batch_frames=26, workers=1)
+    with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
+        list(with_worker)
+    # What the user can mend stays one sentence, without the worker's traceback.
+    assert ("\n" in str(failure.value)) == (kind is not InputError)
+    with_worker.data._iterator._shutdown_workers()  # left to garbage collection it takes 5 s

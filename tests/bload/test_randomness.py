@@ -53,6 +53,28 @@ def test_information_of_two_kinds_is_that_of_a_fair_coin():
     assert partner_information([plan]) == pytest.approx(np.log(2), abs=0.002)
 
 
+def test_every_segment_counts_once_however_many_its_mates():
+    """Half of the segments in pairs of equal lengths, half in blocks of forty of both lengths."""
+    pairs, crowd = np.repeat([2, 5], 2000), np.tile([2, 5], 2000)
+    lengths = np.concatenate([pairs, crowd])
+    offsets = np.concatenate([np.arange(0, 4000, 2), np.arange(4000, 8001, 40)])
+    plan = Plan(140, lengths, np.arange(8000), np.zeros(8000), lengths, offsets)
+    same = 0.5 + 0.5 * 19 / 39
+    expected = np.log(2) + same * np.log(same) + (1 - same) * np.log(1 - same)
+    assert partner_information([plan]) == pytest.approx(expected, abs=0.002)
+
+
+def test_chance_alone_is_taken_away_from_few_pairs():
+    """Of 400 shuffled pairs the corrected estimate is 0.014 in the mean, the plain one 0.063."""
+    lengths = np.arange(1, 801)
+    found = []
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(800)
+        plan = Plan(1600, lengths, order, np.zeros(800), lengths[order], np.arange(0, 801, 2))
+        found.append(partner_information([plan]))
+    assert np.mean(found) < 0.03
+
+
 def test_information_of_sequences_alone_is_zero():
     assert partner_information([make_plan(LENGTHS, "naive")]) == 0.0
 
