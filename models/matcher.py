@@ -113,7 +113,7 @@ def matching_cost(predictions: Predictions, targets: Targets) -> Tensor:
 
 
 def _relation_cost(scores_LFNR: Tensor, relations_FMR: Tensor) -> Tensor:
-    """QPIC's: minus the mean score of the labels that hold, averaged with 1 - score of the others."""
+    """QPIC's: minus the mean of (mean score of labels that hold, mean 1 - score of the others)."""
     present = relations_FMR / (relations_FMR.sum(-1, keepdim=True) + 1e-4)
     absent = 1 - relations_FMR
     absent = absent / (absent.sum(-1, keepdim=True) + 1e-4)

@@ -1,0 +1,130 @@
+"""Small networks and random annotations for the tests of the model.
+
+B blocks, T slots, F frames, M objects.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from datasets.targets import FrameTargets
+from models import DDS, Outputs, build_model
+
+SIDE = 32
+
+
+@pytest.fixture
+def tiny():
+    """Build a small network in float64 with the wished changes; the same for the same wishes."""
+
+    def build(**changes: int | float | bool | str) -> DDS:
+        torch.manual_seed(0)
+        sizes = {
+            "width": 16,
+            "heads": 2,
+            "feedforward": 24,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "temporal_layers": 2,
+            "queries": 5,
+            "dropout": 0.0,
+            "backbone": "conv",
+            "norm_first": True,
+        }
+        return build_model(**(sizes | changes)).double()
+
+    return build
+
+
+@pytest.fixture
+def annotate():
+    """Annotations of `frames` random frames with 1 to `most` objects each."""
+
+    def draw(
+        rng: np.random.Generator, frames: int, most: int = 3, size_hw: tuple[int, int] = (30, 40)
+    ) -> list[FrameTargets]:
+        return [_random_frame(rng, f"{frame}", most, size_hw) for frame in range(frames)]
+
+    return draw
+
+
+@pytest.fixture
+def random_outputs():
+    """Outputs ``(L, B, T, N)`` at random, float64, with gradients."""
+
+    def draw(seed: int, *shape: int) -> Outputs:
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal(channels: int) -> torch.Tensor:
+            return torch.randn(*shape, channels, generator=generator, dtype=torch.float64)
+
+        return Outputs(
+            person_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+            object_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+            class_logits_LBTNK=normal(37).requires_grad_(),
+            union_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+            relation_logits_LBTNR=normal(26).requires_grad_(),
+        )
+
+    return draw
+
+
+@pytest.fixture
+def pack():
+    """Put videos (uint8 frames each) into blocks of `slots`, the rest filled with `padding`."""
+
+    def fill(
+        videos: Sequence[torch.Tensor],
+        blocks: Sequence[Sequence[int]],
+        slots: int,
+        padding: int = 0,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        frames_BTCHW = torch.full((len(blocks), slots, 3, SIDE, SIDE), padding, dtype=torch.uint8)
+        start_BT = torch.zeros(len(blocks), slots, dtype=torch.bool)
+        valid_BT = torch.zeros_like(start_BT)
+        for row, block in enumerate(blocks):
+            slot = 0
+            for video in block:
+                last = slot + len(videos[video])
+                frames_BTCHW[row, slot:last] = videos[video]
+                start_BT[row, slot] = True
+                valid_BT[row, slot:last] = True
+                slot = last
+        return frames_BTCHW, start_BT, valid_BT
+
+    return fill
+
+
+@pytest.fixture
+def videos() -> list[torch.Tensor]:
+    """Four videos of 3, 1, 4 and 2 random frames."""
+    generator = torch.Generator().manual_seed(1)
+    return [
+        torch.randint(0, 256, (length, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
+        for length in (3, 1, 4, 2)
+    ]
+
+
+def _random_frame(
+    rng: np.random.Generator, name: str, most: int, size_hw: tuple[int, int]
+) -> FrameTargets:
+    objects = int(rng.integers(1, most + 1))
+    height, width = size_hw
+    low = rng.uniform(0, 0.5, size=(objects + 1, 2))
+    high = low + rng.uniform(0.1, 0.5, size=(objects + 1, 2))
+    boxes = np.concatenate((low, high), axis=1) * (width, height, width, height)
+    relations = [
+        (row, relation)
+        for row in range(objects)
+        for relation in (rng.integers(3), 3 + rng.integers(6), 9 + rng.integers(17))
+    ]
+    return FrameTargets(
+        name=name,
+        size_hw=size_hw,
+        person_box_4=boxes[0].astype(np.float32),
+        object_boxes_M4=boxes[1:].astype(np.float32),
+        object_classes_M=rng.integers(2, 37, size=objects),
+        relations_G2=np.array(relations, dtype=np.int64),
+    )
