@@ -48,7 +48,7 @@ class Criterion(nn.Module):
         if relations_on not in ("matched", "all"):
             raise InputError(
                 f"relation losses cannot be on '{relations_on}' queries; "
-                f"set model.relations_on to matched or all"
+                f"set loss.relations_on to matched or all"
             )
         self.relations_on = relations_on
 

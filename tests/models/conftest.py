@@ -15,6 +15,15 @@ from models import DDS, Outputs, build_model
 SIDE = 32
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Networks this small only wait for a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def tiny():
     """Build a small network in float64 with the wished changes; the same for the same wishes."""

@@ -1,0 +1,117 @@
+"""The network as a whole: sizes, layers, precision, names."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bload.errors import InputError
+from models import Criterion, Outputs, build_model, counts, to_tensors
+from models.attention import Attention
+from models.position import sine_position
+
+
+def batch(blocks: int, slots: int, side: int):
+    frames = torch.randint(0, 256, (blocks, slots, 3, side, side), dtype=torch.uint8)
+    start = torch.zeros(blocks, slots, dtype=torch.bool)
+    start[:, 0] = True
+    return frames, start
+
+
+@pytest.mark.parametrize("temporal", ["dds", "none"])
+@pytest.mark.parametrize(("decoder_layers", "temporal_layers"), [(2, 1), (1, 3)])
+def test_every_layer_of_both_decoders_has_outputs(tiny, temporal, decoder_layers, temporal_layers):
+    model = tiny(temporal=temporal, decoder_layers=decoder_layers, temporal_layers=temporal_layers)
+    outputs = model(*batch(2, 3, 32))
+    lasts = (4, 4, 37, 4, 26)
+    for field, last in zip(fields(Outputs), lasts, strict=True):
+        shape = getattr(outputs, field.name).shape
+        assert shape == (decoder_layers + temporal_layers, 2, 3, 5, last), field.name
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
+def test_full_size_runs_on_a_small_frame(backbone):
+    torch.manual_seed(0)
+    model = build_model(backbone=backbone, encoder_layers=1, decoder_layers=1).eval()
+    with torch.no_grad():
+        outputs = model(*batch(1, 2, 64))
+    assert outputs.class_logits_LBTNK.shape == (3, 1, 2, 100, 37)
+    for field in fields(Outputs):
+        assert torch.isfinite(getattr(outputs, field.name)).all()
+
+
+def test_default_network_is_the_published_size():
+    with torch.device("meta"):
+        model = build_model()
+    assert len(model.encoder.layers) == 6
+    assert len(model.object_branch.decoder.layers) == len(model.relation_branch.decoder.layers) == 6
+    assert model.object_branch.query_embed.weight.shape == (100, 256)
+    # DETR's ResNet-50 network has 41.3 million; here are a second decoder and the temporal parts.
+    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    assert 55 < millions < 65
+
+
+def test_branches_share_nothing_but_the_encoded_frames(tiny):
+    model = tiny()
+    model(*batch(1, 2, 32)).relation_logits_LBTNR.sum().backward()
+    assert all(parameter.grad is None for parameter in model.object_branch.parameters())
+    assert all(parameter.grad is not None for parameter in model.relation_branch.parameters())
+    assert all(parameter.grad is not None for parameter in model.encoder.parameters())
+
+
+def test_bytes_and_floats_are_the_same_frames(tiny):
+    model = tiny()
+    frames, start = batch(1, 2, 32)
+    for field in fields(Outputs):
+        torch.testing.assert_close(
+            getattr(model(frames, start), field.name),
+            getattr(model(frames.float(), start), field.name),
+        )
+
+
+@pytest.mark.parametrize("temporal", ["dds", "none"])
+def test_trains_under_autocast_to_bfloat16(tiny, annotate, temporal):
+    model = tiny(temporal=temporal).float()
+    frames, start = batch(2, 3, 32)
+    valid = torch.ones_like(start)
+    targets = to_tensors(annotate(np.random.default_rng(0), 6))
+    total = counts(targets, 5)
+    exact = Criterion()(model(frames, start, valid), targets, valid, total)["loss"]
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = model(frames, start, valid)
+    assert all(getattr(outputs, field.name).dtype == torch.float32 for field in fields(Outputs))
+    rounded = Criterion()(outputs, targets, valid, total)["loss"]
+    rounded.backward()
+    assert rounded.item() == pytest.approx(exact.item(), rel=0.05)
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
+def test_attention_is_pytorchs_with_the_same_parameters():
+    torch.manual_seed(0)
+    ours = Attention(16, 4).double()
+    theirs = nn.MultiheadAttention(16, 4, batch_first=True).double()
+    theirs.load_state_dict(ours.state_dict())
+    query, key, value = (torch.randn(3, n, 16, dtype=torch.float64) for n in (5, 7, 7))
+    torch.testing.assert_close(ours(query, key, value), theirs(query, key, value)[0])
+
+
+def test_position_tells_rows_by_the_first_half_and_columns_by_the_second():
+    grid = sine_position(3, 5, 16, like=torch.zeros(1)).view(3, 5, 16)
+    torch.testing.assert_close(grid[:, 0, :8], grid[:, 4, :8])
+    torch.testing.assert_close(grid[0, :, 8:], grid[2, :, 8:])
+    assert len({tuple(token) for token in grid.flatten(0, 1).tolist()}) == 15
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ({"backbone": "vgg"}, "set model.backbone to one of resnet50, resnet18, conv"),
+        ({"temporal": "lstm", "backbone": "conv"}, "set model.temporal to one of dds, none"),
+        ({"width": 62, "backbone": "conv"}, "width 62 cannot be split over 8 heads"),
+    ],
+)
+def test_unknown_names_and_sizes_are_refused_with_the_way_out(sizes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        build_model(**sizes)
