@@ -8,7 +8,7 @@ from torch.utils.data import Sampler
 
 from bload.dealing import EpochAccount, Last, account, deal
 from bload.errors import InputError, TooLongError
-from bload.packers import make_plan
+from bload.packers import make_plan, natural_t_max, packer_options
 from bload.plan import Block, Plan, check_lengths, filler_block
 
 
@@ -150,7 +150,7 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": dict(sorted(self.options.items())),
+            "options": packer_options(self.packer) | self.options,
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,

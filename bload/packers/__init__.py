@@ -34,6 +34,12 @@ def natural_t_max(lengths: np.ndarray, packer: str) -> int:
     return int(np.mean(lengths)) if packer in CUTS_CLIPS else int(np.max(lengths))
 
 
+def packer_options(packer: str) -> dict[str, str]:
+    """The options of a packer with their defaults."""
+    parameters = inspect.signature(PACKERS[packer]).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
+
+
 def make_plan(
     lengths: np.ndarray,
     packer: str,
@@ -57,9 +63,7 @@ def make_plan(
     if packer not in PACKERS:
         raise InputError(f"there is no loader {packer!r}; choose one of {', '.join(PACKERS)}")
     pack = PACKERS[packer]
-    known = [
-        p.name for p in inspect.signature(pack).parameters.values() if p.kind == p.KEYWORD_ONLY
-    ]
+    known = packer_options(packer)
     for option in options:
         if option not in known:
             raise InputError(
