@@ -8,7 +8,7 @@ from torch.utils.data import Sampler
 
 from bload.dealing import EpochAccount, Last, account, deal
 from bload.errors import InputError, TooLongError
-from bload.packers import make_plan, natural_t_max, packer_options
+from bload.packers import make_plan, packer_options
 from bload.plan import Block, Plan, check_lengths, filler_block
 
 
