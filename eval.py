@@ -44,6 +44,7 @@ def evaluate(
 ) -> dict[str, float]:
     """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1."""
     began = time.perf_counter()
+    precision = autocast(amp, ranks.device)
     loader = BlockLoader(
         source,
         "bload_exact",
@@ -58,7 +59,7 @@ def evaluate(
     model.eval()
     for batch in tqdm(loader, desc="evaluate", leave=False, disable=not ranks.is_first):
         batch = batch.to(ranks.device, non_blocking=True)
-        with autocast(amp, ranks.device):
+        with precision:
             outputs = model(batch.frames_BT, batch.start_BT, batch.valid_BT)
         sizes = [target.size_hw for target in batch.targets]
         meter.update(predict(outputs, batch.valid_BT, sizes), batch.targets)

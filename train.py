@@ -11,6 +11,7 @@ The same command goes on where a run stopped. Keys: bload/training/config.py.
 import json
 import math
 import time
+from collections import Counter
 
 import hydra
 import numpy as np
@@ -23,7 +24,7 @@ from tqdm import tqdm
 from bload import BlockLoader, InputError
 from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
-from bload.training.config import plain, register, without
+from bload.training.config import check_values, plain, register, without
 from bload.training.memory import peak_memory_mib
 from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from bload.training.ranks import Ranks, autocast, start_ranks
@@ -46,6 +47,7 @@ def main(config: DictConfig) -> None:
 
 
 def train(cfg: dict, ranks: Ranks) -> None:
+    check_values(cfg)
     job = cfg["train"]
     folder = RunFolder(cfg["run"]["root"], cfg["run"]["name"] or run_name(cfg, ranks.world_size))
 
@@ -90,7 +92,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
             print("\nThis run had finished before; run.resume=never trains it again.")
         return
     path = folder.last if resume == "auto" else resume
-    progress = {"best": -1.0, "epoch_sums": {}}
+    progress = {"best": -1.0, "epoch_sums": []}
     if resume != "never" and (resume != "auto" or folder.last.exists()):
         saved = load_checkpoint(path, ranks.device)
         check_same_model(saved["config"]["model"], cfg["model"], path)
@@ -105,6 +107,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
     if ranks.is_first:
         folder.write_json(folder.path / "config.json", cfg)
         folder.rewind_metrics(loader.sampler.epoch, loader.step)
+        folder.summary.unlink(missing_ok=True)
     tracker = Tracker(folder, cfg, cfg["wandb"], active=ranks.is_first)
 
     def save(best: bool = False) -> None:
@@ -124,56 +127,59 @@ def train(cfg: dict, ranks: Ranks) -> None:
     for epoch in range(loader.sampler.epoch, job["epochs"]):
         loader.set_epoch(epoch)
         steps = len(loader)
-        sums = progress["epoch_sums"] or {"seconds": 0.0, "waiting": 0.0}
-        bar = tqdm(
+        sums = Counter(seconds=0.0, waiting=0.0)
+        for saved_sums in progress["epoch_sums"][ranks.rank :: ranks.world_size]:
+            sums.update(saved_sums)
+        with tqdm(
             total=steps,
             initial=loader.step,
             desc=f"epoch {epoch + 1}/{job['epochs']}",
             unit="step",
             leave=False,
             disable=not ranks.is_first,
-        )
-        began = time.perf_counter()
-        for batch in loader:
-            step = loader.step - 1
-            waited = time.perf_counter() - began
-            seed_step(job["seed"], epoch, step, ranks.rank)
-            set_rates(optimiser, schedule(epoch + step / steps))
+        ) as bar:
+            began = time.perf_counter()
+            for batch in loader:
+                step = loader.step - 1
+                waited = time.perf_counter() - began
+                seed_step(job["seed"], epoch, step, ranks.rank)
+                set_rates(optimiser, schedule(epoch + step / steps))
 
-            # The losses are sums over this rank's frames, divided by the targets of all ranks.
-            targets = to_tensors(batch.targets, ranks.device)
-            total = ranks.sum(counts(targets, cfg["model"]["queries"]))
-            batch = batch.to(ranks.device, non_blocking=True)
-            with precision:
-                outputs = parallel(batch.frames_BT, batch.start_BT, batch.valid_BT)
-            losses = criterion(outputs, targets, batch.valid_BT, total)
-            # DDP divides the sum of gradients by the number of ranks; this takes it back.
-            optimiser.zero_grad()
-            (losses["loss"] * ranks.world_size).backward()
-            norm = nn.utils.clip_grad_norm_(parameters, job["clip_norm"])
-            norm, *values = torch.stack([norm, *losses.values()]).tolist()  # waits for the device
-            if not math.isfinite(norm):
-                raise InputError(
-                    f"the gradient is {norm} in epoch {epoch}, step {step}; "
-                    f"lower train.lr ({job['lr']}) or set train.amp=off"
-                )
-            optimiser.step()
+                # The losses are sums over this rank's frames, divided by the targets of all ranks.
+                targets = to_tensors(batch.targets, ranks.device)
+                total = ranks.sum(counts(targets, cfg["model"]["queries"]))
+                batch = batch.to(ranks.device, non_blocking=True)
+                with precision:
+                    outputs = parallel(batch.frames_BT, batch.start_BT, batch.valid_BT)
+                losses = criterion(outputs, targets, batch.valid_BT, total)
+                # DDP divides the sum of gradients by the number of ranks; this takes it back.
+                optimiser.zero_grad()
+                (losses["loss"] * ranks.world_size).backward()
+                norm = nn.utils.clip_grad_norm_(parameters, job["clip_norm"])
+                norm, *values = torch.stack(
+                    [norm, *losses.values()]
+                ).tolist()  # waits for the device
+                if not math.isfinite(norm):
+                    raise InputError(
+                        f"the gradient is {norm} in epoch {epoch}, step {step}; "
+                        f"lower train.lr ({job['lr']}) or set train.amp=off"
+                    )
+                optimiser.step()
 
-            for name, value in zip(losses, values, strict=True):
-                sums[name] = sums.get(name, 0.0) + value
-            sums["waiting"] += waited
-            now = time.perf_counter()
-            sums["seconds"] += now - began
-            began = now
-            bar.update()
-            if loader.step % job["log_every"] == 0:
-                rate = optimiser.param_groups[-1]["lr"]
-                loss = float(ranks.sum(torch.tensor(values[0])))
-                tracker.log("step", epoch, loader.step, loss=loss, norm=norm, lr=rate)
-            if loader.step % job["checkpoint_every"] == 0 and loader.step < steps:
-                progress["epoch_sums"] = sums
-                save()
-        bar.close()
+                for name, value in zip(losses, values, strict=True):
+                    sums[name] += value
+                sums["waiting"] += waited
+                now = time.perf_counter()
+                sums["seconds"] += now - began
+                began = now
+                bar.update()
+                if loader.step % job["log_every"] == 0:
+                    rate = optimiser.param_groups[-1]["lr"]
+                    loss = float(ranks.sum(torch.tensor(values[0])))
+                    tracker.log("step", epoch, loader.step, loss=loss, norm=norm, lr=rate)
+                if loader.step % job["checkpoint_every"] == 0 and loader.step < steps:
+                    progress["epoch_sums"] = ranks.gather(dict(sums))
+                    save()
 
         figures = epoch_figures(loader, sums, ranks)
         log.info("epoch %d: %s", epoch + 1, figures)
@@ -181,7 +187,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         if ranks.is_first:
             print(epoch_line(epoch + 1, job["epochs"], figures), flush=True)
         progress["epochs"] = [*progress.get("epochs", []), figures]
-        progress["epoch_sums"] = {}
+        progress["epoch_sums"] = []
 
         last = epoch + 1 == job["epochs"]
         if last or (job["eval_every"] and (epoch + 1) % job["eval_every"] == 0):
@@ -195,11 +201,11 @@ def train(cfg: dict, ranks: Ranks) -> None:
             )
             log.info("evaluation: %s", recall)
             tracker.log("eval", epoch, steps, **recall)
+            progress["recall"] = recall
             if recall["with/recall@20"] > progress["best"]:
                 progress["best"] = recall["with/recall@20"]
                 loader.set_epoch(epoch + 1)
                 save(best=True)
-            progress["recall"] = recall
         loader.set_epoch(epoch + 1)
         save()
 

@@ -1,7 +1,6 @@
 """Checkpoints: written whole or not at all, read without executing anything."""
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,12 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
     try:
         state = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # what a broken file makes the unpickler raise has no bounds
         raise InputError(
-            f"{path} cannot be read as a checkpoint ({reason}); give another"
-        ) from None
+            f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
+            f"({type(error).__name__}): it is broken or something else; give another, or start "
+            "anew with run.resume=never"
+        ) from error
     if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
         raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
     return state

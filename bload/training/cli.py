@@ -31,8 +31,9 @@ def run(main: Callable[[], None], config_name: str) -> None:
                 "-m starts one run after another and cannot itself run under torchrun; type "
                 f"python {Path(sys.argv[0]).name} {' '.join(arguments)}"
             )
-        if not sweeps:
-            check_overrides(config_name, [a for a in arguments if not a.startswith("-")])
+        # Options of Hydra, such as --cfg job, have values of their own: Hydra reads those lines.
+        if not any(argument.startswith("-") for argument in arguments):
+            check_overrides(config_name, arguments)
     except InputError as error:
         stop(error)
     main()
@@ -46,18 +47,19 @@ def stop(error: InputError) -> None:
 
 def check_overrides(config_name: str, overrides: list[str]) -> None:
     """Compose the config and raise an `InputError` that says which override is wrong, and how."""
+    folders = {path.name for path in CONFIGS.iterdir() if path.is_dir()}
+    groups = [o for o in overrides if o.split("=")[0].lstrip("+~") in folders]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
             config = compose(config_name, overrides)
             missing = OmegaConf.missing_keys(config)
         except (HydraException, OmegaConfBaseException) as error:
-            groups = [o for o in overrides if "." not in o.split("=")[0]]
             try:
                 known = compose(config_name, groups)
             except (HydraException, OmegaConfBaseException):
                 known = compose(config_name)
             raise InputError(_sentence(error, known)) from None
-        unknown = config.keys() - compose(config_name).keys()
+        unknown = set(_keys(config)) - set(_keys(compose(config_name, groups)))
     if unknown:
         raise InputError(f"there is no config key {min(unknown)!r}; leave it out")
     if missing:
@@ -73,9 +75,14 @@ def _sentence(error: Exception, known: DictConfig) -> str:
         return f"there is no {folder} {name!r}; choose one of {', '.join(options)}"
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
-        keys = list(_keys(known))
-        near = difflib.get_close_matches(key[1], keys, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        parent, _, name = key[1].rpartition(".")
+        group = OmegaConf.select(known, parent) if parent else known
+        names = [str(name) for name in group] if isinstance(group, DictConfig) else list(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        near = [f"{parent}.{near[0]}" if parent else near[0]] if near else []
+        near = near or difflib.get_close_matches(key[1], _keys(known), n=1, cutoff=0.8)
+        there = f"{parent} has" if names != list(known) else "there are"
+        hint = f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}"
         return f"there is no config key {key[1]!r}; {hint}"
     merging = re.search(r"Error merging override (\S+)", text)
     if merging:

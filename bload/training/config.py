@@ -9,6 +9,8 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from bload.errors import InputError
+
 
 @dataclass
 class LoaderConfig:
@@ -169,6 +171,17 @@ def register() -> None:
 def plain(config: DictConfig) -> dict[str, Any]:
     """A config as plain values, for functions that take flat arguments."""
     return OmegaConf.to_container(config, resolve=True)
+
+
+def check_values(config: dict[str, Any]) -> None:
+    """Refuse values of the right type that nothing later would refuse before files are written."""
+    for key, least in (("workers", 0), ("log_every", 1), ("checkpoint_every", 1)):
+        value = config["train"][key]
+        if value < least:
+            raise InputError(f"train.{key} is {value}; give at least {least}")
+    mode = config["wandb"]["mode"]
+    if mode not in ("offline", "online", "disabled"):
+        raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")
 
 
 def without(values: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ def upsert_result(path: Path, row: dict[str, Any]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         new = pd.DataFrame([row])
         if path.exists():
-            old = pd.read_csv(path)
+            # As text: rows of other runs stay as they are, to the last digit.
+            old = pd.read_csv(path, dtype=str, keep_default_na=False)
             new = pd.concat([old[old["run"] != row["run"]], new], ignore_index=True)
         part = path.with_suffix(".part")
         new.to_csv(part, index=False)

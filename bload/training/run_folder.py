@@ -52,6 +52,7 @@ class RunFolder:
         logger.propagate = False
         for handler in list(logger.handlers):
             logger.removeHandler(handler)
+            handler.close()
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
@@ -72,8 +73,14 @@ class RunFolder:
         """Drop the lines of steps that come after a checkpoint, which will be trained again."""
         if not self.metrics.exists():
             return
-        lines = [json.loads(line) for line in self.metrics.read_text().splitlines() if line]
-        kept = [line for line in lines if (line["epoch"], line.get("step", 0)) <= (epoch, step)]
+        kept = []
+        for text in self.metrics.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:  # half a line: the process was killed while it wrote
+                continue
+            if (line["epoch"], line["step"]) <= (epoch, step) and line["kind"] != "summary":
+                kept.append(line)
         part = self.metrics.with_suffix(".part")
         part.write_text("".join(json.dumps(line) + "\n" for line in kept))
         os.replace(part, self.metrics)

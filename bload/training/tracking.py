@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError
 from bload.training.run_folder import RunFolder
 
 
@@ -21,8 +20,6 @@ class Tracker:
     ) -> None:
         self.active = active
         self.wandb = None
-        if wandb["mode"] not in ("offline", "online", "disabled"):
-            raise InputError(f"wandb.mode is {wandb['mode']!r}; choose offline, online or disabled")
         if not active:
             return
         self.file = folder.metrics.open("a")
