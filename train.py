@@ -156,9 +156,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 optimiser.zero_grad()
                 (losses["loss"] * ranks.world_size).backward()
                 norm = nn.utils.clip_grad_norm_(parameters, job["clip_norm"])
-                norm, *values = torch.stack(
-                    [norm, *losses.values()]
-                ).tolist()  # waits for the device
+                # One wait for the device.
+                norm, *values = torch.stack([norm, *losses.values()]).tolist()
                 if not math.isfinite(norm):
                     raise InputError(
                         f"the gradient is {norm} in epoch {epoch}, step {step}; "
