@@ -15,12 +15,18 @@ from torch import Tensor, nn
 
 from models.backbone import build_backbone
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
-from models.position import sine_position
+from models.position import sine_position, spread_points, token_centres
 from models.temporal import build_temporal
 from models.transformer import Encoder, SpatialDecoder
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
+FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
+"""Positions as in DETR."""
+NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
+"""Positions whose likeness falls off within a quarter of the picture (see `DDS`, `anchored`)."""
+SHARPNESS = 2.0
+"""How much the tied queries of an anchored network are stretched; 1 sees too much at once."""
 
 
 class Branch(nn.Module):
@@ -34,6 +40,16 @@ class Branch(nn.Module):
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
 
+    @torch.no_grad()
+    def anchor(self, points_N2: Tensor) -> None:
+        """Let query n begin by looking around point n."""
+        position = sine_position(points_N2, self.query_embed.embedding_dim, **NEAR_WAVES)
+        self.query_embed.weight.copy_(position)
+        for layer in self.decoder.layers:
+            query, key, _ = layer.multihead_attn.in_proj_weight.chunk(3)
+            query.mul_(SHARPNESS)
+            key.copy_(query)
+
     def forward(self, key_ISD: Tensor, memory_ISD: Tensor, start_BT: Tensor) -> Tensor:
         """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
         position_ND = self.query_embed.weight
@@ -44,15 +60,20 @@ class Branch(nn.Module):
 
 
 class BoxHead(nn.Module):
-    """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR."""
+    """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR.
+
+    With a reference ``(N, 4)``, in logits, what they say is relative to it.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
 
-    def forward(self, embeddings: Tensor) -> Tensor:
+    def forward(self, embeddings: Tensor, reference_N4: Tensor | None = None) -> Tensor:
+        """Embeddings ``(..., N, D)`` -> boxes ``(..., N, 4)``."""
         first, second, last = self.layers
-        return last(second(first(embeddings).relu()).relu()).sigmoid()
+        logits = last(second(first(embeddings).relu()).relu())
+        return (logits if reference_N4 is None else logits + reference_N4).sigmoid()
 
 
 class DDS(nn.Module):
@@ -76,6 +97,11 @@ class DDS(nn.Module):
         backbone: a name in `models.backbone.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
+        anchored: start each query of both branches at a point of its own: its position is that of
+            the point, its attention falls off around it, and object and union boxes are relative
+            to a learned reference there. DETR's plain queries need a checkpoint or hundreds of
+            epochs to find their places (Anchor DETR, arXiv 2109.07107; DAB-DETR, arXiv
+            2201.12329); a small network from scratch does not get that long.
     """
 
     def __init__(
@@ -91,6 +117,7 @@ class DDS(nn.Module):
         backbone: str = "resnet50",
         temporal: str = "dds",
         norm_first: bool = False,
+        anchored: bool = False,
     ) -> None:
         super().__init__()
         sizes = {
@@ -113,6 +140,18 @@ class DDS(nn.Module):
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
+        self.waves = NEAR_WAVES if anchored else FAR_WAVES
+        self.reference = None
+        if anchored:
+            points_N2 = spread_points(queries)
+            self.object_branch.anchor(points_N2)
+            self.relation_branch.anchor(points_N2)
+            # A box of a quarter of the frame on every point, until the heads learn better.
+            self.reference = nn.Parameter(
+                torch.cat((points_N2.logit(), torch.full_like(points_N2, 0.25).logit()), dim=-1)
+            )
+            for head in (self.object_box, self.union_box):
+                nn.init.zeros_(head.layers[-1].weight)
         self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
 
@@ -140,9 +179,9 @@ class DDS(nn.Module):
             objects, relations = objects.to(precision), relations.to(precision)
             return Outputs(
                 person_boxes_LBTN4=self.person_box(objects),
-                object_boxes_LBTN4=self.object_box(objects),
+                object_boxes_LBTN4=self.object_box(objects, self.reference),
                 class_logits_LBTNK=self.object_class(objects),
-                union_boxes_LBTN4=self.union_box(relations),
+                union_boxes_LBTN4=self.union_box(relations, self.reference),
                 relation_logits_LBTNR=self.relation(relations),
             )
 
@@ -152,6 +191,8 @@ class DDS(nn.Module):
         features = self.input_proj(self.backbone((pixels - self.pixel_mean) / self.pixel_std))
         height, width = features.shape[-2:]
         tokens_ISD = features.flatten(2).transpose(1, 2)
-        position_SD = sine_position(height, width, tokens_ISD.shape[-1], like=tokens_ISD)
+        centres_S2 = token_centres(height, width, like=self.pixel_mean)
+        position_SD = sine_position(centres_S2, tokens_ISD.shape[-1], **self.waves)
+        position_SD = position_SD.to(tokens_ISD.dtype)
         memory_ISD = self.encoder(tokens_ISD, position_SD)
         return memory_ISD, memory_ISD + position_SD

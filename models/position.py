@@ -1,6 +1,6 @@
-"""Where a token stands in the picture: DETR's sine encoding.
+"""Where a point stands in the picture: DETR's sine encoding, and a spread of anchor points.
 
-H rows and W columns of tokens, S = H * W tokens row by row, D width.
+H rows and W columns of tokens, S = H * W tokens row by row, N points, D width.
 """
 
 import math
@@ -8,35 +8,49 @@ import math
 import torch
 from torch import Tensor
 
-TEMPERATURE = 10_000.0
+
+def token_centres(height: int, width: int, like: Tensor) -> Tensor:
+    """Centres (x, y) of the tokens as shares of the picture, ``(S, 2)``, row by row."""
+    rows = (torch.arange(height, device=like.device, dtype=torch.float32) + 0.5) / height
+    columns = (torch.arange(width, device=like.device, dtype=torch.float32) + 0.5) / width
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
+    return torch.stack((x, y), dim=-1).flatten(0, 1).to(like.dtype)
 
 
-def sine_position(height: int, width: int, dim: int, like: Tensor) -> Tensor:
-    """Encode a grid of tokens: the first half of D tells the row, the second half the column.
-
-    Rows and columns are scaled to 0..2 pi, so that pictures of different sizes share one scale.
+def sine_position(points_N2: Tensor, dim: int, temperature: float, turns: float) -> Tensor:
+    """Encode points (x, y) of 0..1: the first half of D tells the row, the second the column.
 
     Args:
-        height: rows of tokens.
-        width: columns of tokens.
+        points_N2: points as shares of the picture, so that pictures of all sizes have one scale.
         dim: D, a multiple of 4.
-        like: a tensor whose device and dtype the result takes.
+        temperature: ratio of the fastest to the slowest wave; 10,000 in DETR, 20 in DAB-DETR.
+        turns: how often the fastest wave turns over the picture; 1 in DETR.
 
     Returns:
-        position ``(S, D)``.
+        position ``(N, D)``.
 
-    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, without a pixel
-    mask since the frames of a block have one size.
+    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, at the tokens'
+    centres and without a pixel mask since the frames of a block have one size.
     """
-    half = dim // 2
-    exponent = 2 * torch.arange(0, half, 2, device=like.device, dtype=torch.float32) / (2 * half)
-    frequency = TEMPERATURE ** (-2 * exponent)
+    exponent = torch.arange(0, dim // 2, 2, device=points_N2.device) / (dim // 2)
+    frequency = 2 * math.pi * turns * temperature ** -exponent.to(points_N2.dtype)
 
-    def encode(count: int) -> Tensor:
-        place = torch.arange(1, count + 1, device=like.device, dtype=torch.float32) / count
-        angle = 2 * math.pi * place[:, None] * frequency
+    def encode(place_N: Tensor) -> Tensor:
+        angle = place_N[:, None] * frequency
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
-    rows = encode(height)[:, None].expand(height, width, half)
-    columns = encode(width)[None].expand(height, width, half)
-    return torch.cat((rows, columns), dim=-1).flatten(0, 1).to(like.dtype)
+    x_N, y_N = points_N2.unbind(-1)
+    return torch.cat((encode(y_N), encode(x_N)), dim=-1)
+
+
+def spread_points(count: int) -> Tensor:
+    """Points (x, y) spread evenly over the picture, ``(N, 2)``: rows of a grid, as full as can be.
+
+    With 16 points it is a 4 x 4 grid; other counts give rows that differ by one point at most.
+    """
+    rows = max(1, round(math.sqrt(count)))
+    points = []
+    for row in range(rows):
+        columns = count * (row + 1) // rows - count * row // rows
+        points += [((column + 0.5) / columns, (row + 0.5) / rows) for column in range(columns)]
+    return torch.tensor(points)

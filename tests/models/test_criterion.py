@@ -180,8 +180,9 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(tiny, temporal, relatio
 
 @pytest.mark.parametrize("temporal", ["dds", "none"])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_every_parameter_gets_a_gradient(tiny, annotate, temporal, norm_first):
-    model = tiny(temporal=temporal, norm_first=norm_first)
+@pytest.mark.parametrize("anchored", [True, False])
+def test_every_parameter_gets_a_gradient(tiny, annotate, temporal, norm_first, anchored):
+    model = tiny(temporal=temporal, norm_first=norm_first, anchored=anchored)
     frames = torch.randint(0, 256, (1, 4, 3, 32, 32), dtype=torch.uint8)
     start = torch.tensor([[True, False, False, True]])
     targets = to_tensors(annotate(np.random.default_rng(0), 4))

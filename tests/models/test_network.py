@@ -10,7 +10,7 @@ from torch import nn
 from bload.errors import InputError
 from models import Criterion, Outputs, build_model, counts, to_tensors
 from models.attention import Attention
-from models.position import sine_position
+from models.position import sine_position, spread_points, token_centres
 
 
 def batch(blocks: int, slots: int, side: int):
@@ -98,10 +98,39 @@ def test_attention_is_pytorchs_with_the_same_parameters():
 
 
 def test_position_tells_rows_by_the_first_half_and_columns_by_the_second():
-    grid = sine_position(3, 5, 16, like=torch.zeros(1)).view(3, 5, 16)
+    centres = token_centres(3, 5, like=torch.zeros(1))
+    grid = sine_position(centres, 16, temperature=10_000, turns=1).view(3, 5, 16)
     torch.testing.assert_close(grid[:, 0, :8], grid[:, 4, :8])
     torch.testing.assert_close(grid[0, :, 8:], grid[2, :, 8:])
     assert len({tuple(token) for token in grid.flatten(0, 1).tolist()}) == 15
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 10, 16])
+def test_anchor_points_are_distinct_and_inside_the_picture(count):
+    points = spread_points(count)
+    assert points.shape == (count, 2)
+    assert len({tuple(point) for point in points.tolist()}) == count
+    assert ((points > 0) & (points < 1)).all()
+
+
+def test_anchored_boxes_begin_at_their_anchors(tiny):
+    model = tiny(anchored=True, queries=16)
+    for head in (model.object_box, model.union_box):
+        torch.nn.init.zeros_(head.layers[-1].bias)
+    outputs = model(*batch(1, 2, 32))
+    for boxes in (outputs.object_boxes_LBTN4, outputs.union_boxes_LBTN4):
+        points = spread_points(16).double().expand_as(boxes[..., :2])
+        torch.testing.assert_close(boxes[..., :2], points, rtol=1e-5, atol=1e-6)
+
+
+def test_anchored_queries_look_around_their_anchors_first(tiny):
+    model = tiny(anchored=True, queries=16, width=64, heads=4)
+    weight = model.object_branch.decoder.layers[0].multihead_attn.in_proj_weight
+    query, key, _ = weight.chunk(3)
+    centres = token_centres(4, 4, like=weight)
+    position = sine_position(centres, 64, **model.waves)
+    likeness = (model.object_branch.query_embed.weight @ query.T) @ (position @ key.T).T
+    torch.testing.assert_close(likeness.argmax(1), torch.arange(16))
 
 
 @pytest.mark.parametrize(
