@@ -75,12 +75,8 @@ def line(command_line, stopped_in_mid_epoch, tmp_path):
         ("train.zzz=3", "'train.zzz'", "train has epochs, batch_frames"),
         ("zzz.lr=3", "'zzz.lr'", "there are loader, dataset"),
         ("+train.epoch=3", "'train.epoch'", "leave it out"),
-        ("+zzz=3", "'zzz'", "leave it out"),
         ("loader=blod", "no loader 'blod'", "one of bload, bload_exact, mix, naive, sampling"),
-        ("loader.name=blod", "no loader 'blod'", "one of naive, sampling"),
-        ("dataset=voc", "no dataset 'voc'", "action_genome, synthetic"),
         ("train.epochs=many", "train.epochs=many", "'many' of type 'str'"),
-        ("train.workers=1.5", "train.workers=1.5", "'1.5' of type 'float'"),
         ("train.epochs=0", "epochs is 0", "at least 1"),
         ("train.workers=-1", "train.workers is -1", "at least 0"),
         ("train.log_every=0", "train.log_every is 0", "at least 1"),
@@ -95,7 +91,6 @@ def line(command_line, stopped_in_mid_epoch, tmp_path):
         ("loader.t_max=10", "frames but t_max is 10", "raise t_max to 45"),
         ("train.batch_frames=10", "batch_frames is 10", "raise batch_frames to 45"),
         ("dataset.seed=4", "seed is 3 there and 4 here", "give another path"),
-        ("dataset.cue_rate=2", "cue_rate is 2", "between 0 and 1"),
         ("model.width=32", "model.width was 64 and is 32", "run.resume=never"),
         ("train.seed=1", "seed was 0 and is 1", "start anew"),
         ("loader.t_max=50", "t_max was 45 and is 50", "start anew"),
@@ -154,17 +149,20 @@ class Harm:
     ],
     ids=["empty", "text", "bytes", "pickle", "code", "other-weights", "list", "folder"],
 )
-@pytest.mark.parametrize("module", [train, evaluation], ids=["train", "eval"])
-def test_a_file_that_is_no_checkpoint_is_refused(sentence, line, tmp_path, make, module):
+def test_a_file_that_is_no_checkpoint_is_refused(sentence, line, tmp_path, make):
     path = tmp_path / "garbage.pt"
     make(path)
     before = contents(tmp_path / "runs")
-    said = sentence(
-        module, *(line(f"run.resume={path}") if module is train else [f"checkpoint={path}"])
-    )
+    said = sentence(train, *line(f"run.resume={path}"))
     assert str(path) in said
     assert "give" in said
     assert contents(tmp_path / "runs") == before
+
+
+def test_an_evaluation_refuses_what_is_no_checkpoint(sentence, tmp_path):
+    (tmp_path / "garbage.pt").write_text("hello\n")
+    said = sentence(evaluation, f"checkpoint={tmp_path / 'garbage.pt'}")
+    assert f"{tmp_path / 'garbage.pt'} (6 bytes) cannot be read as a checkpoint" in said
 
 
 def test_half_a_checkpoint_is_refused_and_left_alone(sentence, line, tmp_path):
