@@ -84,6 +84,7 @@ class ModelConfig:
     queries: int = MISSING
     dropout: float = MISSING
     norm_first: bool = MISSING
+    anchored: bool = MISSING
 
 
 @dataclass

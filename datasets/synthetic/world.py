@@ -32,7 +32,7 @@ class World:
     """Classes in use besides the person."""
     max_objects: int = 3
     """A video has 1 to this many objects, of distinct classes."""
-    cue_rate: float = 0.4
+    cue_rate: float = 0.25
     """Chance that a frame shows the cue of a state again after the frame in which it began."""
     dwell: float = 8.0
     """Mean frames that a state lasts."""
