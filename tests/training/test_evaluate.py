@@ -95,7 +95,7 @@ def packed(config):
 
 def test_the_measured_recall_is_neither_all_nor_nothing(packed):
     assert packed["frames"] == 123
-    assert 0.2 < packed["with/recall@10"] < packed["no/recall@50"] < 1
+    assert 0.05 < packed["with/recall@10"] < packed["no/recall@50"] < 1
 
 
 @torch.no_grad()
