@@ -94,7 +94,13 @@ def main(config: DictConfig) -> None:
     with start_ranks(cfg["device"]) as ranks:
         checkpoint = load_checkpoint(cfg["checkpoint"], ranks.device)
         trained = checkpoint["config"]
-        dataset = trained["dataset"] | ({"root": cfg["root"]} if cfg["root"] else {})
+        dataset = trained["dataset"]
+        if cfg["root"]:  # read what is there, and make nothing
+            reading = ("frame_size", "small_boxes")
+            dataset = {key: dataset[key] for key in reading} | {
+                "name": "action_genome",
+                "root": cfg["root"],
+            }
         source = build_source(cfg["split"], progress=ranks.is_first, **dataset)
         model = build_model(**without(trained["model"], "name")).to(ranks.device)
         model.load_state_dict(checkpoint["model"])

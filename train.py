@@ -25,7 +25,7 @@ from bload import BlockLoader, InputError
 from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import check_values, plain, register, without
-from bload.training.memory import peak_memory_mib
+from bload.training.figures import epoch_figures, summarise
 from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from bload.training.ranks import Ranks, autocast, start_ranks
 from bload.training.results import upsert_result
@@ -80,12 +80,12 @@ def train(cfg: dict, ranks: Ranks) -> None:
     precision = autocast(job["amp"], ranks.device)
     parallel: nn.Module = model
     if ranks.world_size > 1:
-        parallel = DistributedDataParallel(
-            model, broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
 
     # Resume. Nothing is written before everything above has been accepted.
     resume = cfg["run"]["resume"]
+    if resume == "auto":
+        folder.check_same_config(cfg)
     if resume == "auto" and folder.summary.exists():
         if ranks.is_first:
             print(summary_text(json.loads(folder.summary.read_text())))
@@ -105,7 +105,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
     ranks.barrier()
     log = folder.open(ranks.rank)
     if ranks.is_first:
-        folder.write_json(folder.path / "config.json", cfg)
+        folder.write_json(folder.config, cfg)
         folder.rewind_metrics(loader.sampler.epoch, loader.step)
         folder.summary.unlink(missing_ok=True)
     tracker = Tracker(folder, cfg, cfg["wandb"], active=ranks.is_first)
@@ -143,7 +143,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 step = loader.step - 1
                 waited = time.perf_counter() - began
                 seed_step(job["seed"], epoch, step, ranks.rank)
-                set_rates(optimiser, schedule(epoch + step / steps))
+                set_rates(optimiser, schedule(epoch + (step + 1) / steps))
 
                 # The losses are sums over this rank's frames, divided by the targets of all ranks.
                 targets = to_tensors(batch.targets, ranks.device)
@@ -237,46 +237,6 @@ def train(cfg: dict, ranks: Ranks) -> None:
 def seed_step(seed: int, epoch: int, step: int, rank: int) -> None:
     """Seed dropout as a function of the step, so that resuming needs no random state."""
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step, rank]).generate_state(1)[0]))
-
-
-def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> dict:
-    """What an epoch cost and gave, over all ranks: counts, seconds, frames a second, losses."""
-    account = loader.account
-    parts = [name for name in sums if name not in ("seconds", "waiting")]
-    totals = ranks.sum(torch.tensor([sums[name] for name in parts], dtype=torch.float64))
-    slowest = max(ranks.gather((sums["seconds"], sums["waiting"], peak_memory_mib(ranks.device))))
-    return {
-        "blocks": account.blocks,
-        "steps": account.steps,
-        "padding": account.padding,
-        "filler": account.filler,
-        "deleted": account.deleted,
-        "frames": account.frames,
-        "processed": account.processed,
-        "seconds": slowest[0],
-        "waiting_seconds": slowest[1],
-        "frames_per_second": account.frames / slowest[0],
-        "processed_per_second": account.processed / slowest[0],
-        "peak_memory_mib": slowest[2],
-        **{
-            f"loss_{name}" if name != "loss" else name: float(total) / account.steps
-            for name, total in zip(parts, totals, strict=True)
-        },
-    }
-
-
-def summarise(epochs: list[dict]) -> dict:
-    """Means over epochs of what differs between them, and the last losses."""
-    counted = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
-    figures = {name: float(np.mean([epoch[name] for epoch in epochs])) for name in counted}
-    for name in ("seconds", "waiting_seconds", "frames_per_second", "processed_per_second"):
-        figures[f"epoch_{name}" if name == "seconds" else name] = float(
-            np.median([epoch[name] for epoch in epochs])
-        )
-    figures["train_seconds"] = float(sum(epoch["seconds"] for epoch in epochs))
-    figures["peak_memory_mib"] = max(epoch["peak_memory_mib"] for epoch in epochs)
-    figures["loss"] = epochs[-1]["loss"]
-    return figures
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from bload import BlockLoader, walk
 
 
 class Source:  # anything with lengths and read()
-    lengths = [3, 17, 8, 30, 5, 11, 24, 2]
+    lengths = (3, 17, 8, 30, 5, 11, 24, 2)
 
     def read(self, sequence: int, first: int, length: int):
         frames = torch.randn(length, 16, generator=torch.Generator().manual_seed(sequence))

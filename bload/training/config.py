@@ -176,7 +176,8 @@ def plain(config: DictConfig) -> dict[str, Any]:
 
 def check_values(config: dict[str, Any]) -> None:
     """Refuse values of the right type that nothing later would refuse before files are written."""
-    for key, least in (("workers", 0), ("log_every", 1), ("checkpoint_every", 1)):
+    floors = {"workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0, "backbone_lr": 0}
+    for key, least in {**floors, "clip_norm": 0, "weight_decay": 0, "warmup_epochs": 0}.items():
         value = config["train"][key]
         if value < least:
             raise InputError(f"train.{key} is {value}; give at least {least}")

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bload.errors import InputError
 from bload.training.config import without
 
 NOT_DEFINING = {
@@ -17,14 +18,18 @@ NOT_DEFINING = {
 """Config keys that do not change what is trained; the others name the run."""
 
 
-def run_name(config: dict[str, Any], world_size: int) -> str:
-    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks."""
-    defining = {
+def defining(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a config that decides what is trained."""
+    return {
         key: without(value, *(NOT_DEFINING.get(key) or ()))
         for key, value in config.items()
         if NOT_DEFINING.get(key, ()) is not None
     }
-    text = json.dumps([defining, world_size], sort_keys=True)
+
+
+def run_name(config: dict[str, Any], world_size: int) -> str:
+    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks."""
+    text = json.dumps([defining(config), world_size], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
     parts += [f"s{config['train']['seed']}", f"r{world_size}"]
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
@@ -43,6 +48,24 @@ class RunFolder:
         self.best = self.path / "best.pt"
         self.summary = self.path / "summary.json"
         self.metrics = self.path / "metrics.jsonl"
+        self.config = self.path / "config.json"
+
+    def check_same_config(self, config: dict[str, Any]) -> None:
+        """Refuse a folder in which something else was trained (only a given run.name can)."""
+        if not self.config.exists():
+            return
+        here, wanted = defining(json.loads(self.config.read_text())), defining(config)
+        differs = [
+            f"{group}.{key} was {here.get(group, {}).get(key)} and is {values[key]}"
+            for group, values in wanted.items()
+            for key in values
+            if here.get(group, {}).get(key) != values[key]
+        ]
+        if differs:
+            raise InputError(
+                f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
+                "run.name, or run.resume=never to train anew there"
+            )
 
     def open(self, rank: int) -> logging.Logger:
         """Make the folder and open this rank's log."""
