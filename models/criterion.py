@@ -11,6 +11,7 @@ from torchvision.ops import sigmoid_focal_loss
 
 from bload.errors import InputError
 from models.boxes import corners, generalized_iou
+from models.dense import dense_loss
 from models.matcher import Matches, Predictions, match
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
 from models.targets import Targets
@@ -65,7 +66,8 @@ class Criterion(nn.Module):
 
         Returns:
             ``loss``, the sum of all parts over all layers, and the parts of the last layer:
-            ``class``, ``l1``, ``giou``, ``attention``, ``labels``. With no valid frame all are
+            ``class``, ``l1``, ``giou``, ``attention``, ``labels``, and ``dense`` if the model has
+            that task and is training. With no valid frame all are
             zero, and every parameter still gets a (zero) gradient.
         """
         predictions = select(outputs, valid_BT, len(targets.objects))
@@ -82,7 +84,10 @@ class Criterion(nn.Module):
         )
         parts_L["attention"] = WEIGHT_RELATION * attention_L / pairs
         parts_L["labels"] = WEIGHT_RELATION * labels_L / pairs
-        total = torch.stack(tuple(parts_L.values())).sum()
+        if outputs.dense_logits_BTHWE is not None:
+            dense = dense_loss(outputs.dense_logits_BTHWE, targets, valid_BT)
+            parts_L["dense"] = (dense / pairs)[None]
+        total = torch.cat(tuple(parts_L.values())).sum()
         return {"loss": total, **{name: part_L[-1] for name, part_L in parts_L.items()}}
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from models.backbone import build_backbone
+from models.dense import DenseHead
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
 from models.position import sine_position, spread_points, token_centres
 from models.temporal import build_temporal
@@ -102,6 +103,7 @@ class DDS(nn.Module):
             to a learned reference there. DETR's plain queries need a checkpoint or hundreds of
             epochs to find their places (Anchor DETR, arXiv 2109.07107; DAB-DETR, arXiv
             2201.12329); a small network from scratch does not get that long.
+        dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class DDS(nn.Module):
         temporal: str = "dds",
         norm_first: bool = False,
         anchored: bool = False,
+        dense: bool = False,
     ) -> None:
         super().__init__()
         sizes = {
@@ -137,6 +140,7 @@ class DDS(nn.Module):
         self.union_box = BoxHead(width)
         self.object_class = nn.Linear(width, 1 + OBJECT_CLASSES)
         self.relation = nn.Linear(width, LABELS.stop)
+        self.dense = DenseHead(width) if dense else None
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
@@ -171,22 +175,27 @@ class DDS(nn.Module):
         """
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
-        memory_ISD, key_ISD = self.encode(frames_BTCHW.flatten(0, 1))
+        memory_ISD, key_ISD, grid = self.encode(frames_BTCHW.flatten(0, 1))
         objects = self.object_branch(key_ISD, memory_ISD, start_BT)
         relations = self.relation_branch(key_ISD, memory_ISD, start_BT)
         precision = self.relation.weight.dtype
         with torch.autocast(frames_BTCHW.device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
+            dense = None
+            if self.dense is not None and self.training:
+                tokens_IHWD = memory_ISD.to(precision).unflatten(1, grid)
+                dense = self.dense(tokens_IHWD).unflatten(0, tuple(start_BT.shape))
             return Outputs(
                 person_boxes_LBTN4=self.person_box(objects),
                 object_boxes_LBTN4=self.object_box(objects, self.reference),
                 class_logits_LBTNK=self.object_class(objects),
                 union_boxes_LBTN4=self.union_box(relations, self.reference),
                 relation_logits_LBTNR=self.relation(relations),
+                dense_logits_BTHWE=dense,
             )
 
-    def encode(self, frames_ICHW: Tensor) -> tuple[Tensor, Tensor]:
-        """Frames -> encoded tokens ``(I, S, D)``, without and with their positions."""
+    def encode(self, frames_ICHW: Tensor) -> tuple[Tensor, Tensor, tuple[int, int]]:
+        """Frames -> encoded tokens ``(I, S, D)``, without and with positions; rows, columns."""
         pixels = frames_ICHW.to(self.pixel_mean.dtype) / 255
         features = self.input_proj(self.backbone((pixels - self.pixel_mean) / self.pixel_std))
         height, width = features.shape[-2:]
@@ -195,4 +204,4 @@ class DDS(nn.Module):
         position_SD = sine_position(centres_S2, tokens_ISD.shape[-1], **self.waves)
         position_SD = position_SD.to(tokens_ISD.dtype)
         memory_ISD = self.encoder(tokens_ISD, position_SD)
-        return memory_ISD, memory_ISD + position_SD
+        return memory_ISD, memory_ISD + position_SD, (height, width)

@@ -32,6 +32,8 @@ class Outputs:
     union_boxes_LBTN4: Tensor
     """The box around person and object, from the relation branch."""
     relation_logits_LBTNR: Tensor
+    dense_logits_BTHWE: Tensor | None = None
+    """Of every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
 
 
 def relation_scores(logits: Tensor) -> Tensor:

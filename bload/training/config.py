@@ -85,6 +85,7 @@ class ModelConfig:
     dropout: float = MISSING
     norm_first: bool = MISSING
     anchored: bool = MISSING
+    dense: bool = MISSING
 
 
 @dataclass

@@ -106,7 +106,9 @@ def test_parts_are_those_of_the_last_layer(case):
     targets = to_tensors(annotations)
     total = counts(targets, QUERIES)
     losses = Criterion()(outputs, targets, valid, total)
-    last = Outputs(**{field.name: getattr(outputs, field.name)[-1:] for field in fields(Outputs)})
+    last = Outputs(
+        **{field.name: getattr(outputs, field.name)[-1:] for field in fields(Outputs)[:5]}
+    )
     alone = Criterion()(last, targets, valid, total)
     parts = [name for name in losses if name != "loss"]
     assert sum(losses[name] for name in parts).item() == pytest.approx(alone["loss"].item())
