@@ -1,36 +1,35 @@
-"""Train a recurrent model on your own sequences: ``python examples/own_data.py``."""
+"""Train a recurrent model on your own sequences: ``PYTHONPATH=. python examples/own_data.py``."""
 
 import torch
-from torch import nn
 
 from bload import BlockLoader, walk
 
 
-class Source:  # anything with lengths and read()
+class Source:  # your data: lengths, and a way to read a run of frames
     lengths = (3, 17, 8, 30, 5, 11, 24, 2)
 
     def read(self, sequence: int, first: int, length: int):
-        frames = torch.randn(length, 16, generator=torch.Generator().manual_seed(sequence))
-        return frames, [sequence % 2] * length  # frames, and one target a frame
+        return torch.randn(length, 16) + sequence % 2, [sequence % 2] * length  # a target a frame
 
 
-class Recurrent(nn.GRUCell):
-    init_state = staticmethod(lambda inputs: inputs.new_zeros(len(inputs), 32))
+class Recurrent(torch.nn.GRUCell):  # any module with these two
+    def init_state(self, inputs):
+        return inputs.new_zeros(len(inputs), self.hidden_size)
 
     def step(self, inputs, state):
         state = self(inputs, state)
         return state, state
 
 
-gru, head = Recurrent(16, 32), nn.Linear(32, 2)
-optimiser = torch.optim.Adam([*gru.parameters(), *head.parameters()], lr=1e-2)
+model = Recurrent(16, 2)
+optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
 loader = BlockLoader(Source(), "bload_exact", batch_frames=60)  # rank=, world_size= under DDP
-for epoch in range(20):
+for epoch in range(30):
     loader.set_epoch(epoch)
     for batch in loader:
-        hidden_BT, _ = walk(gru, batch.frames_BT, batch.start_BT)  # cleared at every start
-        logits = head(hidden_BT[batch.valid_BT])  # padding left out
-        loss = nn.functional.cross_entropy(logits, torch.tensor(batch.targets))
+        logits_BT, _ = walk(model, batch.frames_BT, batch.start_BT)  # cleared at every start
+        wanted = torch.tensor(batch.targets)
+        loss = torch.nn.functional.cross_entropy(logits_BT[batch.valid_BT], wanted)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
