@@ -26,6 +26,7 @@ from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import check_values, plain, register, without
 from bload.training.figures import epoch_figures, summarise
+from bload.training.memory import reset_peak_memory
 from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from bload.training.ranks import Ranks, autocast, start_ranks
 from bload.training.results import upsert_result
@@ -84,9 +85,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
 
     # Resume. Nothing is written before everything above has been accepted.
     resume = cfg["run"]["resume"]
-    if resume == "auto":
-        folder.check_same_config(cfg)
     if resume == "auto" and folder.summary.exists():
+        folder.check_same_config(cfg)
         if ranks.is_first:
             print(summary_text(json.loads(folder.summary.read_text())))
             print("\nThis run had finished before; run.resume=never trains it again.")
@@ -97,9 +97,12 @@ def train(cfg: dict, ranks: Ranks) -> None:
         saved = load_checkpoint(path, ranks.device)
         check_same_model(saved["config"]["model"], cfg["model"], path)
         loader.load_state_dict(saved["loader"])
+        folder.check_accepts(path, cfg)
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
         progress = saved["progress"]
+        if not folder.best.exists():
+            progress["best"] = -1.0
     elif ranks.is_first:
         folder.clear()
     ranks.barrier()
@@ -123,6 +126,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
             save_checkpoint(folder.best if best else folder.last, state)
 
     # Loop.
+    reset_peak_memory(ranks.device)
     parameters = [p for p in model.parameters() if p.requires_grad]
     for epoch in range(loader.sampler.epoch, job["epochs"]):
         loader.set_epoch(epoch)
@@ -138,10 +142,10 @@ def train(cfg: dict, ranks: Ranks) -> None:
             leave=False,
             disable=not ranks.is_first,
         ) as bar:
-            began = time.perf_counter()
+            began = asked = time.perf_counter()
             for batch in loader:
                 step = loader.step - 1
-                waited = time.perf_counter() - began
+                sums["waiting"] += time.perf_counter() - asked
                 seed_step(job["seed"], epoch, step, ranks.rank)
                 set_rates(optimiser, schedule(epoch + (step + 1) / steps))
 
@@ -167,7 +171,6 @@ def train(cfg: dict, ranks: Ranks) -> None:
 
                 for name, value in zip(losses, values, strict=True):
                     sums[name] += value
-                sums["waiting"] += waited
                 now = time.perf_counter()
                 sums["seconds"] += now - began
                 began = now
@@ -179,6 +182,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 if loader.step % job["checkpoint_every"] == 0 and loader.step < steps:
                     progress["epoch_sums"] = ranks.gather(dict(sums))
                     save()
+                asked = time.perf_counter()
+            sums["seconds"] += time.perf_counter() - began
 
         figures = epoch_figures(loader, sums, ranks)
         log.info("epoch %d: %s", epoch + 1, figures)

@@ -15,7 +15,7 @@ in every epoch and for every seed; on the test split at T_max 121: 450 blocks, 7
 
 Randomness kept: the plan is new each epoch; who shares a block with whom is as random as under
 `bload` (pairs repeat in two successive epochs with a share of about 0.0005, the lengths of two
-block mates share about 0.002 nats of information; `python -m bload table --randomness`). Given up:
+block mates share about 0.003 nats of information; `python -m bload table --randomness`). Given up:
 independence of the last few frames of room. Which sequences share a block now depends on their
 lengths adding up to the block exactly, where under `bload` only the last to come in had to fit.
 

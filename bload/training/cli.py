@@ -31,9 +31,12 @@ def run(main: Callable[[], None], config_name: str) -> None:
                 "-m starts one run after another and cannot itself run under torchrun; type "
                 f"python {Path(sys.argv[0]).name} {' '.join(arguments)}"
             )
-        # Options of Hydra, such as --cfg job, have values of their own: Hydra reads those lines.
-        if not any(argument.startswith("-") for argument in arguments):
-            check_overrides(config_name, arguments)
+        # Other options of Hydra, such as --cfg job, have values of their own: Hydra reads those.
+        jobs = [argument for argument in arguments if argument not in ("-m", "--multirun")]
+        if not any(argument.startswith("-") for argument in jobs):
+            if sweeps:  # a list of plain values stands for its first; the rest is Hydra's grammar
+                jobs = [job if re.search(r"[\[{('\"]", job) else job.split(",")[0] for job in jobs]
+            check_overrides(config_name, jobs)
     except InputError as error:
         stop(error)
     main()

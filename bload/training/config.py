@@ -177,11 +177,21 @@ def plain(config: DictConfig) -> dict[str, Any]:
 
 def check_values(config: dict[str, Any]) -> None:
     """Refuse values of the right type that nothing later would refuse before files are written."""
-    floors = {"workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0, "backbone_lr": 0}
-    for key, least in {**floors, "clip_norm": 0, "weight_decay": 0, "warmup_epochs": 0}.items():
-        value = config["train"][key]
-        if value < least:
-            raise InputError(f"train.{key} is {value}; give at least {least}")
+    least = {
+        "train": {"workers": 0, "log_every": 1, "checkpoint_every": 1}
+        | {"lr": 0, "backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0},
+        "model": {"width": 4, "heads": 1, "feedforward": 1, "queries": 1}
+        | {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1, "dropout": 0},
+    }
+    for group, keys in least.items():
+        for key, bound in keys.items():
+            value = config[group][key]
+            if value < bound:
+                raise InputError(f"{group}.{key} is {value}; give at least {bound}")
+    if config["train"]["clip_norm"] <= 0:
+        raise InputError(f"train.clip_norm is {config['train']['clip_norm']}; give more than 0")
+    if config["model"]["dropout"] >= 1:
+        raise InputError(f"model.dropout is {config['model']['dropout']}; give less than 1")
     mode = config["wandb"]["mode"]
     if mode not in ("offline", "online", "disabled"):
         raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")

@@ -13,7 +13,7 @@ def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> 
     account = loader.account
     parts = [name for name in sums if name not in ("seconds", "waiting")]
     totals = ranks.sum(torch.tensor([sums[name] for name in parts], dtype=torch.float64))
-    slowest = max(ranks.gather((sums["seconds"], sums["waiting"], peak_memory_mib(ranks.device))))
+    seconds, waiting = max(ranks.gather((sums["seconds"], sums["waiting"])))  # of the slowest rank
     return {
         "blocks": account.blocks,
         "steps": account.steps,
@@ -22,11 +22,11 @@ def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> 
         "deleted": account.deleted,
         "frames": account.frames,
         "processed": account.processed,
-        "seconds": slowest[0],
-        "waiting_seconds": slowest[1],
-        "frames_per_second": account.frames / slowest[0],
-        "processed_per_second": account.processed / slowest[0],
-        "peak_memory_mib": slowest[2],
+        "seconds": seconds,
+        "waiting_seconds": waiting,
+        "frames_per_second": account.frames / seconds,
+        "processed_per_second": account.processed / seconds,
+        "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
         **{
             f"loss_{name}" if name != "loss" else name: float(total) / account.steps
             for name, total in zip(parts, totals, strict=True)

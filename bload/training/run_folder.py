@@ -50,8 +50,24 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
 
+    def check_accepts(self, checkpoint: Path | str, config: dict[str, Any]) -> None:
+        """Refuse to go on here from `checkpoint` if that would write over another run."""
+        source = Path(checkpoint)
+        home = source if source.is_dir() else source.parent
+        elsewhere = home.resolve() != self.path.resolve()
+        if elsewhere and self.last.exists():
+            raise InputError(
+                f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
+                "a run.name of its own"
+            )
+        if not elsewhere:
+            self.check_same_config(config)
+
     def check_same_config(self, config: dict[str, Any]) -> None:
-        """Refuse a folder in which something else was trained (only a given run.name can)."""
+        """Refuse a folder in which something else was trained (only a given run.name can).
+
+        The data may have moved; their lengths are checked with the plan.
+        """
         if not self.config.exists():
             return
         here, wanted = defining(json.loads(self.config.read_text())), defining(config)
@@ -59,7 +75,7 @@ class RunFolder:
             f"{group}.{key} was {here.get(group, {}).get(key)} and is {values[key]}"
             for group, values in wanted.items()
             for key in values
-            if here.get(group, {}).get(key) != values[key]
+            if (group, key) != ("dataset", "root") and here.get(group, {}).get(key) != values[key]
         ]
         if differs:
             raise InputError(

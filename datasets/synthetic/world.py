@@ -3,7 +3,7 @@
 Everything else is a function of a `World`, a split and the index of a video.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -66,11 +66,6 @@ class World:
     def manifest(self) -> dict[str, int | float]:
         """What is written beside the annotations: version and every knob."""
         return {"version": VERSION} | asdict(self)
-
-    @classmethod
-    def of_manifest(cls, manifest: dict) -> "World":
-        """The world a manifest describes."""
-        return cls(**{field.name: manifest[field.name] for field in fields(cls)})
 
     def classes_K(self) -> np.ndarray:
         """The object classes in use, int64 ``(object_classes,)``, spread over the 35."""

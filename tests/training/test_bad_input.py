@@ -81,6 +81,9 @@ def line(command_line, stopped_in_mid_epoch, tmp_path):
         ("train.workers=-1", "train.workers is -1", "at least 0"),
         ("train.log_every=0", "train.log_every is 0", "at least 1"),
         ("train.checkpoint_every=0", "train.checkpoint_every is 0", "at least 1"),
+        ("train.clip_norm=0", "train.clip_norm is 0", "more than 0"),
+        ("model.queries=0", "model.queries is 0", "at least 1"),
+        ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "another run.name"),
         ("train.seed=-1", "seed is -1", "count from 0"),
         ("train.schedule=linear", "'linear'", "cosine or step"),
         ("train.amp=fp16", "'fp16'", "auto, bf16 or off"),
@@ -267,6 +270,21 @@ def test_a_sweep_under_torchrun_is_told_what_to_type(sentence, monkeypatch, flag
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     said = sentence(train, flag, "loader=naive,bload")
     assert f"type python train.py {flag} loader=naive,bload" in said
+
+
+def test_a_misspelt_key_of_a_sweep_is_told(sentence):
+    said = sentence(train, "-m", "loader=naive,bload", "train.epoch=1,2")
+    assert said == "there is no config key 'train.epoch'; did you mean train.epochs?"
+
+
+def test_going_on_from_elsewhere_never_writes_over_a_run(sentence, line, tmp_path):
+    (tmp_path / "other").mkdir()
+    source = tmp_path / "runs" / "here" / "last.pt"
+    shutil.copy(source, tmp_path / "other" / "last.pt")
+    before = contents(tmp_path / "runs")
+    said = sentence(train, *line(f"run.resume={tmp_path / 'other'}"))
+    assert "holds a run already" in said
+    assert contents(tmp_path / "runs") == before
 
 
 def test_options_of_hydra_are_left_to_hydra(monkeypatch, capsys):
