@@ -103,6 +103,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
         progress = saved["progress"]
         if not folder.best.exists():
             progress["best"] = -1.0
+        if ranks.is_first:
+            print(f"going on from {path}: epoch {loader.sampler.epoch + 1}, step {loader.step}")
     elif ranks.is_first:
         folder.clear()
     ranks.barrier()

@@ -9,6 +9,7 @@ python -m bload draw --out blocks.png
 import argparse
 import json
 import sys
+import textwrap
 
 import numpy as np
 
@@ -122,8 +123,14 @@ def _table(args: argparse.Namespace) -> None:
     for rows in tables:
         print("\n" + format_table(rows))
     print("\nlimit: the fewest blocks any packing of the kept frames can reach, and its padding")
-    if any(row["paper_padding"] is not None for rows in tables for row in rows):
-        print(f"paper: arXiv 2310.10879\n* {NOT_DERIVABLE}")
+    if args.randomness:
+        print("repeat: share of pairs sharing a block that do so in the next epoch again")
+        print("partner nats: mutual information of the lengths of two sequences sharing a block")
+    shown = [row for rows in tables for row in rows if row["paper_padding"] is not None]
+    if shown:
+        print("paper: arXiv 2310.10879")
+    if any(row["loader"] == "bload" for row in shown):
+        print(textwrap.fill(f"* {NOT_DERIVABLE}", 100))
 
 
 def _draw(args: argparse.Namespace) -> None:

@@ -39,8 +39,8 @@ def _read_frame(root: Path, name: str, size_hw: tuple[int, int]) -> torch.Tensor
             frame_HWC = np.array(image.convert("RGB"))
     except FileNotFoundError:
         raise InputError(
-            f"frame {path} is missing; extract it with ffmpeg -i VIDEO %06d.png, or leave the "
-            "frame out of the annotations"
+            f"frame {path} is missing; extract it with ffmpeg -i VIDEO %06d.png, leave it out of "
+            "the annotations, or remove a synthetic root so that it is drawn again"
         ) from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         unknown = isinstance(error, UnidentifiedImageError)

@@ -71,7 +71,10 @@ def start_ranks(device: str) -> Iterator[Ranks]:
             raise
         stop(InputError(ranks.store.get(ERROR_KEY).decode()))
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        print(
+            "\nstopped; the same command goes on from the last checkpoint, if one was written",
+            file=sys.stderr,
+        )
         sys.exit(130)
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -13,14 +13,15 @@ def epoch_line(epoch: int, epochs: int, figures: dict) -> str:
 def summary_text(summary: dict) -> str:
     """The end of a run: what it cost, what it reached, where everything is."""
     share = 100 * summary["padding"] / summary["processed"]
+    ranks = "1 rank" if summary["ranks"] == 1 else f"{summary['ranks']} ranks"
     rows = [
-        ("loader", f"{summary['loader']}, T_max {summary['t_max']}, {summary['ranks']} rank(s)"),
+        ("loader", f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"),
         ("padding", f"{summary['padding']:,.0f} frames an epoch ({share:.1f} % of the work)"),
-        ("filler", f"{summary['filler']:,.0f} frames an epoch, for equal steps"),
+        ("filler", f"{summary['filler']:,.0f} empty slots an epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} an epoch"),
         (
             "epoch time",
-            f"{summary['epoch_seconds']:.1f} s ({summary['steps']:.0f} steps, "
+            f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
