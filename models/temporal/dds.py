@@ -1,49 +1,18 @@
-"""The temporal part: how the embeddings of the frames before reach the present one.
+"""DDS's temporal part: every frame attends to the embeddings of the frame before.
 
-B blocks, T slots, N queries, D width, L layers.
-
-Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state)`` and
-returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the state after the last
-slot. A new part is one class and one entry in `TEMPORAL`.
+B blocks, T slots, N queries, D width.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.errors import InputError
 from bload.state import walk
 from models.attention import Attention, join_heads, split_heads
-from models.transformer import FeedForward, Sublayer
-
-LONGEST_MEMORY = 94
-"""Frames that the slowest channels remember before training: a full block."""
-
-
-class FrameLayer(nn.Module):
-    """The half of a temporal layer that needs the present frame alone: it runs on all slots."""
-
-    def __init__(
-        self, width: int, heads: int, feedforward: int, dropout: float, norm_first: bool
-    ) -> None:
-        super().__init__()
-        self.self_attn = Attention(width, heads, dropout)
-        self.feedforward = FeedForward(width, feedforward, dropout)
-        self.sublayer1 = Sublayer(width, dropout, norm_first)
-        self.sublayer2 = Sublayer(width, dropout, norm_first)
-
-    def forward(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
-        read = self.sublayer1.before(embeddings_BTND)
-        placed = read + query_position_ND
-        update = self.self_attn(
-            placed.flatten(0, 1), placed.flatten(0, 1), read.flatten(0, 1)
-        ).view_as(read)
-        embeddings_BTND = self.sublayer1.after(embeddings_BTND, update)
-        update = self.feedforward(self.sublayer2.before(embeddings_BTND))
-        return self.sublayer2.after(embeddings_BTND, update)
+from models.temporal.chrono import gate_bias
+from models.temporal.frame_layer import FrameLayer
 
 
 @dataclass(frozen=True)
@@ -96,7 +65,7 @@ class TemporalLayer(nn.Module):
 
     An embedding that had to pass through the attention of 90 frames would not come out again; a
     closed gate keeps it as it is. The gates start with memories from one frame to
-    `LONGEST_MEMORY` frames, spread over the channels, so that gradients reach far back from the
+    94 frames, spread over the channels, so that gradients reach far back from the
     first step on (chrono initialisation, arXiv 1804.11188). The paper's public description does
     not say how its layer is normed or mixed; this is our reading.
     """
@@ -115,9 +84,8 @@ class TemporalLayer(nn.Module):
         self.empty = nn.Parameter(torch.randn(width))
         for gate in (self.present_gate, self.memory_gate):
             nn.init.normal_(gate.weight, std=0.1 * width**-0.5)
-        memories = torch.logspace(0, 1, width, base=LONGEST_MEMORY) + 0.2
         with torch.no_grad():
-            self.present_gate.bias.copy_(-torch.log(memories - 1))
+            self.present_gate.bias.copy_(gate_bias(width))
 
     def forward(
         self,
@@ -154,91 +122,3 @@ class TemporalLayer(nn.Module):
                 out_bias=attention.out_proj.bias,
             )
             return walk(recurrence, inputs, start_BT, state)
-
-
-class TemporalDecoder(nn.Module):
-    """DDS's temporal decoder: layers that each attend to their own outputs one frame before.
-
-    The state is a list with one ``(B, N, D)`` a layer. Since a layer looks at its own previous
-    outputs, the layers walk one after another and each precomputes its share for all slots; the
-    last layer's state is the previous frame's final embeddings.
-    """
-
-    def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        norm_first: bool,
-    ) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            TemporalLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(width)
-
-    def forward(
-        self,
-        embeddings_BTND: Tensor,
-        query_position_ND: Tensor,
-        start_BT: Tensor,
-        state: list[Tensor] | None = None,
-    ) -> tuple[Tensor, list[Tensor]]:
-        outputs_L, states = [], []
-        for index, layer in enumerate(self.layers):
-            before = None if state is None else state[index]
-            embeddings_BTND, after = layer(embeddings_BTND, query_position_ND, start_BT, before)
-            outputs_L.append(embeddings_BTND)
-            states.append(after)
-        return self.norm(torch.stack(outputs_L)), states
-
-
-class Memoryless(nn.Module):
-    """The baseline: the same layers without a memory, so that only the memory is missing."""
-
-    def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        norm_first: bool,
-    ) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            FrameLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(width)
-
-    def forward(
-        self,
-        embeddings_BTND: Tensor,
-        query_position_ND: Tensor,
-        start_BT: Tensor,
-        state: None = None,
-    ) -> tuple[Tensor, None]:
-        outputs_L = []
-        for layer in self.layers:
-            embeddings_BTND = layer(embeddings_BTND, query_position_ND)
-            outputs_L.append(embeddings_BTND)
-        return self.norm(torch.stack(outputs_L)), None
-
-
-TEMPORAL: dict[str, Callable[..., nn.Module]] = {"dds": TemporalDecoder, "none": Memoryless}
-
-
-def build_temporal(name: str, **sizes: int | float | bool) -> nn.Module:
-    """Build a temporal part by name.
-
-    Raises:
-        InputError: no temporal part has that name.
-    """
-    if name not in TEMPORAL:
-        raise InputError(
-            f"no temporal part is called '{name}'; set model.temporal to one of "
-            f"{', '.join(TEMPORAL)}"
-        )
-    return TEMPORAL[name](**sizes)

@@ -1,0 +1,54 @@
+"""Temporal layers one on the other.
+
+B blocks, T slots, N queries, D width, L layers.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class TemporalStack(nn.Module):
+    """Layers that each remember their own past, and one norm for the outputs of all of them.
+
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state)`` and returns
+    its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before
+    the next one begins.
+
+    Args:
+        layer: the class of the layers, built with `sizes`.
+        layers: L.
+        width: D.
+        sizes: heads, feedforward, dropout and norm_first, as in `models.dds.DDS`.
+    """
+
+    def __init__(
+        self, layer: type[nn.Module], layers: int, width: int, **sizes: int | float | bool
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layer(width=width, **sizes) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(
+        self,
+        embeddings_BTND: Tensor,
+        query_position_ND: Tensor,
+        start_BT: Tensor,
+        state: list[Any] | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """Returns the outputs of all layers ``(L, B, T, N, D)`` and a state a layer.
+
+        Args:
+            embeddings_BTND: the embeddings of the frames, each seen alone.
+            query_position_ND: what tells the queries apart.
+            start_BT: bool, True on the first frame of each video.
+            state: what an earlier call returned, to go on in mid-video; None begins anew.
+        """
+        outputs_L, states = [], []
+        for index, layer in enumerate(self.layers):
+            before = None if state is None else state[index]
+            embeddings_BTND, after = layer(embeddings_BTND, query_position_ND, start_BT, before)
+            outputs_L.append(embeddings_BTND)
+            states.append(after)
+        return self.norm(torch.stack(outputs_L)), states
