@@ -1,18 +1,29 @@
-"""Make a synthetic Action Genome: ``python -m datasets.synthetic --root DIR [knobs]``."""
+"""A synthetic Action Genome: make one, or compute what observers of limited memory can reach in it.
+
+python -m datasets.synthetic --root DIR [knobs]
+python -m datasets.synthetic observers [--split train] [knobs]
+"""
 
 import argparse
 import sys
 from dataclasses import fields
 
 from bload.errors import InputError
-from datasets.synthetic.world import World
+from datasets.synthetic.report import observers_report
+from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import ensure
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit status, 2 for what the user can mend."""
-    parser = argparse.ArgumentParser(prog="python -m datasets.synthetic", description=__doc__)
-    parser.add_argument("--root", required=True, help="folder to make")
+    parser = argparse.ArgumentParser(
+        prog="python -m datasets.synthetic",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", nargs="?", choices=("make", "observers"), default="make")
+    parser.add_argument("--root", help="folder to make")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="for observers")
     for knob in fields(World):
         parser.add_argument(
             f"--{knob.name.replace('_', '-')}",
@@ -21,8 +32,14 @@ def main(arguments: list[str] | None = None) -> int:
             help=f"default {knob.default}",
         )
     knobs = vars(parser.parse_args(arguments))
+    command, root, split = (knobs.pop(name) for name in ("command", "root", "split"))
+    if command == "make" and root is None:
+        parser.error("the following arguments are required: --root")
     try:
-        print(ensure(**knobs))
+        if command == "make":
+            print(ensure(root, **knobs))
+        else:
+            print(observers_report(World(**knobs), split))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

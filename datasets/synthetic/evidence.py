@@ -1,0 +1,69 @@
+"""How old the evidence of each ground-truth triplet is, and which triplets must be remembered.
+
+The evidence of a spatial triplet is its own frame, that of an attention or contacting triplet the
+cue last shown. A triplet is *memory-dependent* if its cue was shown before, but not on this frame:
+its age is 1 or more. Triplets of the null code, of which nothing was ever shown, are not.
+
+T frames that count, G ground-truth triplets of a frame.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bload.errors import InputError
+from datasets.action_genome import ActionGenome
+from datasets.synthetic.script import Script
+from datasets.targets import FrameTargets
+from datasets.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
+
+
+def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
+    """Age of each triplet's evidence in frames, int64 ``(G,)`` a frame, as in `Script.targets`.
+
+    0: this frame shows it (always so for spatial triplets); `NO_CUE`: nothing was ever shown.
+    """
+    ages_T = []
+    for t, target in enumerate(script.targets()):
+        row_G, relation_G = target.relations_G2.T
+        object_G = np.flatnonzero(script.visible_TM[t])[row_G]
+        age_G = np.zeros(len(row_G), np.int64)
+        for told, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
+            of_G = (relation_G >= group.start) & (relation_G < group.stop)
+            age_G[of_G] = told.age_TM[t, object_G[of_G]]
+        ages_T.append(age_G)
+    return tuple(ages_T)
+
+
+def memory_flags(source: ActionGenome, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
+    """Frame name -> whether each row of its ``relations_G2`` depends on memory, bool ``(G,)``.
+
+    `source` is a split that was made from `scripts`; its order of objects and relations is kept:
+    rows are matched by class, box and relation. Raises `InputError` where it shows something else.
+    """
+    age_of = {}
+    for script in scripts:
+        for target, age_G in zip(script.targets(), evidence_ages(script), strict=True):
+            age_of[target.name] = dict(zip(_triplets(target), age_G.tolist(), strict=True))
+    flags_of = {}
+    for sequence, length in enumerate(source.lengths.tolist()):
+        for target in source.targets(sequence, 0, length):
+            age_of_triplet = age_of.get(target.name, {})
+            triplets = _triplets(target)
+            unknown = [triplet for triplet in triplets if triplet not in age_of_triplet]
+            if unknown:
+                object_class, _, relation = unknown[0]
+                raise InputError(
+                    f"{target.name} of {source.root} says {OBJECTS[object_class]} "
+                    f"{RELATIONS[relation]}, which the synthetic world of these knobs does not; "
+                    "remove the root and it is made again"
+                )
+            flags_of[target.name] = np.array([age_of_triplet[key] >= 1 for key in triplets])
+    return flags_of
+
+
+def _triplets(target: FrameTargets) -> list[tuple[int, tuple[float, ...], int]]:
+    """Object class, object box and relation of each triplet, in the order of ``relations_G2``."""
+    classes_M = target.object_classes_M.tolist()
+    boxes_M = [tuple(box_4) for box_4 in target.object_boxes_M4.tolist()]
+    return [(classes_M[m], boxes_M[m], relation) for m, relation in target.relations_G2.tolist()]

@@ -1,0 +1,187 @@
+"""The best Recall@K that an observer of limited memory can reach, computed from the scripts.
+
+An observer of memory k sees persons, objects, classes and spatial relations perfectly. Of attention
+and contacting it knows the code in force if its cue was shown within the last k frames, this one
+included: k = 1 is an observer without memory, `EVERYTHING` one that remembers the video so far.
+Every observer is also told whether an object has shown its first cue; before it the null code is in
+force. That is generous: the figures are upper bounds for any model that remembers k frames, so a
+model that beats the observer of k = 1 by more than luck remembers.
+
+A code whose cue is out of reach is a fresh draw for the observer: codes are drawn independently at
+each switch, and when cues are shown does not depend on which code they show (`cues.tell`). So its
+distribution is exactly the generator's chances, and the number of ground-truth triplets G, which
+the recall of a frame divides by, is a known number plus a binomial one (codes of two relations
+among the unknown). An observer lists first what adds most to its expected recall, the triplets of
+greatest ``E[1(triplet holds) / G]``; recall is a sum of these, so no other list is better.
+
+Two lists: *one pair an object* has each object once with the best relation of each group, which is
+the constraint ``with`` for a model that says each pair once. *Any triplets* may name the same pair
+again with other relations: the constraint ``no``, and what many queries a pair could reach under
+``with``. Recall on memory-dependent triplets has a list of its own, in which G counts only these.
+
+T frames that count, M objects, P objects in sight, R = 26 relations, C codes.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from scipy.stats import binom
+
+from datasets.prediction import FramePrediction
+from datasets.recall import RecallMeter
+from datasets.synthetic.cues import (
+    ATTENTION_CHANCES,
+    ATTENTION_CODES,
+    CONTACTING_CHANCES,
+    CONTACTING_CODES,
+)
+from datasets.synthetic.evidence import evidence_ages
+from datasets.synthetic.script import Script
+from datasets.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
+
+MEMORYLESS = 1
+EVERYTHING = math.inf
+KS = (10, 20, 50)
+PART = "memory"
+LISTS = {"with": "one pair an object", "no": "any triplets"}
+"""Constraint -> the observer's list that it measures."""
+
+
+def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    held_CR = np.zeros((len(codes), len(RELATIONS)), dtype=bool)
+    for code, relations in enumerate(codes):
+        held_CR[code, list(relations)] = True
+    return held_CR
+
+
+_ATTENTION_CR = _multi_hot(ATTENTION_CODES)
+_CONTACTING_CR = _multi_hot(CONTACTING_CODES)
+_TWO_C = _CONTACTING_CR.sum(axis=1) == 2
+_TWO = float(CONTACTING_CHANCES[_TWO_C].sum())
+"""Chance that a contacting code stands for two relations."""
+_ALONE_R = CONTACTING_CHANCES[~_TWO_C] @ _CONTACTING_CR[~_TWO_C]
+_PAIRED_R = CONTACTING_CHANCES[_TWO_C] @ _CONTACTING_CR[_TWO_C]
+"""Chance that a code is of one (of two) relations and R is (among) them."""
+
+
+def triplet_weights(script: Script, memory: float, part: bool = False) -> np.ndarray:
+    """What listing each triplet adds to the expected recall of its frame, float64 ``(T, M, R)``.
+
+    0 for objects out of sight. With `part` the recall is that of memory-dependent triplets alone,
+    and all weights of a frame without any are 0.
+    """
+    attention, contacting = script.attention, script.contacting
+    counts_a_TM = script.visible_TM & (attention.age_TM >= 1) if part else script.visible_TM
+    counts_c_TM = script.visible_TM & (contacting.age_TM >= 1) if part else script.visible_TM
+    counts_s_TM = script.visible_TM & (not part)
+    known_a_TM1 = (attention.age_TM < memory)[..., None]
+    known_c_TM = contacting.age_TM < memory
+
+    # G = sure + Binomial(open, _TWO): a contacting code has one relation at least.
+    labels_TM = np.where(known_c_TM, _CONTACTING_CR.sum(axis=1)[contacting.code_TM], 1)
+    spatial_TM = script.spatial_TM6.sum(axis=2)
+    sure_T = (counts_a_TM + counts_s_TM * spatial_TM + counts_c_TM * labels_TM).sum(axis=1)
+    open_T = (counts_c_TM & ~known_c_TM).sum(axis=1)
+    per_label_T11 = _mean_inverse(sure_T, open_T)[:, None, None]
+    one_T11 = _mean_inverse(sure_T, open_T - 1)[:, None, None]
+    two_T11 = _mean_inverse(sure_T + 1, open_T - 1)[:, None, None]
+
+    weights_TMR = np.where(known_a_TM1, _ATTENTION_CR[attention.code_TM], 0) * per_label_T11
+    chances_R = ATTENTION_CHANCES @ _ATTENTION_CR
+    weights_TMR += ~known_a_TM1 * chances_R * per_label_T11
+    weights_TMR *= counts_a_TM[..., None]
+    weights_TMR[..., SPATIAL] = counts_s_TM[..., None] * script.spatial_TM6 * per_label_T11
+    weights_TMR += counts_c_TM[..., None] * np.where(
+        known_c_TM[..., None],
+        _CONTACTING_CR[contacting.code_TM] * per_label_T11,
+        _ALONE_R * one_T11 + _PAIRED_R * two_T11,
+    )
+    return weights_TMR
+
+
+def _mean_inverse(sure_T: np.ndarray, open_T: np.ndarray) -> np.ndarray:
+    """``E[1 / (sure + Binomial(open, _TWO))]``, float64 ``(T,)``; 0 where that is 1 / 0."""
+    chances_N = _binomials(int(open_T.max(initial=0)))[np.maximum(open_T, 0)]
+    labels_TN = sure_T[:, None] + np.arange(chances_N.shape[1])
+    return (chances_N / np.maximum(labels_TN, 1)).sum(axis=1) * (sure_T > 0)
+
+
+@cache
+def _binomials(most: int) -> np.ndarray:
+    """Row n: the chances of 0..most codes of two relations among n."""
+    return binom.pmf(np.arange(most + 1), np.arange(most + 1)[:, None], _TWO)
+
+
+def expected_recall(
+    scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
+) -> dict[str, float]:
+    """The expectation over unknown codes, exactly, fractions 0..1, named as `RecallMeter` names.
+
+    ``with/recall@K`` is of one pair an object and ``no/recall@K`` of any triplets; both also with
+    ``_memory`` for the memory-dependent triplets (NaN if there are none).
+    """
+    figures = {}
+    for ending, part in (("", False), (f"_{PART}", True)):
+        sums = {(constraint, k): 0.0 for constraint in LISTS for k in ks}
+        frames = 0
+        for script in scripts:
+            weights_TMR = triplet_weights(script, memory, part)
+            frames += np.count_nonzero(weights_TMR.any(axis=(1, 2)))
+            for constraint in LISTS:
+                listed_TL = _listed(weights_TMR, constraint)
+                for k in ks:
+                    sums[constraint, k] += listed_TL[:, :k].sum()
+        for (constraint, k), total in sums.items():
+            figures[f"{constraint}/recall@{k}{ending}"] = total / frames if frames else math.nan
+    return figures
+
+
+def _listed(weights_TMR: np.ndarray, constraint: str) -> np.ndarray:
+    """Weights in the order in which an observer lists its triplets, ``(T, L)``."""
+    if constraint == "with":
+        groups = (ATTENTION, SPATIAL, CONTACTING)
+        best_TM3 = np.stack([weights_TMR[..., group].max(axis=2) for group in groups], axis=2)
+        return -np.sort(-best_TM3.reshape(len(best_TM3), -1), axis=1)
+    return -np.sort(-weights_TMR.reshape(len(weights_TMR), -1), axis=1)
+
+
+def observe(script: Script, memory: float, part: bool = False) -> list[FramePrediction]:
+    """What the observer says of each frame: the weights are the relations' scores.
+
+    The measure does the rest: ``with`` picks the best relation of each group and ``no`` any.
+    """
+    weights_TMR = triplet_weights(script, memory, part)
+    predictions = []
+    for target, weights_MR, visible_M in zip(
+        script.targets(), weights_TMR, script.visible_TM, strict=True
+    ):
+        objects = len(target.object_classes_M)
+        predictions.append(
+            FramePrediction(
+                person_boxes_P4=np.repeat(target.person_box_4[None], objects, axis=0),
+                object_boxes_P4=target.object_boxes_M4,
+                object_classes_P=target.object_classes_M,
+                person_scores_P=np.ones(objects),
+                object_scores_P=np.ones(objects),
+                relation_scores_PR=weights_MR[visible_M],
+            )
+        )
+    return predictions
+
+
+def realised_recall(
+    scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
+) -> dict[str, float]:
+    """What the measure gives the observer on the labels that were drawn; named as expected."""
+    figures = {}
+    for ending, part in (("", False), (f"_{PART}", True)):
+        meter = RecallMeter(part=PART)
+        for script in scripts:
+            flags_T = [age_G >= 1 for age_G in evidence_ages(script)]
+            meter.update(observe(script, memory, part), script.targets(), flags_T)
+        summary = meter.summary(ks)
+        names = [f"{constraint}/recall@{k}{ending}" for constraint in LISTS for k in ks]
+        figures |= {name: summary[name] for name in names}
+    return figures
