@@ -1,15 +1,21 @@
-"""Evaluate a checkpoint: Recall@K of scene graphs, with, semi and no constraint.
+"""Evaluate checkpoints: Recall@K of scene graphs, with, semi and no constraint.
 
     python eval.py checkpoint=runs/NAME                 the last checkpoint of a run
     python eval.py checkpoint=runs/NAME/best.pt split=train
+    python eval.py checkpoint=runs                      every run there, a line each at the end
+    python eval.py checkpoint=runs/NAME relations=relations.csv
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
 
-The frames are packed with `bload_exact`, which changes nothing but the speed.
+The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
+docs/evaluation.md.
 """
 
 import json
+import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import hydra
 import torch
@@ -17,21 +23,28 @@ from omegaconf import DictConfig
 from torch import nn
 from tqdm import tqdm
 
-from bload import BlockLoader, natural_t_max
+from bload import BlockLoader, InputError, natural_t_max
 from bload.training import cli
-from bload.training.checkpoint import load_checkpoint
-from bload.training.config import plain, register, without
+from bload.training.config import plain, register
 from bload.training.ranks import Ranks, autocast, start_ranks
+from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
 from datasets.build import build_source
-from datasets.recall import CONSTRAINTS, RecallMeter
-from models import build_model
+from datasets.prediction import FramePrediction
+from datasets.recall import KS, RecallMeter
+from datasets.report import (
+    format_comparison,
+    format_recall,
+    format_relations,
+    relation_rows,
+    write_relations,
+)
+from datasets.targets import FrameTargets
 from models.predict import predict
 
-KS = (10, 20, 50)
+Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 
 
-@torch.no_grad()
 def evaluate(
     model: nn.Module,
     source: ActionGenome,
@@ -44,6 +57,34 @@ def evaluate(
 ) -> dict[str, float]:
     """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1."""
     began = time.perf_counter()
+    meter = measure(
+        model, source, ranks, batch_frames=batch_frames, amp=amp, workers=workers, iou=iou
+    )
+    return figures_of(meter, time.perf_counter() - began)
+
+
+def figures_of(meter: RecallMeter, seconds: float) -> dict[str, float]:
+    """The meter's summary, and the time it took to come by it."""
+    figures = meter.summary(KS)
+    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+
+
+@torch.no_grad()
+def measure(
+    model: nn.Module,
+    source: ActionGenome,
+    ranks: Ranks,
+    *,
+    batch_frames: int,
+    amp: str = "auto",
+    workers: int = 0,
+    iou: str = "inclusive",
+    records: Sequence[Record] = (),
+) -> RecallMeter:
+    """The meter of all frames of `source`, the same on every rank.
+
+    Each of `records` is given the targets and predictions of this rank, batch by batch.
+    """
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
         source,
@@ -62,27 +103,12 @@ def evaluate(
         with precision:
             outputs = model(batch.frames_BT, batch.start_BT, batch.valid_BT)
         sizes = [target.size_hw for target in batch.targets]
-        meter.update(predict(outputs, batch.valid_BT, sizes), batch.targets)
+        predictions = predict(outputs, batch.valid_BT, sizes)
+        meter.update(predictions, batch.targets)
+        for record in records:
+            record(batch.targets, predictions)
     model.train(training)
-    states = ranks.gather(meter.state())
-    figures = RecallMeter(iou).merge(states).summary(KS)
-    seconds = time.perf_counter() - began
-    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
-
-
-def format_recall(figures: dict[str, float]) -> str:
-    """The figures as a table in percent: one line a constraint."""
-    measures = ("recall", "mean_recall", "pooled_mean_recall")
-    short = {"recall": "R", "mean_recall": "mR", "pooled_mean_recall": "pooled mR"}
-    names = [f"{short[measure]}@{k}" for measure in measures for k in KS]
-    widths = [max(len(name), 6) for name in names]
-    header = "constraint  " + "  ".join(n.rjust(w) for n, w in zip(names, widths, strict=True))
-    lines = [header, "-" * len(header)]
-    for constraint in CONSTRAINTS:
-        values = [100 * figures[f"{constraint}/{m}@{k}"] for m in measures for k in KS]
-        cells = [f"{value:.2f}".rjust(w) for value, w in zip(values, widths, strict=True)]
-        lines.append("  ".join([constraint.ljust(10), *cells]))
-    return "\n".join(lines)
+    return RecallMeter(iou).merge(ranks.gather(meter.state()))
 
 
 register()
@@ -92,19 +118,36 @@ register()
 def main(config: DictConfig) -> None:
     cfg = plain(config)
     with start_ranks(cfg["device"]) as ranks:
-        checkpoint = load_checkpoint(cfg["checkpoint"], ranks.device)
-        trained = checkpoint["config"]
-        dataset = trained["dataset"]
-        if cfg["root"]:  # read what is there, and make nothing
-            reading = ("frame_size", "small_boxes")
-            dataset = {key: dataset[key] for key in reading} | {
-                "name": "action_genome",
-                "root": cfg["root"],
-            }
-        source = build_source(cfg["split"], progress=ranks.is_first, **dataset)
-        model = build_model(**without(trained["model"], "name")).to(ranks.device)
-        model.load_state_dict(checkpoint["model"])
-        figures = evaluate(
+        complete = evaluate_all(cfg, ranks)
+    if not complete:
+        sys.exit(1)
+
+
+def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
+    """Evaluate every checkpoint that was asked for; False if one of several could not be read."""
+    paths = find_checkpoints(cfg["checkpoint"])
+    outputs = [Path(cfg[key]) for key in ("out", "relations") if cfg[key]]
+    for path in outputs:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise InputError(f"{path} cannot be written; name a file in a folder that exists")
+    sources: dict[str, ActionGenome] = {}
+    results: dict[str, dict[str, Any]] = {}
+    rows: list[dict[str, object]] = []
+    for path in paths:
+        name, error = short_name(path, cfg["checkpoint"]), None
+        try:
+            model, checkpoint = load_model(path, ranks.device)
+            source = find_source(cfg, checkpoint["config"]["dataset"], sources, ranks)
+        except InputError as failure:
+            if len(paths) == 1:
+                raise
+            error = str(failure)
+        error = next(filter(None, ranks.gather(error)), None)  # all ranks go on alike
+        if error:
+            results[name] = {"error": error}
+            continue
+        began = time.perf_counter()
+        meter = measure(
             model,
             source,
             ranks,
@@ -113,17 +156,49 @@ def main(config: DictConfig) -> None:
             workers=cfg["workers"],
             iou=cfg["iou"],
         )
-        if not ranks.is_first:
-            return
-        print(
-            f"{cfg['checkpoint']}: {trained['model']['name']} trained with loader "
-            f"{trained['loader']['name']}, after epoch {checkpoint['epoch']}\n"
-            f"{dataset['root']}, {cfg['split']}: {figures['frames']:,.0f} frames, "
-            f"{figures['triplets']:,.0f} relations, {figures['frames_per_second']:,.0f} frames/s\n"
-        )
-        print(format_recall(figures))
+        figures = figures_of(meter, time.perf_counter() - began)
+        results[name] = figures
+        if ranks.is_first:
+            trained = checkpoint["config"]
+            print(
+                f"{path}: {trained['model']['name']} trained with loader "
+                f"{trained['loader']['name']}, after epoch {checkpoint['epoch']}\n"
+                f"{source.root}, {cfg['split']}: {figures['frames']:,.0f} frames, "
+                f"{figures['triplets']:,.0f} relations, "
+                f"{figures['frames_per_second']:,.0f} frames/s\n"
+            )
+            if len(paths) == 1:
+                print(format_recall(figures))
+            if cfg["relations"]:
+                rows += relation_rows(meter, str(path))
+                print(f"\n{format_relations(meter)}\n")
+    if ranks.is_first:
+        if len(paths) > 1:
+            print(format_comparison(results))
+        if cfg["relations"]:
+            write_relations(cfg["relations"], rows)
         if cfg["out"]:
+            figures = results if len(paths) > 1 else next(iter(results.values()))
             Path(cfg["out"]).write_text(json.dumps(figures, indent=2) + "\n")
+        sys.stdout.flush()
+    ranks.barrier()
+    return not any("error" in figures for figures in results.values())
+
+
+def find_source(
+    cfg: dict, dataset: dict, sources: dict[str, ActionGenome], ranks: Ranks
+) -> ActionGenome:
+    """The data a model was trained on, or what is at `root`; equal ones are made once."""
+    if cfg["root"]:  # read what is there, and make nothing
+        reading = ("frame_size", "small_boxes")
+        dataset = {key: dataset[key] for key in reading} | {
+            "name": "action_genome",
+            "root": cfg["root"],
+        }
+    key = json.dumps(dataset, sort_keys=True)
+    if key not in sources:
+        sources[key] = build_source(cfg["split"], progress=ranks.is_first, **dataset)
+    return sources[key]
 
 
 if __name__ == "__main__":

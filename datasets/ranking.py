@@ -128,7 +128,8 @@ def _check_targets(targets: Sequence[FrameTargets]) -> None:
             )
         if not len(labels_G2):
             raise InputError(
-                f"{target.name} has no ground-truth relation, so its recall is 0 / 0; leave it out"
+                f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
+                "relation of a visible object in the annotations, or take the frame out of them"
             )
         if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, RELATIONS)).any():
             raise InputError(

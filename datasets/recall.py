@@ -153,6 +153,14 @@ class RecallMeter:
         """Recall@K of attention, spatial and contacting, ``(3,)``, as in `relation_recalls`."""
         return self._by_class(constraint, k, _GROUP_OF_R, pooled)
 
+    def relation_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ground-truth triplets of each relation, and frames that have it, int64 ``(26,)`` each."""
+        return self._counts(np.arange(RELATIONS))
+
+    def group_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same of attention, spatial and contacting, ``(3,)`` each."""
+        return self._counts(_GROUP_OF_R)
+
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
         """``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts of what is in it.
 
@@ -204,6 +212,12 @@ class RecallMeter:
         """Number of each triplet's frame in order of names: sums do not depend on arrival."""
         number_F = np.argsort(np.argsort(np.array(list(self._names), dtype=np.str_)))
         return np.repeat(number_F, self._column("labels_F"))
+
+    def _counts(self, class_of_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        classes = int(class_of_R.max()) + 1
+        class_G = class_of_R[self._column("relation_G")]
+        having = np.unique(self._frame_of_triplet() * classes + class_G) % classes
+        return np.bincount(class_G, minlength=classes), np.bincount(having, minlength=classes)
 
     def _by_class(
         self, constraint: Constraint, k: int, class_of_R: np.ndarray, pooled: bool

@@ -142,7 +142,7 @@ class TrainJob:
 
 @dataclass
 class EvalJob:
-    checkpoint: str = MISSING  # a file, or the folder of a run
+    checkpoint: str = MISSING  # a file, the folder of a run, or a folder of runs or checkpoints
     split: str = "test"
     root: str | None = None  # data root; null: the one the model was trained on
     batch_frames: int = 1024  # frames a rank works through at a time
@@ -150,7 +150,8 @@ class EvalJob:
     amp: str = "auto"
     device: str = "auto"
     workers: int = 1
-    out: str | None = None  # json file for the figures
+    out: str | None = None  # json file for the figures; of several checkpoints by their names
+    relations: str | None = None  # csv file for the recall of every relation and group
 
 
 def register() -> None:

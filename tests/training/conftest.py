@@ -12,7 +12,7 @@ import train
 from datasets.synthetic.writer import ensure
 from tests.training.jobs import (
     WORLD,
-    TwoRanks,
+    SeveralRanks,
     compose_config,
     one_rank,
     only_run,
@@ -55,7 +55,14 @@ def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoRanks]:
-    ranks = TwoRanks(tmp_path_factory.mktemp("ranks"))
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
+def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path, 4)
     yield ranks
     ranks.close()

@@ -97,21 +97,20 @@ def interrupted(at: tuple[int, int]) -> Iterator[None]:
         yield
 
 
-class TwoRanks:
-    """Two processes in one gloo group that run what they are given; started once, since slow.
+class SeveralRanks:
+    """Processes (two) in one gloo group that run what they are given; started once, since slow.
 
     A rank that does not answer in time, or raises, fails the test, and the next one gets new ranks.
     """
 
-    world_size = 2
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, world_size: int = 2) -> None:
         self.folder = folder
+        self.world_size = world_size
         self.processes: list = []
         self.starts = 0
 
     def run(self, function: Callable, *arguments: Any, timeout: float = 60) -> list[Any]:
-        """``function(ranks, *arguments)`` on both ranks; what each returned, in rank order."""
+        """``function(ranks, *arguments)`` on all ranks; what each returned, in rank order."""
         if not self.processes:
             self._start()
         for tasks in self.tasks:
@@ -149,7 +148,7 @@ class TwoRanks:
 
     def _wait_for_ranks(self) -> None:
         for _ in self.processes:
-            self.answers.get(timeout=120)  # importing torch twice on a busy machine
+            self.answers.get(timeout=120)  # importing torch in each on a busy machine
 
     def close(self) -> None:
         for process in self.processes:

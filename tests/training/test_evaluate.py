@@ -10,7 +10,7 @@ from torch import nn
 from bload import BlockLoader
 from datasets.build import build_source
 from datasets.recall import RecallMeter
-from eval import KS, evaluate, format_recall
+from eval import KS, evaluate
 from models import build_model, to_tensors
 from models.predict import predict
 from tests.training.jobs import one_rank
@@ -145,14 +145,14 @@ def test_evaluating_leaves_the_model_as_it_was(config, training):
     assert all(torch.equal(value, before[name]) for name, value in seer.state_dict().items())
 
 
+@pytest.mark.slow
+@pytest.mark.dist
+def test_four_ranks_give_the_figures_of_one(config, four_ranks, packed):
+    assert four_ranks.run(figures, config()) == [packed] * 4
+
+
 def test_all_frames_are_measured_once(config):
     _, source = seer_and_source(config())
     loader = BlockLoader(source, "bload_exact", batch_frames=64)
     seen = [target.name for batch in loader for target in batch.targets]
     assert len(seen) == len(set(seen)) == int(source.lengths.sum())
-
-
-def test_the_table_has_a_line_for_each_constraint(packed):
-    lines = format_recall(packed).splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["with", "semi", "no"]
-    assert f"{100 * packed['with/recall@20']:.2f}" in lines[2].split()
