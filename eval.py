@@ -3,7 +3,7 @@
     python eval.py checkpoint=runs/NAME                 the last checkpoint of a run
     python eval.py checkpoint=runs/NAME/best.pt split=train
     python eval.py checkpoint=runs                      every run there, a line each at the end
-    python eval.py checkpoint=runs/NAME relations=relations.csv
+    python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
 
 The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
@@ -31,6 +31,7 @@ from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
 from datasets.build import build_source
 from datasets.prediction import FramePrediction
+from datasets.predictions_file import PredictionsWriter, join_parts
 from datasets.recall import KS, RecallMeter
 from datasets.report import (
     format_comparison,
@@ -111,6 +112,24 @@ def measure(
     return RecallMeter(iou).merge(ranks.gather(meter.state()))
 
 
+def measure_and_write(
+    model: nn.Module,
+    source: ActionGenome,
+    ranks: Ranks,
+    path: Path | str,
+    made_by: dict[str, Any],
+    **options: Any,
+) -> RecallMeter:
+    """As `measure`; all predictions go to the file at `path`, see `datasets.predictions_file`."""
+    with PredictionsWriter(path, ranks.rank) as writer:
+        meter = measure(model, source, ranks, records=[writer.write], **options)
+    ranks.barrier()  # every part is complete
+    if ranks.is_first:
+        join_parts(path, ranks.world_size, made_by)
+    ranks.barrier()
+    return meter
+
+
 register()
 
 
@@ -126,10 +145,15 @@ def main(config: DictConfig) -> None:
 def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
     """Evaluate every checkpoint that was asked for; False if one of several could not be read."""
     paths = find_checkpoints(cfg["checkpoint"])
-    outputs = [Path(cfg[key]) for key in ("out", "relations") if cfg[key]]
+    outputs = [Path(cfg[key]) for key in ("out", "relations", "predictions") if cfg[key]]
     for path in outputs:
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(f"{path} cannot be written; name a file in a folder that exists")
+    if cfg["predictions"] and len(paths) > 1:
+        raise InputError(
+            f"predictions={cfg['predictions']} is one file but {cfg['checkpoint']} holds "
+            f"{len(paths)} checkpoints; give checkpoint= one of them"
+        )
     sources: dict[str, ActionGenome] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
@@ -147,15 +171,13 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
             results[name] = {"error": error}
             continue
         began = time.perf_counter()
-        meter = measure(
-            model,
-            source,
-            ranks,
-            batch_frames=cfg["batch_frames"],
-            amp=cfg["amp"],
-            workers=cfg["workers"],
-            iou=cfg["iou"],
-        )
+        options = {key: cfg[key] for key in ("batch_frames", "amp", "workers", "iou")}
+        if cfg["predictions"]:
+            made_by = {"checkpoint": str(path), "split": cfg["split"], "root": str(source.root)}
+            made_by["small_boxes"] = checkpoint["config"]["dataset"]["small_boxes"]
+            meter = measure_and_write(model, source, ranks, cfg["predictions"], made_by, **options)
+        else:
+            meter = measure(model, source, ranks, **options)
         figures = figures_of(meter, time.perf_counter() - began)
         results[name] = figures
         if ranks.is_first:

@@ -6,18 +6,23 @@ The library needs numpy and torch alone. Start at `BlockLoader`; its pieces are 
 start.
 """
 
-from bload.batch import Batch, BlockSample, collate_blocks
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from bload.bounds import lower_bound
-from bload.dataset import BlockDataset, SequenceSource
 from bload.dealing import EpochAccount, account, deal
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
-from bload.loader import BlockLoader
 from bload.packers import PACKERS, make_plan, natural_t_max
 from bload.plan import Block, Plan
 from bload.randomness import partner_information, repeat_share
-from bload.sampler import BlockSampler
-from bload.state import RecurrentPart, reset_state, walk
+
+if TYPE_CHECKING:
+    from bload.batch import Batch, BlockSample, collate_blocks
+    from bload.dataset import BlockDataset, SequenceSource
+    from bload.loader import BlockLoader
+    from bload.sampler import BlockSampler
+    from bload.state import RecurrentPart, reset_state, walk
 
 __all__ = [
     "PACKERS",
@@ -45,3 +50,19 @@ __all__ = [
     "reset_state",
     "walk",
 ]
+
+# These need torch, which takes seconds to import; plans, tables and the measure do without.
+_WITH_TORCH = {
+    "batch": ("Batch", "BlockSample", "collate_blocks"),
+    "dataset": ("BlockDataset", "SequenceSource"),
+    "loader": ("BlockLoader",),
+    "sampler": ("BlockSampler",),
+    "state": ("RecurrentPart", "reset_state", "walk"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _WITH_TORCH.items():
+        if name in names:
+            return getattr(import_module(f"bload.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -151,6 +151,7 @@ class EvalJob:
     device: str = "auto"
     workers: int = 1
     out: str | None = None  # json file for the figures; of several checkpoints by their names
+    predictions: str | None = None  # Parquet file for the predictions of every frame
     relations: str | None = None  # csv file for the recall of every relation and group
 
 

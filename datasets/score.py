@@ -1,0 +1,97 @@
+"""Score a predictions file: ``python -m datasets.score FILE.parquet --root ROOT --split test``.
+
+Needs neither a model nor torch, so that predictions of any model, written in the format of
+`datasets.predictions_file`, can be measured by the same rules. Without --root and --split those
+that the file names are taken. A frame of the split that the file lacks is an error, for a frame
+without predictions has a row that says so.
+"""
+
+import argparse
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+
+from bload.errors import InputError
+from datasets.annotations import SPLITS, read_annotations
+from datasets.iou import Convention
+from datasets.predictions_file import read_metadata, read_predictions
+from datasets.recall import RecallMeter
+from datasets.report import format_recall, format_relations, relation_rows, write_relations
+
+_CHUNK = 256  # frames
+
+
+def score(
+    path: Path | str,
+    root: Path | str,
+    split: str,
+    *,
+    convention: Convention = "inclusive",
+    small_boxes: bool = False,
+) -> RecallMeter:
+    """The meter of every frame of a split, as predicted in the file at `path`.
+
+    Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has one
+    that is not in it.
+    """
+    annotations = read_annotations(root, split, small_boxes=small_boxes)
+    target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
+    meter = RecallMeter(convention)
+    frames = read_predictions(path)
+    while chunk := list(islice(frames, _CHUNK)):
+        for name, _ in chunk:
+            if name not in target_of:
+                raise InputError(
+                    f"{path} has frame {name}, which is not one of the {len(target_of):,} that "
+                    f"count in {root}, {split}; give the root and split it was made on"
+                )
+        meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
+    if len(meter) < len(target_of):
+        counted = set(meter.state()["names_F"].tolist())
+        first = next(name for name in target_of if name not in counted)
+        raise InputError(
+            f"{path} has {len(meter):,} of the {len(target_of):,} frames that count in {root}, "
+            f"{split}; {first} is the first one missing: add it, with a null in pair if nothing is "
+            "predicted there"
+        )
+    return meter
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit status, 2 for what the user can mend."""
+    parser = argparse.ArgumentParser(prog="python -m datasets.score", description=__doc__)
+    parser.add_argument("file", help="predictions, as eval.py predictions=FILE writes them")
+    parser.add_argument("--root", help="data root; default: the one the file names")
+    parser.add_argument("--split", choices=SPLITS, help="default: the one the file names")
+    parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
+    parser.add_argument("--small-boxes", action="store_true", help="leave small boxes out")
+    parser.add_argument("--relations", help="csv file for the recall of every relation and group")
+    parser.add_argument("--out", help="json file for the figures")
+    args = parser.parse_args(arguments)
+    try:
+        said = read_metadata(args.file)
+        root, split = args.root or said.get("root"), args.split or said.get("split")
+        if not root or not split:
+            raise InputError(f"{args.file} names no root and split; give --root and --split")
+        small_boxes = args.small_boxes or bool(said.get("small_boxes"))
+        meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    figures = meter.summary()
+    print(
+        f"{args.file}: {said.get('checkpoint', 'predictions')}\n{root}, {split}: "
+        f"{figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations, IoU {args.iou}\n\n"
+        f"{format_recall(figures)}"
+    )
+    if args.relations:
+        write_relations(args.relations, relation_rows(meter, said.get("checkpoint", args.file)))
+        print(f"\n{format_relations(meter)}")
+    if args.out:
+        Path(args.out).write_text(json.dumps(figures, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
