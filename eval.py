@@ -4,6 +4,7 @@
     python eval.py checkpoint=runs/NAME/best.pt split=train
     python eval.py checkpoint=runs                      every run there, a line each at the end
     python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
+    python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
 
 The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
@@ -24,12 +25,14 @@ from torch import nn
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError, natural_t_max
+from bload.starts import change_starts, check_starts
 from bload.training import cli
 from bload.training.config import plain, register
 from bload.training.ranks import Ranks, autocast, start_ranks
+from bload.training.summary import observer_text, told_starts
 from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
-from datasets.build import build_source
+from datasets.build import build_source, build_yardsticks
 from datasets.prediction import FramePrediction
 from datasets.predictions_file import PredictionsWriter, join_parts
 from datasets.recall import KS, RecallMeter
@@ -40,10 +43,13 @@ from datasets.report import (
     relation_rows,
     write_relations,
 )
+from datasets.synthetic.observers import PART
+from datasets.synthetic.yardsticks import Yardsticks
 from datasets.targets import FrameTargets
 from models.predict import predict
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+Source = tuple[ActionGenome, Yardsticks | None]
 
 
 def evaluate(
@@ -55,18 +61,35 @@ def evaluate(
     amp: str = "auto",
     workers: int = 0,
     iou: str = "inclusive",
+    yardsticks: Yardsticks | None = None,
+    starts: str = "table",
+    seed: int = 0,
 ) -> dict[str, float]:
-    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1."""
+    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
+
+    The options are those of `measure`.
+    """
     began = time.perf_counter()
     meter = measure(
-        model, source, ranks, batch_frames=batch_frames, amp=amp, workers=workers, iou=iou
+        model,
+        source,
+        ranks,
+        batch_frames=batch_frames,
+        amp=amp,
+        workers=workers,
+        iou=iou,
+        yardsticks=yardsticks,
+        starts=starts,
+        seed=seed,
     )
-    return figures_of(meter, time.perf_counter() - began)
+    return figures_of(meter, time.perf_counter() - began, yardsticks)
 
 
-def figures_of(meter: RecallMeter, seconds: float) -> dict[str, float]:
-    """The meter's summary, and the time it took to come by it."""
-    figures = meter.summary(KS)
+def figures_of(
+    meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
+) -> dict[str, float]:
+    """The meter's summary, what observers reach, and the time it took to come by it."""
+    figures = meter.summary(KS) | dict(yardsticks.figures if yardsticks else {})
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
 
 
@@ -80,11 +103,16 @@ def measure(
     amp: str = "auto",
     workers: int = 0,
     iou: str = "inclusive",
+    yardsticks: Yardsticks | None = None,
+    starts: str = "table",
+    seed: int = 0,
     records: Sequence[Record] = (),
 ) -> RecallMeter:
     """The meter of all frames of `source`, the same on every rank.
 
-    Each of `records` is given the targets and predictions of this rank, batch by batch.
+    With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
+    states are cleared, by `seed` if at random: see `bload.starts.change_starts`. Each of `records`
+    is given the targets and predictions of this rank, batch by batch.
     """
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
@@ -96,20 +124,23 @@ def measure(
         workers=workers,
         pin_memory=ranks.device.type == "cuda",
     )
-    meter = RecallMeter(iou)
+    part = PART if yardsticks else None
+    meter = RecallMeter(iou, part)
     training = model.training
     model.eval()
     for batch in tqdm(loader, desc="evaluate", leave=False, disable=not ranks.is_first):
         batch = batch.to(ranks.device, non_blocking=True)
+        start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
         with precision:
-            outputs = model(batch.frames_BT, batch.start_BT, batch.valid_BT)
+            outputs = model(batch.frames_BT, start_BT, batch.valid_BT)
         sizes = [target.size_hw for target in batch.targets]
         predictions = predict(outputs, batch.valid_BT, sizes)
-        meter.update(predictions, batch.targets)
+        flags = yardsticks.memory(batch.targets) if yardsticks else None
+        meter.update(predictions, batch.targets, flags)
         for record in records:
             record(batch.targets, predictions)
     model.train(training)
-    return RecallMeter(iou).merge(ranks.gather(meter.state()))
+    return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
 
 
 def measure_and_write(
@@ -154,14 +185,16 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
             f"predictions={cfg['predictions']} is one file but {cfg['checkpoint']} holds "
             f"{len(paths)} checkpoints; give checkpoint= one of them"
         )
-    sources: dict[str, ActionGenome] = {}
+    if cfg["starts"]:
+        check_starts(cfg["starts"])
+    sources: dict[str, Source] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
     for path in paths:
         name, error = short_name(path, cfg["checkpoint"]), None
         try:
             model, checkpoint = load_model(path, ranks.device)
-            source = find_source(cfg, checkpoint["config"]["dataset"], sources, ranks)
+            source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources, ranks)
         except InputError as failure:
             if len(paths) == 1:
                 raise
@@ -172,25 +205,29 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
             continue
         began = time.perf_counter()
         options = {key: cfg[key] for key in ("batch_frames", "amp", "workers", "iou")}
+        trained = checkpoint["config"]
+        starts = cfg["starts"] or trained["train"].get("starts", "table")
+        options |= {"yardsticks": yardsticks, "starts": starts, "seed": trained["train"]["seed"]}
         if cfg["predictions"]:
             made_by = {"checkpoint": str(path), "split": cfg["split"], "root": str(source.root)}
-            made_by["small_boxes"] = checkpoint["config"]["dataset"]["small_boxes"]
+            made_by["small_boxes"] = trained["dataset"]["small_boxes"]
             meter = measure_and_write(model, source, ranks, cfg["predictions"], made_by, **options)
         else:
             meter = measure(model, source, ranks, **options)
-        figures = figures_of(meter, time.perf_counter() - began)
+        figures = figures_of(meter, time.perf_counter() - began, yardsticks)
         results[name] = figures
         if ranks.is_first:
-            trained = checkpoint["config"]
             print(
                 f"{path}: {trained['model']['name']} trained with loader "
-                f"{trained['loader']['name']}, after epoch {checkpoint['epoch']}\n"
+                f"{trained['loader']['name']}, after epoch {checkpoint['epoch']}"
+                f"{told_starts(starts)}\n"
                 f"{source.root}, {cfg['split']}: {figures['frames']:,.0f} frames, "
                 f"{figures['triplets']:,.0f} relations, "
                 f"{figures['frames_per_second']:,.0f} frames/s\n"
             )
             if len(paths) == 1:
                 print(format_recall(figures))
+            print(observer_text(figures), end="")
             if cfg["relations"]:
                 rows += relation_rows(meter, str(path))
                 print(f"\n{format_relations(meter)}\n")
@@ -207,9 +244,7 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
     return not any("error" in figures for figures in results.values())
 
 
-def find_source(
-    cfg: dict, dataset: dict, sources: dict[str, ActionGenome], ranks: Ranks
-) -> ActionGenome:
+def find_source(cfg: dict, dataset: dict, sources: dict[str, Source], ranks: Ranks) -> Source:
     """The data a model was trained on, or what is at `root`; equal ones are made once."""
     if cfg["root"]:  # read what is there, and make nothing
         reading = ("frame_size", "small_boxes")
@@ -219,7 +254,8 @@ def find_source(
         }
     key = json.dumps(dataset, sort_keys=True)
     if key not in sources:
-        sources[key] = build_source(cfg["split"], progress=ranks.is_first, **dataset)
+        source = build_source(cfg["split"], progress=ranks.is_first, **dataset)
+        sources[key] = source, build_yardsticks(source, **dataset)
     return sources[key]
 
 

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError
+from bload.starts import change_starts
 from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import check_values, plain, register, without
@@ -33,7 +34,7 @@ from bload.training.results import upsert_result
 from bload.training.run_folder import RunFolder, run_name
 from bload.training.summary import epoch_line, summary_text
 from bload.training.tracking import Tracker
-from datasets.build import build_source
+from datasets.build import build_source, build_yardsticks
 from eval import evaluate
 from models import Criterion, build_model, counts, to_tensors
 
@@ -57,6 +58,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         ranks.barrier()
     source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
     test_source = build_source("test", **cfg["dataset"])
+    yardsticks = build_yardsticks(test_source, **cfg["dataset"])
     if ranks.is_first:
         ranks.barrier()
     loader = BlockLoader(
@@ -155,8 +157,9 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 targets = to_tensors(batch.targets, ranks.device)
                 total = ranks.sum(counts(targets, cfg["model"]["queries"]))
                 batch = batch.to(ranks.device, non_blocking=True)
+                start_BT = change_starts(batch.start_BT, batch.valid_BT, job["starts"], job["seed"])
                 with precision:
-                    outputs = parallel(batch.frames_BT, batch.start_BT, batch.valid_BT)
+                    outputs = parallel(batch.frames_BT, start_BT, batch.valid_BT)
                 losses = criterion(outputs, targets, batch.valid_BT, total)
                 # DDP divides the sum of gradients by the number of ranks; this takes it back.
                 optimiser.zero_grad()
@@ -204,6 +207,9 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 batch_frames=2 * job["batch_frames"],
                 amp=job["amp"],
                 workers=job["workers"],
+                yardsticks=yardsticks,
+                starts=job["starts"],
+                seed=job["seed"],
             )
             log.info("evaluation: %s", recall)
             tracker.log("eval", epoch, steps, **recall)
@@ -224,6 +230,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         "dataset": cfg["dataset"]["name"],
         "model": cfg["model"]["name"],
         "seed": job["seed"],
+        "starts": job["starts"],
         "ranks": ranks.world_size,
         "device": ranks.device.type,
         "epochs": job["epochs"],

@@ -1,10 +1,14 @@
 """From the flat values of a dataset config to a sequence source."""
 
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
+from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 
 
 def build_source(
@@ -34,3 +38,14 @@ def build_source(
     elif name != "action_genome":
         raise InputError(f"there is no dataset {name!r}; choose synthetic or action_genome")
     return ActionGenome(root, split, tuple(frame_size), small_boxes=small_boxes)
+
+
+def build_yardsticks(source: ActionGenome, **dataset: Any) -> Yardsticks | None:
+    """What the recall on `source` is held against: of synthetic data only, else None.
+
+    `dataset` are the values that `build_source` made `source` from.
+    """
+    if dataset["name"] != "synthetic":
+        return None
+    knobs = {knob.name: dataset[knob.name] for knob in fields(World) if knob.name in dataset}
+    return make_yardsticks(source, World(**knobs))

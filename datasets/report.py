@@ -79,6 +79,9 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
     columns |= {"semi R@20": "semi/recall@20", "no R@20": "no/recall@20"}
+    memory = "with/recall@20_memory"  # synthetic data have it
+    if any(memory in figures for figures in results.values()):
+        columns |= {"memory R@20": memory}
     width = max(len("checkpoint"), *map(len, results))
     header = "checkpoint".ljust(width) + "   frames" + "".join(f"  {name}" for name in columns)
     lines = [header, "-" * len(header)]
@@ -86,7 +89,10 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
         if "error" in figures:
             lines.append(f"{name:<{width}}  not evaluated: {figures['error']}")
             continue
-        cells = [f"{100 * figures[key]:{len(title) + 2}.2f}" for title, key in columns.items()]
+        cells = [
+            f"{100 * figures.get(key, np.nan):{len(title) + 2}.2f}"
+            for title, key in columns.items()
+        ]
         lines.append(f"{name:<{width}}{figures['frames']:9,.0f}{''.join(cells)}")
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from bload.errors import InputError
+from bload.starts import check_starts
 
 
 @dataclass
@@ -107,6 +108,7 @@ class TrainConfig:
     step_at: float = MISSING  # schedule=step: share of training after which the rate is a tenth
     warmup_epochs: float = MISSING
     seed: int = 0
+    starts: str = "table"  # where states are cleared: table, ignored or wrong (bload/starts.py)
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
     device: str = "auto"  # auto, cpu or cuda
     workers: int = 1  # reading processes a rank
@@ -144,6 +146,7 @@ class TrainJob:
 class EvalJob:
     checkpoint: str = MISSING  # a file, the folder of a run, or a folder of runs or checkpoints
     split: str = "test"
+    starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
     batch_frames: int = 1024  # frames a rank works through at a time
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
@@ -194,6 +197,7 @@ def check_values(config: dict[str, Any]) -> None:
         raise InputError(f"train.clip_norm is {config['train']['clip_norm']}; give more than 0")
     if config["model"]["dropout"] >= 1:
         raise InputError(f"model.dropout is {config['model']['dropout']}; give less than 1")
+    check_starts(config["train"]["starts"])
     mode = config["wandb"]["mode"]
     if mode not in ("offline", "online", "disabled"):
         raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")

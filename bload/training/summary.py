@@ -1,5 +1,7 @@
 """What a run says for people: a line an epoch, and the summary at the end."""
 
+import math
+
 
 def epoch_line(epoch: int, epochs: int, figures: dict) -> str:
     """One line a training epoch."""
@@ -13,9 +15,10 @@ def epoch_line(epoch: int, epochs: int, figures: dict) -> str:
 def summary_text(summary: dict) -> str:
     """The end of a run: what it cost, what it reached, where everything is."""
     share = 100 * summary["padding"] / summary["processed"]
+    starts = summary.get("starts", "table")
     ranks = "1 rank" if summary["ranks"] == 1 else f"{summary['ranks']} ranks"
     rows = [
-        ("loader", f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"),
+        ("loader", f"{summary['loader']}, T_max {summary['t_max']}, {ranks}" + told_starts(starts)),
         ("padding", f"{summary['padding']:,.0f} frames an epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots an epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} an epoch"),
@@ -36,8 +39,45 @@ def summary_text(summary: dict) -> str:
             )
             for constraint in ("with", "semi", "no")
         ),
+        *observer_rows(summary),
         ("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"),
         ("results", summary["results"]),
     ]
+    return f"\n{_table(rows)}"
+
+
+def observer_rows(figures: dict) -> list[tuple[str, str]]:
+    """Recall@20 beside what observers reach that see all but remember all or nothing.
+
+    Empty for real data, of which that is not known.
+    """
+    rows = []
+    for name, ending in (("all triplets", ""), ("memory", "_memory")):
+        keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
+        if not all(math.isfinite(figures.get(key, math.nan)) for key in keys):
+            continue
+        model, remembering, memoryless = (100 * figures[key] for key in keys)
+        rows.append(
+            (
+                f"Recall@20 {name}",
+                f"{model:.2f} %   ({100 * model / remembering:.0f} % of the all-remembering "
+                f"observer's {remembering:.2f}; memoryless observer {memoryless:.2f})",
+            )
+        )
+    return rows
+
+
+def observer_text(figures: dict) -> str:
+    """Those rows as lines after an empty one, or nothing."""
+    rows = observer_rows(figures)
+    return f"\n{_table(rows)}\n" if rows else ""
+
+
+def told_starts(starts: str) -> str:
+    """How states are cleared, to be added to a sentence if it is not by the table."""
+    return "" if starts == "table" else f", starts {starts}"
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
-    return "\n" + "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)

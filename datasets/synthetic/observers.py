@@ -132,9 +132,11 @@ def expected_recall(
             for constraint in LISTS:
                 listed_TL = _listed(weights_TMR, constraint)
                 for k in ks:
-                    sums[constraint, k] += listed_TL[:, :k].sum()
+                    sums[constraint, k] += float(listed_TL[:, :k].sum())
         for (constraint, k), total in sums.items():
-            figures[f"{constraint}/recall@{k}{ending}"] = total / frames if frames else math.nan
+            figures[f"{constraint}/recall@{k}{ending}"] = (
+                float(total / frames) if frames else math.nan
+            )
     return figures
 
 

@@ -127,3 +127,13 @@ def test_a_comparison_says_figures_and_failures(meter):
     _, _, good, bad = format_comparison(results).splitlines()
     assert good.split()[:3] == ["run", "3", f"{100 * meter.summary()['with/recall@10']:.2f}"]
     assert bad.split(maxsplit=1) == ["another", "not evaluated: broken; give another"]
+
+
+def test_a_comparison_has_recall_on_memory_where_some_data_have_it(meter):
+    figures = meter.summary()
+    results = {"run": figures | {"with/recall@20_memory": 0.125}, "real": figures}
+    header, _, first, second = format_comparison(results).splitlines()
+    assert header.endswith("memory R@20")
+    assert first.endswith(" 12.50")
+    assert second.endswith(" nan")
+    assert "memory" not in format_comparison({"real": figures})

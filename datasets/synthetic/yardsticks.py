@@ -1,0 +1,43 @@
+"""What a model's recall on a synthetic split is held against."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from datasets.action_genome import ActionGenome
+from datasets.synthetic.evidence import memory_flags
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, expected_recall
+from datasets.synthetic.script import write_scripts
+from datasets.synthetic.world import World
+from datasets.targets import FrameTargets
+
+K = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Yardsticks:
+    """Which triplets of a split depend on memory, and what two observers reach on it."""
+
+    memory_of: Mapping[str, np.ndarray]
+    """Frame name -> bool ``(G,)``, as rows of ``relations_G2``."""
+    figures: Mapping[str, float]
+    """``memoryless/recall@20``, ``remembering/recall@20`` and both with ``_memory``.
+
+    One pair an object, fractions 0..1, expected over what the observer does not know.
+    """
+
+    def memory(self, targets: Sequence[FrameTargets]) -> list[np.ndarray]:
+        """The flags of some frames, as `RecallMeter.update` takes them."""
+        return [self.memory_of[target.name] for target in targets]
+
+
+def make_yardsticks(source: ActionGenome, world: World) -> Yardsticks:
+    """The yardsticks of a split made from `world`; `InputError` if it was made from another."""
+    scripts = write_scripts(world, source.split)
+    figures = {}
+    for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING)):
+        recalls = expected_recall(scripts, memory, ks=(K,))
+        for ending in ("", f"_{PART}"):
+            figures[f"{name}/recall@{K}{ending}"] = recalls[f"with/recall@{K}{ending}"]
+    return Yardsticks(memory_flags(source, scripts), figures)
