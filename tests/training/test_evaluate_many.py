@@ -12,7 +12,7 @@ import eval as evaluation
 from bload.errors import InputError
 from bload.training import cli
 from bload.training.trained import find_checkpoints, load_model, short_name
-from tests.training.jobs import checkpoint, one_rank
+from tests.training.jobs import checkpoint, compose_config, one_rank
 
 
 def found(folder):
@@ -114,9 +114,7 @@ def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finishe
 
 def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_path):
     for key in ("out", "relations"):
+        lines = [f"checkpoint={finished}", f"{key}={tmp_path / 'nowhere' / 'file'}"]
+        cfg = compose_config("eval", lines)
         with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
-            evaluation.evaluate_all(
-                {"checkpoint": str(finished), "out": None, "relations": None}
-                | {key: str(tmp_path / "nowhere" / "file")},
-                one_rank(),
-            )
+            evaluation.evaluate_all(cfg, one_rank())

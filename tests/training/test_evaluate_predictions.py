@@ -86,8 +86,11 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     options = ["--iou", "continuous", "--out", str(score_out), "--relations", str(relations)]
     assert main([str(path), *options]) == 0
     figures = json.loads(out.read_text())
+    of_the_world = ("_memory", "memoryless/recall@20", "remembering/recall@20")  # not in the file
     assert json.loads(score_out.read_text()) == {
-        name: value for name, value in figures.items() if name not in TIMES
+        name: value
+        for name, value in figures.items()
+        if name not in TIMES and not name.endswith(of_the_world)
     }
     rows = relation_rows(score(path, data_root, "test", convention="continuous"), "last.pt")
     assert len(relations.read_text().splitlines()) == 1 + len(rows)
