@@ -75,7 +75,7 @@ class ModelConfig:
 
     name: str = MISSING
     backbone: str = MISSING
-    temporal: str = MISSING
+    temporal: str = MISSING  # dds, gru, attention, scan or none: see models/temporal/__init__.py
     width: int = MISSING
     heads: int = MISSING
     feedforward: int = MISSING

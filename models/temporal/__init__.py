@@ -2,18 +2,39 @@
 
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state)`` and
 returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the state after the last
-slot. A new part is one class of layers and one entry in `TEMPORAL`.
+slot. A new part is one class of layers and one entry in `TEMPORAL`; the tests go over all entries.
+
+| name | what a query finds of the past | T slots take |
+| --- | --- | --- |
+| dds | the embeddings of all queries one frame before, mixed in by a gate | T steps |
+| gru | its own state, by a gated recurrent unit | T steps |
+| attention | its own frames of the video so far | one, of T^2 pairs of slots |
+| scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
+| none | nothing: the baseline | one |
 """
+
+from collections.abc import Callable
+from functools import partial
 
 from torch import nn
 
 from bload.errors import InputError
+from models.temporal.attention import AttentionMemory
 from models.temporal.dds import TemporalLayer
+from models.temporal.gru import GRUMemory
+from models.temporal.memory_layer import MemoryLayer
 from models.temporal.none import MemorylessLayer
+from models.temporal.scan import ScanMemory
 from models.temporal.stack import TemporalStack
 
-TEMPORAL: dict[str, type[nn.Module]] = {"dds": TemporalLayer, "none": MemorylessLayer}
-"""The class of the layers of each temporal part."""
+TEMPORAL: dict[str, Callable[..., nn.Module]] = {
+    "dds": TemporalLayer,
+    "gru": partial(MemoryLayer, GRUMemory),
+    "attention": partial(MemoryLayer, AttentionMemory),
+    "scan": partial(MemoryLayer, ScanMemory),
+    "none": MemorylessLayer,
+}
+"""What builds a layer of each temporal part."""
 
 
 def build_temporal(name: str, **sizes: int | float | bool) -> TemporalStack:

@@ -3,6 +3,7 @@
 B blocks, T slots, N queries, D width, L layers.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,14 +18,18 @@ class TemporalStack(nn.Module):
     the next one begins.
 
     Args:
-        layer: the class of the layers, built with `sizes`.
+        layer: builds a layer from width and `sizes`.
         layers: L.
         width: D.
         sizes: heads, feedforward, dropout and norm_first, as in `models.dds.DDS`.
     """
 
     def __init__(
-        self, layer: type[nn.Module], layers: int, width: int, **sizes: int | float | bool
+        self,
+        layer: Callable[..., nn.Module],
+        layers: int,
+        width: int,
+        **sizes: int | float | bool,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layer(width=width, **sizes) for _ in range(layers))

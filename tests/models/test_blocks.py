@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from models import Criterion, Outputs, counts, to_tensors
+from models.temporal import TEMPORAL
 
 BLOCKS = ((0, 1, 2), (3,))
 SLOTS = 9
-PARTS = [("dds", True), ("dds", False), ("none", True)]
+PARTS = [(temporal, norm_first) for temporal in TEMPORAL for norm_first in (True, False)]
+MEMORIES = [temporal for temporal in TEMPORAL if temporal != "none"]
 
 
 @torch.no_grad()
@@ -62,8 +64,9 @@ def test_block_equals_videos_alone(tiny, videos, pack, temporal, norm_first):
     )
 
 
-def test_missing_start_leaks_one_video_into_the_next(tiny, videos, pack):
-    model = tiny()
+@pytest.mark.parametrize("temporal", MEMORIES)
+def test_missing_start_leaks_one_video_into_the_next(tiny, videos, pack, temporal):
+    model = tiny(temporal=temporal)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     start[0, len(videos[0])] = False
     assert (
@@ -71,8 +74,9 @@ def test_missing_start_leaks_one_video_into_the_next(tiny, videos, pack):
     )
 
 
-def test_superfluous_start_forgets(tiny, videos, pack):
-    model = tiny()
+@pytest.mark.parametrize("temporal", MEMORIES)
+def test_superfluous_start_forgets(tiny, videos, pack, temporal):
+    model = tiny(temporal=temporal)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     start[0, 1] = True
     assert (
@@ -124,12 +128,13 @@ def test_gradients_of_a_block_are_those_of_its_videos(
     start[0, len(videos[0])] = False
     criterion(model(frames, start, valid), ordered, valid, total)["loss"].backward()
     leak = (gradients(model) - alone).abs().max()
-    assert leak > 1e-4 if temporal == "dds" else leak < 1e-11
+    assert leak > 1e-4 if temporal in MEMORIES else leak < 1e-11
 
 
+@pytest.mark.parametrize("temporal", TEMPORAL)
 @pytest.mark.parametrize("padding", [0, 255, float("nan")])
-def test_padding_content_does_not_matter(tiny, videos, pack, annotate, padding):
-    model, criterion = tiny(), Criterion()
+def test_padding_content_does_not_matter(tiny, videos, pack, annotate, temporal, padding):
+    model, criterion = tiny(temporal=temporal), Criterion()
     annotations = annotate(np.random.default_rng(0), sum(map(len, videos)))
     targets = to_tensors(annotations)
     total = counts(targets, queries=5)
@@ -143,20 +148,22 @@ def test_padding_content_does_not_matter(tiny, videos, pack, annotate, padding):
     torch.testing.assert_close(results[0], results[1], rtol=1e-12, atol=1e-14)
 
 
-def test_frames_before_do_not_depend_on_frames_after(tiny, videos, pack):
-    model = tiny()
+@pytest.mark.parametrize("temporal", TEMPORAL)
+def test_frames_before_do_not_depend_on_frames_after(tiny, videos, pack, temporal):
+    model = tiny(temporal=temporal)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     before = model(frames, start, valid).relation_logits_LBTNR
     frames[0, 2] = 255 - frames[0, 2]
     after = model(frames, start, valid).relation_logits_LBTNR
     torch.testing.assert_close(before[:, 0, :2], after[:, 0, :2])
-    temporal = slice(2, None)
-    assert (before[temporal, 0, 2] - after[temporal, 0, 2]).abs().max() > 1e-6
+    layers = slice(2, None)
+    assert (before[layers, 0, 2] - after[layers, 0, 2]).abs().max() > 1e-6
     torch.testing.assert_close(before[:, 0, 3:], after[:, 0, 3:])
 
 
-def test_memory_reaches_over_a_whole_video(tiny, videos, pack):
-    model = tiny()
+@pytest.mark.parametrize("temporal", MEMORIES)
+def test_memory_reaches_over_a_whole_video(tiny, temporal):
+    model = tiny(temporal=temporal)
     generator = torch.Generator().manual_seed(2)
     frames = torch.randint(0, 256, (1, 40, 3, 32, 32), generator=generator, dtype=torch.uint8)
     start = torch.zeros(1, 40, dtype=torch.bool)
@@ -165,16 +172,3 @@ def test_memory_reaches_over_a_whole_video(tiny, videos, pack):
     frames[0, 0] = 255 - frames[0, 0]
     after = model(frames, start).relation_logits_LBTNR[-1, 0, -1]
     assert (before - after).abs().max() > 1e-4
-
-
-def test_walk_can_be_continued_in_mid_video(tiny):
-    part = tiny().relation_branch.temporal
-    embeddings = torch.randn(2, 7, 5, 16, dtype=torch.float64)
-    position = torch.randn(5, 16, dtype=torch.float64)
-    start = torch.zeros(2, 7, dtype=torch.bool)
-    start[:, 0] = True
-    start[1, 4] = True
-    whole, _ = part(embeddings, position, start)
-    first, state = part(embeddings[:, :3], position, start[:, :3])
-    second, _ = part(embeddings[:, 3:], position, start[:, 3:], state)
-    torch.testing.assert_close(whole, torch.cat((first, second), dim=2))

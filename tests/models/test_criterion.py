@@ -16,6 +16,7 @@ from models import Criterion, Outputs, counts, to_tensors
 from models.boxes import corners
 from models.criterion import select
 from models.matcher import match
+from models.temporal import TEMPORAL
 
 LAYERS, BLOCKS, SLOTS, QUERIES = 3, 2, 3, 4
 
@@ -164,7 +165,7 @@ def test_counts_add_up_over_ranks(annotate):
     torch.testing.assert_close(sum(parts), counts(to_tensors(frames), QUERIES))
 
 
-@pytest.mark.parametrize("temporal", ["dds", "none"])
+@pytest.mark.parametrize("temporal", TEMPORAL)
 @pytest.mark.parametrize("relations_on", ["matched", "all"])
 def test_filler_alone_gives_zero_loss_and_zero_gradients(tiny, temporal, relations_on):
     model = tiny(temporal=temporal)
@@ -180,7 +181,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(tiny, temporal, relatio
             assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("temporal", ["dds", "none"])
+@pytest.mark.parametrize("temporal", TEMPORAL)
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("anchored", [True, False])
 def test_every_parameter_gets_a_gradient(tiny, annotate, temporal, norm_first, anchored):

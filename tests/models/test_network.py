@@ -11,6 +11,7 @@ from bload.errors import InputError
 from models import Criterion, Outputs, build_model, counts, to_tensors
 from models.attention import Attention
 from models.position import sine_position, spread_points, token_centres
+from models.temporal import TEMPORAL
 
 
 def batch(blocks: int, slots: int, side: int):
@@ -20,7 +21,7 @@ def batch(blocks: int, slots: int, side: int):
     return frames, start
 
 
-@pytest.mark.parametrize("temporal", ["dds", "none"])
+@pytest.mark.parametrize("temporal", TEMPORAL)
 @pytest.mark.parametrize(("decoder_layers", "temporal_layers"), [(2, 1), (1, 3)])
 def test_every_layer_of_both_decoders_has_outputs(tiny, temporal, decoder_layers, temporal_layers):
     model = tiny(temporal=temporal, decoder_layers=decoder_layers, temporal_layers=temporal_layers)
@@ -71,7 +72,7 @@ def test_bytes_and_floats_are_the_same_frames(tiny):
         )
 
 
-@pytest.mark.parametrize("temporal", ["dds", "none"])
+@pytest.mark.parametrize("temporal", TEMPORAL)
 def test_trains_under_autocast_to_bfloat16(tiny, annotate, temporal):
     model = tiny(temporal=temporal).float()
     frames, start = batch(2, 3, 32)
@@ -137,7 +138,11 @@ def test_anchored_queries_look_around_their_anchors_first(tiny):
     ("sizes", "sentence"),
     [
         ({"backbone": "vgg"}, "set model.backbone to one of resnet50, resnet18, conv"),
-        ({"temporal": "lstm", "backbone": "conv"}, "set model.temporal to one of dds, none"),
+        ({"temporal": "lstm", "backbone": "conv"}, "set model.temporal to one of dds, gru, "),
+        (
+            {"temporal": "attention", "width": 12, "heads": 4, "backbone": "conv"},
+            "width 12 cannot be split over 4 heads of an even size; make model.width a multiple",
+        ),
         ({"width": 62, "backbone": "conv"}, "width 62 cannot be split over 8 heads"),
     ],
 )

@@ -1,0 +1,103 @@
+"""Attention of every query to its own past in the same video.
+
+B blocks, T slots, S cached slots, N queries, D width, H heads, E = D / H channels of a head.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bload.errors import InputError
+from models.attention import join_heads, split_heads
+
+SLOWEST = 10_000.0
+"""Frames over which the slowest pair of channels turns by one radian, as in arXiv 2104.09864."""
+
+
+class Cache(NamedTuple):
+    """The state: what the running video has said so far, as old slots first.
+
+    It grows by a slot a frame as long as the video of any block goes on: ``2 S N D`` numbers a
+    block and layer.
+    """
+
+    keys_BSND: Tensor
+    """Not yet turned by their positions, so that these can be counted anew in every call."""
+    values_BSND: Tensor
+    running_BS: Tensor
+    """Bool: the slot belongs to the video that was running at the end. A start clears it."""
+
+    def trimmed(self) -> "Cache":
+        """Without the slots that no block needs any more; this alone waits for the device."""
+        oldest = int(self.running_BS.any(dim=0).int().argmax())
+        return Cache(*(part[:, oldest:] for part in self))
+
+
+class AttentionMemory(nn.Module):
+    """Causal attention within each video, over the whole block at once.
+
+    Time enters by rotating queries and keys (rotary embedding, arXiv 2104.09864), so that only
+    differences of time matter and a video is treated alike anywhere in a block. A frame always
+    finds itself, so no start needs to be learned, and padding, which follows the last video and
+    sees it, has something to attend to as well.
+
+    Scores are computed for all pairs of slots and masked: ``2 B N T^2 D`` multiply-adds beside the
+    ``4 B T N D^2`` of the projections, so it is cheap up to about T = 2 D slots and costs with the
+    square of T beyond. A frame of a stream costs what its video has had so far.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        if width % (2 * heads):
+            raise InputError(
+                f"width {width} cannot be split over {heads} heads of an even size; "
+                f"make model.width a multiple of {2 * heads}"
+            )
+        self.heads = heads
+        self.in_proj = nn.Linear(width, 3 * width)
+        nn.init.xavier_uniform_(self.in_proj.weight)
+        nn.init.zeros_(self.in_proj.bias)
+
+    def forward(
+        self, read_BTND: Tensor, start_BT: Tensor, state: Cache | None
+    ) -> tuple[Tensor, Cache]:
+        slots, queries = read_BTND.shape[1:3]
+        query, keys, values = self.in_proj(read_BTND).chunk(3, dim=-1)
+        # Videos are numbered from 0, which is the one that runs on; forgotten slots are -1.
+        video_BT = start_BT.long().cumsum(dim=1)
+        video_BS = video_BT
+        if state is not None:
+            state = state.trimmed()
+            keys = torch.cat((state.keys_BSND, keys), dim=1)
+            values = torch.cat((state.values_BSND, values), dim=1)
+            video_BS = torch.cat((state.running_BS.long() - 1, video_BT), dim=1)
+        position_S = torch.arange(keys.shape[1], device=keys.device)
+        position_T = position_S[-slots:]
+        seen_BTS = (video_BT[:, :, None] == video_BS[:, None]) & (position_S <= position_T[:, None])
+        # Each query of a frame is a sequence of its own: to the kernel just more heads.
+        heads = queries * self.heads
+        turned_T = turn(split_heads(query.flatten(2), heads), position_T)
+        turned_S = turn(split_heads(keys.flatten(2), heads), position_S)
+        read = F.scaled_dot_product_attention(
+            turned_T, turned_S, split_heads(values.flatten(2), heads), attn_mask=seen_BTS[:, None]
+        )
+        return join_heads(read).unflatten(-1, (queries, -1)), Cache(
+            keys, values, video_BS == video_BS[:, -1:]
+        )
+
+
+def turn(tokens: Tensor, position_S: Tensor) -> Tensor:
+    """Rotate the pairs of channels (e, e + E / 2) of ``(..., S, E)`` by angles that grow with time.
+
+    The product of two tokens so turned depends on the difference of their positions alone.
+    """
+    precision = torch.promote_types(tokens.dtype, torch.float32)
+    pairs = tokens.shape[-1] // 2
+    speed = SLOWEST ** -(torch.arange(pairs, device=tokens.device, dtype=precision) / pairs)
+    angle_SE = position_S[:, None] * speed
+    cos, sin = angle_SE.cos(), angle_SE.sin()
+    first, second = tokens.chunk(2, dim=-1)
+    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return turned.to(tokens.dtype)

@@ -1,0 +1,68 @@
+"""A gated recurrent unit (arXiv 1406.1078) along the time of every query.
+
+B blocks, T slots, N queries, D width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bload.state import walk
+from models.temporal.chrono import gate_bias
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """What the unit does from slot to slot: `bload.state.walk` calls it.
+
+    The inputs of a slot are the projections of the present frame, ``(B, N, 3 D)``.
+    """
+
+    start_D: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    def init_state(self, inputs: Tensor) -> Tensor:
+        """No previous frame: every query finds the learned start."""
+        return self.start_D.expand(*inputs.shape[:2], -1)
+
+    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
+        width = state.shape[-1]
+        memory = F.linear(state, self.weight, self.bias)
+        gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
+        reset, keep = gates.chunk(2, dim=-1)
+        new = torch.tanh(torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :]))
+        state = torch.lerp(new, state, keep)
+        return state, state
+
+
+class GRUMemory(nn.Module):
+    """Walks: T steps one after another, of one matrix product and a handful of kernels each.
+
+    The maths and the parameters are those of `torch.nn.GRUCell`; the products with the present
+    frames are computed for all slots at once. The gates begin with memories from 1 to 94 frames.
+    The state is ``(B, N, D)``.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(width, width)
+        self.start = nn.Parameter(torch.zeros(width))
+        # The order is reset, keep, new; PyTorch's keep gate is open where an update gate is closed.
+        keep = slice(width, 2 * width)
+        with torch.no_grad():
+            self.cell.bias_ih[keep] = -gate_bias(width)
+            self.cell.bias_hh[keep] = 0
+
+    def forward(
+        self, read_BTND: Tensor, start_BT: Tensor, state: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        cell = self.cell
+        # Autocast ends here: roundings of half precision would add up over the slots.
+        with torch.autocast(read_BTND.device.type, enabled=False):
+            inputs = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
+            recurrence = Recurrence(self.start, cell.weight_hh, cell.bias_hh)
+            return walk(recurrence, inputs, start_BT, state)
