@@ -8,7 +8,7 @@ slot. A new part is one class of layers and one entry in `TEMPORAL`; the tests g
 | --- | --- | --- |
 | dds | the embeddings of all queries one frame before, mixed in by a gate | T steps |
 | gru | its own state, by a gated recurrent unit | T steps |
-| attention | its own frames of the video so far | one, of T^2 pairs of slots |
+| attention | its own frames of the video so far | a step a 128 slots |
 | scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
 | none | nothing: the baseline | one |
 """

@@ -15,6 +15,9 @@ from models.attention import join_heads, split_heads
 SLOWEST = 10_000.0
 """Frames over which the slowest pair of channels turns by one radian, as in arXiv 2104.09864."""
 
+CHUNK = 128
+"""Slots whose frames attend at a time; a block that is no longer needs no wait for the device."""
+
 
 class Cache(NamedTuple):
     """The state: what the running video has said so far, as old slots first.
@@ -36,16 +39,17 @@ class Cache(NamedTuple):
 
 
 class AttentionMemory(nn.Module):
-    """Causal attention within each video, over the whole block at once.
+    """Causal attention within each video, over the whole block or 128 slots of it at once.
 
     Time enters by rotating queries and keys (rotary embedding, arXiv 2104.09864), so that only
     differences of time matter and a video is treated alike anywhere in a block. A frame always
     finds itself, so no start needs to be learned, and padding, which follows the last video and
     sees it, has something to attend to as well.
 
-    Scores are computed for all pairs of slots and masked: ``2 B N T^2 D`` multiply-adds beside the
-    ``4 B T N D^2`` of the projections, so it is cheap up to about T = 2 D slots and costs with the
-    square of T beyond. A frame of a stream costs what its video has had so far.
+    Scores of a chunk of slots are computed with all slots back to the oldest frame that it sees,
+    and masked: at most ``2 B N T (128 + F) D`` multiply-adds where the longest video has F frames,
+    beside the ``4 B N T D^2`` of the projections. So the cost is linear in the block; with videos
+    as long as the block it is quadratic. A frame of a stream costs what its video has had so far.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -80,12 +84,40 @@ class AttentionMemory(nn.Module):
         heads = queries * self.heads
         turned_T = turn(split_heads(query.flatten(2), heads), position_T)
         turned_S = turn(split_heads(keys.flatten(2), heads), position_S)
-        read = F.scaled_dot_product_attention(
-            turned_T, turned_S, split_heads(values.flatten(2), heads), attn_mask=seen_BTS[:, None]
-        )
+        read = attend(turned_T, turned_S, split_heads(values.flatten(2), heads), seen_BTS)
         return join_heads(read).unflatten(-1, (queries, -1)), Cache(
             keys, values, video_BS == video_BS[:, -1:]
         )
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, seen_BTS: Tensor) -> Tensor:
+    """Queries ``(B, N H, T, E)`` read ``(B, N H, S, E)``, chunk by chunk, where they see them.
+
+    The last of the S slots is the last of the T.
+    """
+    slots, before = query.shape[2], keys.shape[2] - query.shape[2]
+    read = []
+    for first, oldest in zip(range(0, slots, CHUNK), oldest_seen(seen_BTS), strict=True):
+        chunk, back = slice(first, first + CHUNK), slice(oldest, before + first + CHUNK)
+        read.append(
+            F.scaled_dot_product_attention(
+                query[:, :, chunk],
+                keys[:, :, back],
+                values[:, :, back],
+                attn_mask=seen_BTS[:, None, chunk, back],
+            )
+        )
+    return torch.cat(read, dim=2)
+
+
+def oldest_seen(seen_BTS: Tensor) -> list[int]:
+    """For each chunk of T, the first slot of S that any block's frame in it sees.
+
+    It is that of the chunk's first frame, since videos follow one another.
+    """
+    if seen_BTS.shape[1] <= CHUNK:
+        return [0]
+    return seen_BTS[:, ::CHUNK].int().argmax(dim=-1).amin(dim=0).tolist()
 
 
 def turn(tokens: Tensor, position_S: Tensor) -> Tensor:

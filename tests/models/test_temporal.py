@@ -68,6 +68,26 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first, chunks):
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL)
+def test_long_blocks_equal_their_videos_alone(temporal):
+    part, position = part_of(temporal), draw(2, 16)
+    rows = ((50, 94, 7, 120, 29), (3, 150, 138))
+    embeddings = draw(2, 300, 2, 16)
+    firsts = [tuple(sum(row[:index]) for index in range(len(row))) for row in rows]
+    whole, _ = part(embeddings, position, starts(300, *firsts))
+    valid = torch.tensor([sum(row) for row in rows])[:, None] > torch.arange(300)
+    weights = draw(*whole.shape) * valid[..., None, None]
+    (whole * weights).sum().backward()
+    packed = gradients(part)
+    for row, (lengths, slots) in enumerate(zip(rows, firsts, strict=True)):
+        for length, first in zip(lengths, slots, strict=True):
+            inside = slice(first, first + length)
+            alone, _ = part(embeddings[row : row + 1, inside], position, starts(length, (0,)))
+            assert (alone[:, 0] - whole[:, row, inside]).abs().max() < 1e-12
+            (alone[:, 0] * weights[:, row, inside]).sum().backward()
+    torch.testing.assert_close(packed, gradients(part), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("temporal", TEMPORAL)
 def test_a_stream_goes_on_in_the_state_it_is_given(temporal):
     part = part_of(temporal)
     embeddings, position = draw(1, 6, 4, 16), draw(4, 16)
