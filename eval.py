@@ -4,6 +4,7 @@
     python eval.py checkpoint=runs/NAME/best.pt split=train
     python eval.py checkpoint=runs                      every run there, a line each at the end
     python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
+    python eval.py checkpoint=runs/NAME pictures=4      draws four videos, beside the checkpoint
     python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
 
@@ -15,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from bload.training.summary import observer_text, told_starts
 from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
 from datasets.build import build_source, build_yardsticks
+from datasets.pictures import Album
 from datasets.prediction import FramePrediction
 from datasets.predictions_file import PredictionsWriter, join_parts
 from datasets.recall import KS, RecallMeter
@@ -50,6 +53,18 @@ from models.predict import predict
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 Source = tuple[ActionGenome, Yardsticks | None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A checkpoint as read: what to call it, the model in it, and the data to measure it on."""
+
+    path: Path
+    name: str
+    model: nn.Module
+    checkpoint: dict[str, Any]
+    source: ActionGenome
+    yardsticks: Yardsticks | None
 
 
 def evaluate(
@@ -149,11 +164,13 @@ def measure_and_write(
     ranks: Ranks,
     path: Path | str,
     made_by: dict[str, Any],
+    *,
+    records: Sequence[Record] = (),
     **options: Any,
 ) -> RecallMeter:
     """As `measure`; all predictions go to the file at `path`, see `datasets.predictions_file`."""
     with PredictionsWriter(path, ranks.rank) as writer:
-        meter = measure(model, source, ranks, records=[writer.write], **options)
+        meter = measure(model, source, ranks, records=[writer.write, *records], **options)
     ranks.barrier()  # every part is complete
     if ranks.is_first:
         join_parts(path, ranks.world_size, made_by)
@@ -203,33 +220,11 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
         if error:
             results[name] = {"error": error}
             continue
-        began = time.perf_counter()
-        options = {key: cfg[key] for key in ("batch_frames", "amp", "workers", "iou")}
-        trained = checkpoint["config"]
-        starts = cfg["starts"] or trained["train"].get("starts", "table")
-        options |= {"yardsticks": yardsticks, "starts": starts, "seed": trained["train"]["seed"]}
-        if cfg["predictions"]:
-            made_by = {"checkpoint": str(path), "split": cfg["split"], "root": str(source.root)}
-            made_by["small_boxes"] = trained["dataset"]["small_boxes"]
-            meter = measure_and_write(model, source, ranks, cfg["predictions"], made_by, **options)
-        else:
-            meter = measure(model, source, ranks, **options)
-        figures = figures_of(meter, time.perf_counter() - began, yardsticks)
-        results[name] = figures
-        if ranks.is_first:
-            print(
-                f"{path}: {trained['model']['name']} trained with loader "
-                f"{trained['loader']['name']}, after epoch {checkpoint['epoch']}"
-                f"{told_starts(starts)}\n"
-                f"{source.root}, {cfg['split']}: {figures['frames']:,.0f} frames, "
-                f"{figures['triplets']:,.0f} relations, "
-                f"{figures['frames_per_second']:,.0f} frames/s\n"
-            )
-            if len(paths) == 1:
-                print(format_recall(figures))
-            print(observer_text(figures), end="")
-            if cfg["relations"]:
-                rows += relation_rows(meter, str(path))
+        trained = Trained(path, name, model, checkpoint, source, yardsticks)
+        meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
+        if cfg["relations"]:
+            rows += relation_rows(meter, str(path))
+            if ranks.is_first:
                 print(f"\n{format_relations(meter)}\n")
     if ranks.is_first:
         if len(paths) > 1:
@@ -242,6 +237,54 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
         sys.stdout.flush()
     ranks.barrier()
     return not any("error" in figures for figures in results.values())
+
+
+def evaluate_one(
+    cfg: dict, trained: Trained, ranks: Ranks, alone: bool
+) -> tuple[RecallMeter, dict[str, float]]:
+    """Evaluate one checkpoint, with all that was asked for; print what it is and its figures."""
+    began = time.perf_counter()
+    config, source, yardsticks = trained.checkpoint["config"], trained.source, trained.yardsticks
+    starts = cfg["starts"] or config["train"].get("starts", "table")
+    album = Album(source, cfg["pictures"])
+    options = {key: cfg[key] for key in ("batch_frames", "amp", "workers", "iou")}
+    options |= {"yardsticks": yardsticks, "starts": starts, "seed": config["train"]["seed"]}
+    options["records"] = [album.keep]
+    if cfg["predictions"]:
+        made_by = {
+            "checkpoint": str(trained.path),
+            "split": cfg["split"],
+            "root": str(source.root),
+            "small_boxes": config["dataset"]["small_boxes"],
+            "starts": starts,
+        }
+        meter = measure_and_write(
+            trained.model, source, ranks, cfg["predictions"], made_by, **options
+        )
+    else:
+        meter = measure(trained.model, source, ranks, **options)
+    figures = figures_of(meter, time.perf_counter() - began, yardsticks)
+
+    beside = trained.path.parent / f"pictures_{trained.path.stem}_{cfg['split']}"
+    folder = (
+        Path(cfg["pictures_dir"], "" if alone else trained.name) if cfg["pictures_dir"] else beside
+    )
+    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg["iou"])) for gif in gifs]
+    if ranks.is_first:
+        print(
+            f"{trained.path}: {config['model']['name']} trained with loader "
+            f"{config['loader']['name']}, after epoch {trained.checkpoint['epoch']}"
+            f"{told_starts(starts)}\n"
+            f"{source.root}, {cfg['split']}: {figures['frames']:,.0f} frames, "
+            f"{figures['triplets']:,.0f} relations, "
+            f"{figures['frames_per_second']:,.0f} frames/s\n"
+        )
+        if alone:
+            print(format_recall(figures))
+        print(observer_text(figures), end="")
+        for gif in sorted(drawn):
+            print(f"drawn: {gif}")
+    return meter, figures
 
 
 def find_source(cfg: dict, dataset: dict, sources: dict[str, Source], ranks: Ranks) -> Source:

@@ -116,6 +116,34 @@ def found_triplets(
     return {c: {k: ranks_SG[row] < k for k in KS} for row, c in enumerate(CONSTRAINTS)}
 
 
+def top_triplets(
+    prediction: FramePrediction,
+    target: FrameTargets,
+    constraint: str,
+    k: int,
+    convention: Convention = "inclusive",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The first `k` triplets of one frame's list: what the ranks of `triplet_ranks` count.
+
+    Returns pair, relation, score and whether it finds a ground-truth triplet, each ``(k,)`` or
+    shorter where the list is.
+    """
+    _check_targets([target])
+    if not len(prediction):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool)
+    relations_1PR = _padded([prediction.relation_scores_PR])
+    pairs_1P = _padded([prediction.person_scores_P]) * _padded([prediction.object_scores_P])
+    scores_1PR = pairs_1P[..., None] * relations_1PR
+    listed_L = _lists(scores_1PR, relations_1PR)[CONSTRAINTS.index(constraint)].ravel()
+    place_K = np.argsort(-listed_L, kind="stable")[:k]  # stable: ties in order of places
+    place_K = place_K[listed_L[place_K] > _ABSENT]
+    pair_K, relation_K = np.divmod(place_K, RELATIONS)
+    M = len(target.object_classes_M)
+    matches_MP = _matches([prediction], [target], np.array([M]), convention)
+    hit_K = (matches_MP[:, pair_K] & target.relations_MR()[:, relation_K]).any(axis=0)
+    return pair_K, relation_K, listed_L[place_K], hit_K
+
+
 def _check_targets(targets: Sequence[FrameTargets]) -> None:
     for target in targets:
         labels_G2, M = target.relations_G2, len(target.object_classes_M)

@@ -154,6 +154,8 @@ class EvalJob:
     device: str = "auto"
     workers: int = 1
     out: str | None = None  # json file for the figures; of several checkpoints by their names
+    pictures: int = 0  # videos to draw, spread over the split
+    pictures_dir: str | None = None  # null: beside the checkpoint
     predictions: str | None = None  # Parquet file for the predictions of every frame
     relations: str | None = None  # csv file for the recall of every relation and group
 

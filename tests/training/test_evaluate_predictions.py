@@ -78,6 +78,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         "split": "test",
         "root": str(data_root),
         "small_boxes": False,
+        "starts": "table",
     }
     names = [name for name, _ in read_predictions(path)]
     videos = read_annotations(data_root, "test").videos
