@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
         *((name, pa.float32()) for name in _VALUES[len(_BOXES) :]),
     ]
 )
-_ROWS = 1 << 15  # rows that are joined to one group, and read at a time
+_ROWS = 1 << 15  # rows that are joined to one group
 
 
 class NamedFrame(Protocol):
@@ -161,9 +161,12 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
             f"{path} has no column {missing[0]} ({len(missing)} of {len(_NEEDED)} are missing); "
             "the columns are those of datasets/predictions_file.py"
         )
-    held: pa.Table | None = None  # the last frame so far, which may go on in the next batch
-    for batch in file.iter_batches(_ROWS, columns=_NEEDED):
-        table = pa.Table.from_batches([batch])
+    held: pa.Table | None = None  # the last frame so far, which may go on in the next group
+    # By row group: iter_batches keeps what it has read, and so grows with the file.
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, columns=_NEEDED)
+        if not len(table):
+            continue
         table = table if held is None else pa.concat_tables([held, table])
         names_N = table["frame"].to_numpy()
         last = _first_rows(names_N)[-1]

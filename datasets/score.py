@@ -70,6 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
     try:
+        for path in filter(None, (args.out, args.relations)):
+            if not Path(path).absolute().parent.is_dir():
+                raise InputError(f"{path} cannot be written; name a file in a folder that exists")
         said = read_metadata(args.file)
         root, split = args.root or said.get("root"), args.split or said.get("split")
         if not root or not split:

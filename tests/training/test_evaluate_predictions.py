@@ -139,6 +139,8 @@ def test_a_file_of_other_frames_is_told(written, data_root, tmp_path, capsys):
         score(tmp_path / "less.parquet", data_root, "test")
     assert main([str(tmp_path / "less.parquet")]) == 2
     assert "names no root and split; give --root and --split" in capsys.readouterr().err
+    assert main([str(path), "--out", str(tmp_path / "nowhere" / "out.json")]) == 2
+    assert "cannot be written; name a file in a folder" in capsys.readouterr().err
     write_predictions(tmp_path / "empty.parquet", frames, {})
     recalls = score(tmp_path / "empty.parquet", data_root, "test").frame_recalls("no", 100)
     np.testing.assert_array_equal(recalls, np.zeros(123))
