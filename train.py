@@ -25,11 +25,12 @@ from bload import BlockLoader, InputError
 from bload.starts import change_starts
 from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
-from bload.training.config import check_values, plain, register, without
+from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
 from bload.training.figures import epoch_figures, summarise
 from bload.training.memory import reset_peak_memory
 from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from bload.training.ranks import Ranks, autocast, start_ranks
+from bload.training.recompute import recompute
 from bload.training.results import upsert_result
 from bload.training.run_folder import RunFolder, run_name
 from bload.training.summary import epoch_line, summary_text
@@ -37,6 +38,7 @@ from bload.training.tracking import Tracker
 from datasets.build import build_source, build_yardsticks
 from eval import evaluate
 from models import Criterion, build_model, counts, to_tensors
+from models.weights import load_weights
 
 register()
 
@@ -54,13 +56,10 @@ def train(cfg: dict, ranks: Ranks) -> None:
     folder = RunFolder(cfg["run"]["root"], cfg["run"]["name"] or run_name(cfg, ranks.world_size))
 
     # Data. Rank 0 makes synthetic data while the others wait.
-    if not ranks.is_first:
-        ranks.barrier()
-    source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
-    test_source = build_source("test", **cfg["dataset"])
-    yardsticks = build_yardsticks(test_source, **cfg["dataset"])
-    if ranks.is_first:
-        ranks.barrier()
+    with ranks.first_alone():
+        source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
+        test_source = build_source("test", **cfg["dataset"])
+        yardsticks = build_yardsticks(test_source, **cfg["dataset"])
     loader = BlockLoader(
         source,
         cfg["loader"]["name"],
@@ -76,7 +75,16 @@ def train(cfg: dict, ranks: Ranks) -> None:
 
     # Model.
     torch.manual_seed(job["seed"])
-    model = build_model(**without(cfg["model"], "name")).to(ranks.device)
+    sizes = without(cfg["model"], "name", *NOT_COMPUTED)
+    model = build_model(**sizes).to(ranks.device)
+    model.recompute = recompute(
+        cfg["model"]["checkpoint"],
+        sizes,
+        cfg["dataset"]["frame_size"],
+        loader.sampler.blocks_per_rank * loader.sampler.t_max,
+        job["amp"],
+        ranks,
+    )
     criterion = Criterion(**cfg["loss"])
     optimiser = build_optimiser(model, job["lr"], job["backbone_lr"], job["weight_decay"])
     schedule = Schedule(job["schedule"], job["epochs"], job["warmup_epochs"], job["step_at"])
@@ -107,8 +115,14 @@ def train(cfg: dict, ranks: Ranks) -> None:
             progress["best"] = -1.0
         if ranks.is_first:
             print(f"going on from {path}: epoch {loader.sampler.epoch + 1}, step {loader.step}")
-    elif ranks.is_first:
-        folder.clear()
+    else:
+        if cfg["model"]["weights"]:
+            with ranks.first_alone():  # it fetches the file for all
+                report = load_weights(model, cfg["model"]["weights"])
+            if ranks.is_first:
+                print(report)
+        if ranks.is_first:
+            folder.clear()
     ranks.barrier()
     log = folder.open(ranks.rank)
     if ranks.is_first:

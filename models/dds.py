@@ -16,14 +16,15 @@ from torch import Tensor, nn
 from models.backbone import build_backbone
 from models.dense import DenseHead
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
-from models.position import sine_position, spread_points, token_centres
+from models.position import sine_position, spread_points, token_centres, token_ends
+from models.recompute import recomputed
 from models.temporal import build_temporal
 from models.transformer import Encoder, SpatialDecoder
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
 FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
-"""Positions as in DETR."""
+"""Positions as in DETR, on `token_ends`."""
 NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
 """Positions whose likeness falls off within a quarter of the picture (see `DDS`, `anchored`)."""
 SHARPNESS = 2.0
@@ -145,6 +146,9 @@ class DDS(nn.Module):
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
         self.waves = NEAR_WAVES if anchored else FAR_WAVES
+        self.token_points = token_centres if anchored else token_ends
+        self.recompute = False
+        """Recompute the per-frame part in the backward pass instead of keeping its activations."""
         self.reference = None
         if anchored:
             points_N2 = spread_points(queries)
@@ -196,12 +200,24 @@ class DDS(nn.Module):
 
     def encode(self, frames_ICHW: Tensor) -> tuple[Tensor, Tensor, tuple[int, int]]:
         """Frames -> encoded tokens ``(I, S, D)``, without and with positions; rows, columns."""
+        if self.recompute and torch.is_grad_enabled():
+            memory_IHWD = recomputed(self.encode_alone, frames_ICHW)
+        else:
+            memory_IHWD = self.encode_alone(frames_ICHW)
+        grid = tuple(memory_IHWD.shape[1:3])
+        memory_ISD = memory_IHWD.flatten(1, 2)
+        return memory_ISD, memory_ISD + self.position(*grid).to(memory_ISD.dtype), grid
+
+    def encode_alone(self, frames_ICHW: Tensor) -> Tensor:
+        """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""
         pixels = frames_ICHW.to(self.pixel_mean.dtype) / 255
         features = self.input_proj(self.backbone((pixels - self.pixel_mean) / self.pixel_std))
-        height, width = features.shape[-2:]
+        grid = features.shape[-2:]
         tokens_ISD = features.flatten(2).transpose(1, 2)
-        centres_S2 = token_centres(height, width, like=self.pixel_mean)
-        position_SD = sine_position(centres_S2, tokens_ISD.shape[-1], **self.waves)
-        position_SD = position_SD.to(tokens_ISD.dtype)
-        memory_ISD = self.encoder(tokens_ISD, position_SD)
-        return memory_ISD, memory_ISD + position_SD, (height, width)
+        memory_ISD = self.encoder(tokens_ISD, self.position(*grid).to(tokens_ISD.dtype))
+        return memory_ISD.unflatten(1, grid)
+
+    def position(self, height: int, width: int) -> Tensor:
+        """Positions ``(S, D)`` of a grid of tokens."""
+        points_S2 = self.token_points(height, width, like=self.pixel_mean)
+        return sine_position(points_S2, self.input_proj.out_channels, **self.waves)

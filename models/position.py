@@ -11,8 +11,21 @@ from torch import Tensor
 
 def token_centres(height: int, width: int, like: Tensor) -> Tensor:
     """Centres (x, y) of the tokens as shares of the picture, ``(S, 2)``, row by row."""
-    rows = (torch.arange(height, device=like.device, dtype=torch.float32) + 0.5) / height
-    columns = (torch.arange(width, device=like.device, dtype=torch.float32) + 0.5) / width
+    return _token_points(height, width, like, place=0.5)
+
+
+def token_ends(height: int, width: int, like: Tensor) -> Tensor:
+    """Right and lower ends (x, y) of the tokens, ``(S, 2)``, row by row.
+
+    DETR counts tokens from 1 to the last and divides by their number, so this is where its weights
+    expect them: half a token beyond the centres.
+    """
+    return _token_points(height, width, like, place=1.0)
+
+
+def _token_points(height: int, width: int, like: Tensor, place: float) -> Tensor:
+    rows = (torch.arange(height, device=like.device, dtype=torch.float32) + place) / height
+    columns = (torch.arange(width, device=like.device, dtype=torch.float32) + place) / width
     y, x = torch.meshgrid(rows, columns, indexing="ij")
     return torch.stack((x, y), dim=-1).flatten(0, 1).to(like.dtype)
 
@@ -29,8 +42,8 @@ def sine_position(points_N2: Tensor, dim: int, temperature: float, turns: float)
     Returns:
         position ``(N, D)``.
 
-    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, at the tokens'
-    centres and without a pixel mask since the frames of a block have one size.
+    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, without a pixel
+    mask since the frames of a block have one size; on `token_ends` it is DETR's to rounding.
     """
     exponent = torch.arange(0, dim // 2, 2, device=points_N2.device) / (dim // 2)
     frequency = 2 * math.pi * turns * temperature ** -exponent.to(points_N2.dtype)

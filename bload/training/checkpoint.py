@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from bload.errors import InputError
+from bload.training.config import NOT_COMPUTED
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -44,11 +45,11 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
 
 
 def check_same_model(saved: dict[str, Any], wanted: dict[str, Any], path: Path | str) -> None:
-    """Refuse a checkpoint whose model config differs, naming what differs."""
+    """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
     differs = [
         f"model.{key} was {saved.get(key)} and is {wanted.get(key)}"
         for key in {**wanted, **saved}
-        if saved.get(key) != wanted.get(key)
+        if key not in NOT_COMPUTED and saved.get(key) != wanted.get(key)
     ]
     if differs:
         raise InputError(

@@ -71,9 +71,11 @@ class SyntheticConfig(DatasetConfig):
 
 @dataclass
 class ModelConfig:
-    """See `models.dds.DDS`."""
+    """See `models.dds.DDS`; those of `NOT_COMPUTED` are not its arguments."""
 
     name: str = MISSING
+    weights: str | None = None  # a file, a URL, resnet50 or resnet18: see models/weights.py
+    checkpoint: str = "none"  # recompute activations: none, backbone (and encoder), auto: if short
     backbone: str = MISSING
     temporal: str = MISSING  # dds, gru, attention, scan or none: see models/temporal/__init__.py
     width: int = MISSING
@@ -87,6 +89,10 @@ class ModelConfig:
     norm_first: bool = MISSING
     anchored: bool = MISSING
     dense: bool = MISSING
+
+
+NOT_COMPUTED = ("weights", "checkpoint")
+"""Keys of a model config that do not say what the model computes: how it begins, what it keeps."""
 
 
 @dataclass
@@ -200,6 +206,9 @@ def check_values(config: dict[str, Any]) -> None:
     if config["model"]["dropout"] >= 1:
         raise InputError(f"model.dropout is {config['model']['dropout']}; give less than 1")
     check_starts(config["train"]["starts"])
+    choice = config["model"]["checkpoint"]
+    if choice not in ("none", "backbone", "auto"):
+        raise InputError(f"model.checkpoint is {choice!r}; choose none, backbone or auto")
     mode = config["wandb"]["mode"]
     if mode not in ("offline", "online", "disabled"):
         raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")

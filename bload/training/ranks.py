@@ -33,6 +33,15 @@ class Ranks:
         if self.world_size > 1:
             dist.barrier()
 
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """Rank 0 goes through the body while the others wait; then they go, and find it done."""
+        if not self.is_first:
+            self.barrier()
+        yield
+        if self.is_first:
+            self.barrier()
+
     def sum(self, values: Tensor) -> Tensor:
         """Sum of `values` over ranks, in place."""
         if self.world_size > 1:

@@ -14,6 +14,7 @@ NOT_DEFINING = {
     "run": None,
     "wandb": None,
     "train": ("device", "workers", "checkpoint_every", "log_every"),
+    "model": ("checkpoint",),
 }
 """Config keys that do not change what is trained; the others name the run."""
 

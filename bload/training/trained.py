@@ -8,7 +8,7 @@ from torch import nn
 
 from bload.errors import InputError
 from bload.training.checkpoint import load_checkpoint
-from bload.training.config import without
+from bload.training.config import NOT_COMPUTED, without
 from models import build_model
 
 
@@ -54,7 +54,8 @@ def load_model(path: Path, device: torch.device) -> tuple[nn.Module, dict[str, A
     """
     checkpoint = load_checkpoint(path, device)
     try:
-        model = build_model(**without(checkpoint["config"]["model"], "name")).to(device)
+        sizes = without(checkpoint["config"]["model"], "name", *NOT_COMPUTED)
+        model = build_model(**sizes).to(device)
         model.load_state_dict(checkpoint["model"])
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import train
+from bload.training.config import NOT_COMPUTED, without
 from datasets.build import build_source
 from models import Criterion, build_model, counts, to_tensors
 from tests.training.jobs import WORLD, one_rank
@@ -43,7 +44,7 @@ def gradient_of_first_step(ranks, config):
 def gradient_of_videos_alone(config):
     """Each video is its own block of exactly its length: no padding, no loader, no ranks."""
     torch.manual_seed(config["train"]["seed"])
-    sizes = {k: v for k, v in config["model"].items() if k != "name"}
+    sizes = without(config["model"], "name", *NOT_COMPUTED)
     model, criterion = double_model(**sizes), Criterion(**config["loss"])
     source = build_source("train", **config["dataset"])
     videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
@@ -84,8 +85,9 @@ def alone(config):
         (("loader=naive",), 45 * 8),
         (("loader=bload",), 45 * 6),
         (("loader=bload", f"loader.t_max={ALL_FRAMES}"), ALL_FRAMES * 2),
+        (("loader=bload", "model.checkpoint=backbone"), 45 * 6),
     ],
-    ids=["naive", "bload", "rank-1-has-only-a-filler"],
+    ids=["naive", "bload", "rank-1-has-only-a-filler", "recomputing"],
 )
 def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     config, two_ranks, alone, options, frames

@@ -1,0 +1,181 @@
+"""What a network costs, measured on tensors without data: sizes of any kind in a second or two.
+
+Everything runs under PyTorch's `FakeTensorMode`, which computes shapes alone, so neither the
+memory nor the time of the real thing is needed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import build_model
+from models.recompute import CHUNK
+
+PER_FRAME = ("backbone", "input_proj", "encoder")
+"""Parts that see one picture at a time; these are recomputed."""
+OTHER = "other"
+"""Where what no part does is counted."""
+FEW, MORE = 2, 4
+"""Frames measured; the rest follows, since memory is affine in frames."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Bytes as a function of frames."""
+
+    fixed: float
+    a_frame: float
+
+    def __call__(self, frames: int) -> float:
+        return self.fixed + self.a_frame * frames
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one network at one frame size. Parts are the network's children, by name."""
+
+    parameters: dict[str, int]
+    trainable: dict[str, int]
+    flops: dict[str, int]
+    """Of a frame's forward pass; a multiply-add counts as two."""
+    kept: dict[str, Affine]
+    """Bytes kept for the backward pass, with nothing recomputed."""
+    kept_recomputing: Affine
+    """The same in all when the per-frame part is recomputed."""
+    parameter_bytes: int
+    trainable_bytes: int
+
+    def activations(self, frames: int, recompute: bool) -> float:
+        """Most bytes of activations that a step of so many frames holds at once.
+
+        Recomputing, that is what is kept and the one chunk of pictures under way.
+        """
+        if not recompute:
+            return sum(kept(frames) for kept in self.kept.values())
+        chunk = min(frames, CHUNK)
+        return self.kept_recomputing(frames) + sum(
+            self.kept[part](chunk) for part in PER_FRAME if part in self.kept
+        )
+
+    @property
+    def optimiser_bytes(self) -> int:
+        """Gradients and AdamW's two moments."""
+        return 3 * self.trainable_bytes
+
+
+def measure_cost(
+    sizes: dict, frame_size: tuple[int, int], precision: torch.autocast, device: torch.device
+) -> Cost:
+    """Measure the network that `build_model` makes of `sizes`, for training.
+
+    Args:
+        sizes: arguments of `build_model`.
+        frame_size: height and width of the frames.
+        precision: the autocast of forward passes.
+        device: where it would run; kernels differ in what they keep.
+    """
+    with FakeTensorMode():
+        with torch.device(device):
+            model = build_model(**sizes).train()
+        everything = list(model.named_parameters())
+        trainable = [(name, p) for name, p in everything if p.requires_grad]
+        few, more = (_batch(frames, frame_size, device) for frames in (FEW, MORE))
+        few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
+        few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
+        model.recompute = True
+        few_recomputing, more_recomputing = (
+            kept_bytes(model, batch, precision).total() for batch in (few, more)
+        )
+    return Cost(
+        parameters=_by_part(everything),
+        trainable=_by_part(trainable),
+        flops={part: (more_flops[part] - few_flops[part]) // (MORE - FEW) for part in more_flops},
+        kept={part: _affine(few_kept[part], more_kept[part]) for part in more_kept},
+        kept_recomputing=_affine(few_recomputing, more_recomputing),
+        parameter_bytes=sum(p.nbytes for _, p in everything),
+        trainable_bytes=sum(p.nbytes for _, p in trainable),
+    )
+
+
+@torch.no_grad()
+def forward_flops(model: nn.Module, batch: tuple[Tensor, ...]) -> Counter:
+    """FLOPs of a forward pass by part; a multiply-add counts as two.
+
+    Matrix products, convolutions and attention, as PyTorch's counter does; the rest is next to
+    nothing.
+    """
+    with FlopCounterMode(display=False) as counter:
+        model(*batch)
+    by_module = counter.get_flop_counts()
+    flops = Counter()
+    for part, _ in model.named_children():
+        flops[part] = sum(by_module.get(f"{type(model).__name__}.{part}", {}).values())
+    flops[OTHER] = counter.get_total_flops() - flops.total()
+    return flops
+
+
+def kept_bytes(model: nn.Module, batch: tuple[Tensor, ...], precision: torch.autocast) -> Counter:
+    """Bytes that a forward pass keeps for the backward pass, by the part that kept them first.
+
+    A storage counts once and whole, however many tensors look at it; parameters, buffers and the
+    batch itself, which are there anyway, do not count.
+    """
+    seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *batch)}
+    alive, sizes = [], Counter()
+
+    with _current_part(model) as current:
+
+        def pack(tensor: Tensor) -> Tensor:
+            if _storage(tensor) not in seen:
+                seen.add(_storage(tensor))
+                alive.append(tensor)  # so that no other storage takes its place
+                sizes[current[-1]] += tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), precision:
+            model(*batch)
+    return sizes
+
+
+@contextmanager
+def _current_part(model: nn.Module) -> Iterator[list[str]]:
+    """A list whose last item names the child of `model` that is running."""
+    current = [OTHER]
+    hooks = []
+    for part, module in model.named_children():
+        hooks += [
+            module.register_forward_pre_hook(lambda *_, part=part: current.append(part)),
+            module.register_forward_hook(lambda *_: current.pop() and None),
+        ]
+    yield current
+    for hook in hooks:
+        hook.remove()
+
+
+def _batch(frames: int, frame_size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
+    """One block of so many frames: frames, starts, valid."""
+    pixels = torch.empty(1, frames, 3, *frame_size, dtype=torch.uint8, device=device)
+    flags = torch.empty(2, 1, frames, dtype=torch.bool, device=device)
+    return pixels, *flags
+
+
+def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
+    counts = Counter()
+    for name, parameter in parameters:
+        counts[name.split(".")[0]] += parameter.numel()
+    return dict(counts)
+
+
+def _affine(few: float, more: float) -> Affine:
+    slope = (more - few) / (MORE - FEW)
+    return Affine(few - slope * FEW, slope)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

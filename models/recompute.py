@@ -1,0 +1,23 @@
+"""Less memory for more time: run the per-frame part again in the backward pass.
+
+I pictures.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+CHUNK = 16
+"""Pictures recomputed at a time: the activations of this many live at once, not of all."""
+
+
+def recomputed(function: Callable[[Tensor], Tensor], pictures_I: Tensor) -> Tensor:
+    """``function(pictures_I)``, of which nothing but inputs and outputs is kept for backward.
+
+    Right for functions in which no picture sees another. Chunk by chunk, the backward pass runs it
+    once more with the same random numbers, so the gradients are the same. Works under DDP.
+    """
+    chunks = pictures_I.split(CHUNK)
+    return torch.cat([checkpoint(function, chunk, use_reentrant=False) for chunk in chunks])
