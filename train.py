@@ -81,7 +81,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
         cfg["model"]["checkpoint"],
         sizes,
         cfg["dataset"]["frame_size"],
-        loader.sampler.blocks_per_rank * loader.sampler.t_max,
+        loader.sampler.blocks_per_rank,
+        loader.sampler.t_max,
         job["amp"],
         ranks,
     )

@@ -1,4 +1,4 @@
-"""What a network costs, measured on tensors without data: sizes of any kind in a second or two.
+"""What a network costs, measured on tensors without data: sizes of any kind within half a minute.
 
 Everything runs under PyTorch's `FakeTensorMode`, which computes shapes alone, so neither the
 memory nor the time of the real thing is needed.
@@ -21,8 +21,6 @@ PER_FRAME = ("backbone", "input_proj", "encoder")
 """Parts that see one picture at a time; these are recomputed."""
 OTHER = "other"
 """Where what no part does is counted."""
-FEW, MORE = 2, 4
-"""Frames measured; the rest follows, since memory is affine in frames."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Cost:
 
     parameters: dict[str, int]
     trainable: dict[str, int]
-    flops: dict[str, int]
+    flops: dict[str, float]
     """Of a frame's forward pass; a multiply-add counts as two."""
     kept: dict[str, Affine]
     """Bytes kept for the backward pass, with nothing recomputed."""
@@ -70,13 +68,19 @@ class Cost:
 
 
 def measure_cost(
-    sizes: dict, frame_size: tuple[int, int], precision: torch.autocast, device: torch.device
+    sizes: dict,
+    frame_size: tuple[int, int],
+    slots: int,
+    precision: torch.autocast,
+    device: torch.device,
 ) -> Cost:
     """Measure the network that `build_model` makes of `sizes`, for training.
 
     Args:
         sizes: arguments of `build_model`.
         frame_size: height and width of the frames.
+        slots: of a block. One and two blocks are measured, the rest follows: costs are affine in
+            blocks, while what a frame costs may hang on the length of its block.
         precision: the autocast of forward passes.
         device: where it would run; kernels differ in what they keep.
     """
@@ -85,7 +89,7 @@ def measure_cost(
             model = build_model(**sizes).train()
         everything = list(model.named_parameters())
         trainable = [(name, p) for name, p in everything if p.requires_grad]
-        few, more = (_batch(frames, frame_size, device) for frames in (FEW, MORE))
+        few, more = (_batch(blocks, slots, frame_size, device) for blocks in (1, 2))
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
         few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
         model.recompute = True
@@ -95,9 +99,9 @@ def measure_cost(
     return Cost(
         parameters=_by_part(everything),
         trainable=_by_part(trainable),
-        flops={part: (more_flops[part] - few_flops[part]) // (MORE - FEW) for part in more_flops},
-        kept={part: _affine(few_kept[part], more_kept[part]) for part in more_kept},
-        kept_recomputing=_affine(few_recomputing, more_recomputing),
+        flops={part: (more_flops[part] - few_flops[part]) / slots for part in more_flops},
+        kept={part: _affine(few_kept[part], more_kept[part], slots) for part in more_kept},
+        kept_recomputing=_affine(few_recomputing, more_recomputing, slots),
         parameter_bytes=sum(p.nbytes for _, p in everything),
         trainable_bytes=sum(p.nbytes for _, p in trainable),
     )
@@ -158,10 +162,12 @@ def _current_part(model: nn.Module) -> Iterator[list[str]]:
         hook.remove()
 
 
-def _batch(frames: int, frame_size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
-    """One block of so many frames: frames, starts, valid."""
-    pixels = torch.empty(1, frames, 3, *frame_size, dtype=torch.uint8, device=device)
-    flags = torch.empty(2, 1, frames, dtype=torch.bool, device=device)
+def _batch(
+    blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device
+) -> tuple[Tensor, ...]:
+    """Frames, starts, valid."""
+    pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
+    flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
     return pixels, *flags
 
 
@@ -172,9 +178,9 @@ def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
     return dict(counts)
 
 
-def _affine(few: float, more: float) -> Affine:
-    slope = (more - few) / (MORE - FEW)
-    return Affine(few - slope * FEW, slope)
+def _affine(one_block: float, two_blocks: float, slots: int) -> Affine:
+    block = two_blocks - one_block
+    return Affine(one_block - block, block / slots)
 
 
 def _storage(tensor: Tensor) -> int:

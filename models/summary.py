@@ -17,6 +17,8 @@ from models.cost import PER_FRAME, Cost, measure_cost
 from models.recompute import CHUNK
 
 GIB, MIB = 2**30, 2**20
+LONGEST = 94
+"""Slots of a block where the config leaves them to the data: Action Genome's longest video."""
 
 
 def main() -> None:
@@ -40,12 +42,13 @@ def main() -> None:
     with start_ranks(job["device"]) as ranks:
         precision = autocast(job["amp"], ranks.device)
         sizes = without(config["model"], "name", *NOT_COMPUTED)
-        cost = measure_cost(sizes, frame_size, precision, ranks.device)
+        slots = min(job["batch_frames"], config["loader"]["t_max"] or LONGEST)
+        cost = measure_cost(sizes, frame_size, slots, precision, ranks.device)
         with precision:
             half = torch.is_autocast_enabled(ranks.device.type)
     print(
         f"{config['model']['name']}, frames of {frame_size[0]} x {frame_size[1]}, on "
-        f"{ranks.device.type} in {'bf16 (autocast)' if half else 'float32'}\n"
+        f"{ranks.device.type} in {'bf16 (autocast)' if half else 'float32'}, blocks of {slots}\n"
     )
     print(format_cost(cost, job["batch_frames"]))
 

@@ -11,7 +11,13 @@ SHARE = 0.8
 
 
 def recompute(
-    choice: str, sizes: dict, frame_size: list[int], frames: int, amp: str, ranks: Ranks
+    choice: str,
+    sizes: dict,
+    frame_size: list[int],
+    blocks: int,
+    slots: int,
+    amp: str,
+    ranks: Ranks,
 ) -> bool:
     """Decide by `choice`: ``none``, ``backbone``, or ``auto``, which prints its reasons.
 
@@ -20,11 +26,12 @@ def recompute(
     Args:
         sizes: arguments of `models.build_model`.
         frame_size: height and width of the frames.
-        frames: slots of a rank's step.
+        blocks, slots: blocks of a rank's step, and slots of a block.
     """
     if choice != "auto":
         return choice == "backbone"
-    cost = measure_cost(sizes, tuple(frame_size), autocast(amp, ranks.device), ranks.device)
+    precision, frames = autocast(amp, ranks.device), blocks * slots
+    cost = measure_cost(sizes, tuple(frame_size), slots, precision, ranks.device)
     keeping, recomputing = (
         cost.activations(frames, again) + cost.optimiser_bytes for again in (False, True)
     )

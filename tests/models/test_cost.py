@@ -6,6 +6,7 @@ import torch
 from models import build_model
 from models import summary as summary_module
 from models.cost import kept_bytes, measure_cost
+from models.temporal import TEMPORAL
 
 SIZES = {
     **{"width": 16, "heads": 2, "feedforward": 24, "encoder_layers": 1, "decoder_layers": 2},
@@ -22,7 +23,7 @@ def full_precision():
 
 @pytest.fixture(scope="module")
 def cost():
-    return measure_cost(SIZES, (SIDE, SIDE), full_precision(), CPU)
+    return measure_cost(SIZES, (SIDE, SIDE), 6, full_precision(), CPU)
 
 
 def test_parameters_are_those_counted_by_hand(cost):
@@ -48,14 +49,18 @@ def test_flops_are_those_counted_by_hand(cost):
     assert cost.flops["backbone"] == 2 * convolutions
 
 
-def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(cost):
-    """`Affine` comes from two sizes; a real forward pass of a third one keeps what it says."""
-    model = build_model(**SIZES).train()
+@pytest.mark.parametrize("temporal", TEMPORAL)
+def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(temporal):
+    """`Affine` comes from one and two blocks; a real forward pass of more keeps what it says."""
+    sizes = SIZES | {"temporal": temporal}
+    cost = measure_cost(sizes, (SIDE, SIDE), 6, full_precision(), CPU)
+    model = build_model(**sizes).train()
     for recompute in (False, True):
         model.recompute = recompute
-        for frames in (6, 12):
-            pixels = torch.zeros(1, frames, 3, SIDE, SIDE, dtype=torch.uint8)
-            flags = torch.zeros(2, 1, frames, dtype=torch.bool)
+        for blocks in (1, 4):
+            frames = 6 * blocks
+            pixels = torch.zeros(blocks, 6, 3, SIDE, SIDE, dtype=torch.uint8)
+            flags = torch.zeros(2, blocks, 6, dtype=torch.bool)
             real = kept_bytes(model, (pixels, *flags), full_precision())
             if recompute:
                 assert cost.kept_recomputing(frames) == pytest.approx(real.total(), rel=0.01)
@@ -87,7 +92,7 @@ def test_recomputing_takes_less_in_long_steps_and_never_more_than_its_chunk_on_t
 
 
 def test_the_full_model_at_real_size_takes_no_memory():
-    cost = measure_cost({}, (480, 640), full_precision(), CPU)
+    cost = measure_cost({}, (480, 640), 4, full_precision(), CPU)
     assert 40e9 < cost.flops["backbone"] < 60e9  # 4.1 G multiply-adds at 224 x 224, six times that
     assert 20 * 2**30 < cost.activations(94, False) < 100 * 2**30
     assert cost.activations(94, True) < 0.5 * cost.activations(94, False)
@@ -98,7 +103,7 @@ def test_the_summary_takes_overrides_and_prints_a_short_table(monkeypatch, capsy
     monkeypatch.setattr("sys.argv", line)
     summary_module.main()
     text = capsys.readouterr().out
-    assert "dds_tiny, frames of 64 x 64, on cpu in float32" in text
+    assert "dds_tiny, frames of 64 x 64, on cpu in float32, blocks of 50" in text
     assert "a step of 50 frames" in text
     (row,) = (row.split() for row in text.splitlines() if row.startswith("object_class"))
     assert row[1] == f"{64 * 37 + 37:,}"
