@@ -19,6 +19,7 @@ import torch
 from omegaconf import DictConfig
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError
@@ -90,6 +91,9 @@ def train(cfg: dict, ranks: Ranks) -> None:
     optimiser = build_optimiser(model, job["lr"], job["backbone_lr"], job["weight_decay"])
     schedule = Schedule(job["schedule"], job["epochs"], job["warmup_epochs"], job["step_at"])
     precision = autocast(job["amp"], ranks.device)
+    average = None
+    if job["ema"]:
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(job["ema"]))
     parallel: nn.Module = model
     if ranks.world_size > 1:
         parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
@@ -111,6 +115,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
         folder.check_accepts(path, cfg)
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
+        if average:
+            average.load_state_dict(saved["average"])
         progress = saved["progress"]
         if not folder.best.exists():
             progress["best"] = -1.0
@@ -142,6 +148,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 "optimiser": optimiser.state_dict(),
                 "progress": progress,
             }
+            if average:
+                state["average"] = average.state_dict()
             save_checkpoint(folder.best if best else folder.last, state)
 
     # Loop.
@@ -174,7 +182,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 batch = batch.to(ranks.device, non_blocking=True)
                 start_BT = change_starts(batch.start_BT, batch.valid_BT, job["starts"], job["seed"])
                 with precision:
-                    outputs = parallel(batch.frames_BT, start_BT, batch.valid_BT)
+                    outputs = parallel(batch.frames_BT, start_BT, batch.valid_BT, job["bptt"])
                 losses = criterion(outputs, targets, batch.valid_BT, total)
                 # DDP divides the sum of gradients by the number of ranks; this takes it back.
                 optimiser.zero_grad()
@@ -188,6 +196,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
                         f"lower train.lr ({job['lr']}) or set train.amp=off"
                     )
                 optimiser.step()
+                if average:
+                    average.update_parameters(model)
 
                 for name, value in zip(losses, values, strict=True):
                     sums[name] += value
@@ -216,7 +226,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         last = epoch + 1 == job["epochs"]
         if last or (job["eval_every"] and (epoch + 1) % job["eval_every"] == 0):
             recall = evaluate(
-                model,
+                average.module if average else model,
                 test_source,
                 ranks,
                 batch_frames=2 * job["batch_frames"],

@@ -33,8 +33,17 @@ class Attention(nn.Module):
         nn.init.xavier_uniform_(self.in_proj_weight)
         nn.init.zeros_(self.out_proj.bias)
 
-    def forward(self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor) -> Tensor:
-        """Let every query read the memory; returns ``(I, Q, D)``."""
+    def forward(
+        self,
+        query_IQD: Tensor,
+        key_ISD: Tensor,
+        value_ISD: Tensor,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """Let every query read the memory; returns ``(I, Q, D)``.
+
+        `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast.
+        """
         weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (
             split_heads(F.linear(tokens, weight, bias), self.heads)
@@ -43,7 +52,7 @@ class Attention(nn.Module):
             )
         )
         dropout = self.dropout if self.training else 0.0
-        read = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+        read = F.scaled_dot_product_attention(query, key, value, bias, dropout)
         return self.out_proj(join_heads(read))
 
 

@@ -43,13 +43,13 @@ def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> n
 
 
 class Conv(nn.Sequential):
-    """Three strided convolutions for tiny frames: stride 8, 64 channels, 8 MMAC at 64 pixels."""
+    """Three strided convolutions for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels."""
 
-    channels = 64
+    channels = 128
 
     def __init__(self) -> None:
         super().__init__()
-        wires = (3, 32, 64, self.channels)
+        wires = (3, 16, 64, self.channels)
         for before, after in pairwise(wires):
             self.append(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False))
             self.append(nn.GroupNorm(8, after))

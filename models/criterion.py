@@ -16,7 +16,7 @@ from models.matcher import Matches, Predictions, match
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
 from models.targets import Targets
 
-WEIGHT_CLASS, WEIGHT_RELATION, WEIGHT_L1, WEIGHT_GIOU = 1.0, 1.0, 2.5, 1.0
+WEIGHT_CLASS, WEIGHT_L1, WEIGHT_GIOU = 1.0, 2.5, 1.0
 NO_OBJECT = 0.1
 """Weight of a query that should say "no object"."""
 
@@ -35,23 +35,39 @@ class Criterion(nn.Module):
     """Set-prediction losses on every layer, after DETR and QPIC.
 
     Object class by cross-entropy; person, object and union box by L1 and generalised IoU; the
-    attention relation by cross-entropy over 3, the others by sigmoid focal loss (alpha 0.25,
-    gamma 2).
+    attention relation by cross-entropy over 3, the others by sigmoid focal loss (gamma 2, holding
+    and absent labels weighted alike, as in QPIC).
 
     Args:
         relations_on: ``matched`` queries only, since the data are not annotated exhaustively
             (OED found 37.7 against 30.3 Recall@20), or ``all``, where unmatched queries
             should say that no spatial or contacting relation holds.
+        relation_weight: weight of both relation losses; 1 in QPIC, 2 in OED.
+        match_boxes: ``worst`` or ``sum``, see `models.matcher.matching_cost`.
     """
 
-    def __init__(self, relations_on: str = "matched") -> None:
+    def __init__(
+        self,
+        relations_on: str = "matched",
+        relation_weight: float = 1.0,
+        match_boxes: str = "worst",
+    ) -> None:
         super().__init__()
         if relations_on not in ("matched", "all"):
             raise InputError(
                 f"relation losses cannot be on '{relations_on}' queries; "
                 f"set loss.relations_on to matched or all"
             )
+        if match_boxes not in ("worst", "sum"):
+            raise InputError(
+                f"boxes cannot be matched by their '{match_boxes}'; "
+                f"set loss.match_boxes to worst or sum"
+            )
+        if not relation_weight > 0:
+            raise InputError(f"loss.relation_weight is {relation_weight}; give more than 0")
         self.relations_on = relations_on
+        self.relation_weight = relation_weight
+        self.match_boxes = match_boxes
 
     def forward(
         self, outputs: Outputs, targets: Targets, valid_BT: Tensor, counts: Tensor
@@ -71,7 +87,7 @@ class Criterion(nn.Module):
             zero, and every parameter still gets a (zero) gradient.
         """
         predictions = select(outputs, valid_BT, len(targets.objects))
-        matches = match(predictions, targets)
+        matches = match(predictions, targets, self.match_boxes)
         pairs, class_weight = counts.to(valid_BT.device).clamp(min=1).unbind()
         parts_L = {
             "class": WEIGHT_CLASS * class_loss(predictions, targets, matches) / class_weight,
@@ -82,8 +98,8 @@ class Criterion(nn.Module):
         attention_L, labels_L = relation_losses(
             predictions, targets, matches, everywhere=self.relations_on == "all"
         )
-        parts_L["attention"] = WEIGHT_RELATION * attention_L / pairs
-        parts_L["labels"] = WEIGHT_RELATION * labels_L / pairs
+        parts_L["attention"] = self.relation_weight * attention_L / pairs
+        parts_L["labels"] = self.relation_weight * labels_L / pairs
         if outputs.dense_logits_BTHWE is not None:
             dense = dense_loss(outputs.dense_logits_BTHWE, targets, valid_BT)
             parts_L["dense"] = (dense / pairs)[None]
@@ -173,7 +189,7 @@ def relation_losses(
         logits = predictions.relation_logits_LFNR[..., LABELS]
         wanted = torch.zeros_like(logits)
         wanted[layer, frame, matches.query_LP] = matched
-    labels = sigmoid_focal_loss(logits, wanted, alpha=0.25, gamma=2.0)
+    labels = sigmoid_focal_loss(logits, wanted, alpha=-1, gamma=2.0)
     return attention, labels.flatten(1).sum(1)
 
 

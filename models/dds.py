@@ -10,15 +10,18 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
+from models.anchors import PersonPlace, Windows, point_references
 from models.backbone import build_backbone
 from models.dense import DenseHead
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
-from models.position import sine_position, spread_points, token_centres, token_ends
+from models.position import sine_position, token_centres, token_ends
 from models.recompute import recomputed
-from models.temporal import build_temporal
+from models.temporal import build_temporal, in_chunks
 from models.transformer import Encoder, SpatialDecoder
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -27,55 +30,72 @@ FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
 """Positions as in DETR, on `token_ends`."""
 NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
 """Positions whose likeness falls off within a quarter of the picture (see `DDS`, `anchored`)."""
-SHARPNESS = 2.0
-"""How much the tied queries of an anchored network are stretched; 1 sees too much at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The encoded frames."""
+
+    memory_ISD: Tensor
+    placed_ISD: Tensor
+    """With their positions."""
+    centres_S2: Tensor
+    """Where the tokens are, (x, y) as shares of the picture."""
+    grid: tuple[int, int]
+    """Rows and columns."""
 
 
 class Branch(nn.Module):
     """One of the two branches: its own queries, spatial decoder and temporal decoder."""
 
     def __init__(
-        self, queries: int, decoder_layers: int, temporal_layers: int, temporal: str, **sizes
+        self,
+        queries: int,
+        decoder_layers: int,
+        temporal_layers: int,
+        temporal: str,
+        anchored: bool,
+        **sizes,
     ) -> None:
         super().__init__()
         self.query_embed = nn.Embedding(queries, sizes["width"])
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
+        self.windows = None
+        if anchored:
+            self.windows = Windows(queries, sizes["heads"])
+            position_ND = sine_position(self.windows.points_N2, sizes["width"], **NEAR_WAVES)
+            self.query_embed.weight = nn.Parameter(position_ND)
 
-    @torch.no_grad()
-    def anchor(self, points_N2: Tensor) -> None:
-        """Let query n begin by looking around point n."""
-        position = sine_position(points_N2, self.query_embed.embedding_dim, **NEAR_WAVES)
-        self.query_embed.weight.copy_(position)
-        for layer in self.decoder.layers:
-            query, key, _ = layer.multihead_attn.in_proj_weight.chunk(3)
-            query.mul_(SHARPNESS)
-            key.copy_(query)
-
-    def forward(self, key_ISD: Tensor, memory_ISD: Tensor, start_BT: Tensor) -> Tensor:
+    def forward(self, tokens: Tokens, start_BT: Tensor, bptt: int | None = None) -> Tensor:
         """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
         position_ND = self.query_embed.weight
-        spatial = self.decoder(position_ND, key_ISD, memory_ISD)
+        if self.windows is None:
+            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD)
+        else:
+            # Values with positions too: boxes are places, and few layers are there to find them.
+            windows = self.windows(tokens.centres_S2).to(tokens.memory_ISD.dtype)
+            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
         spatial = spatial.unflatten(1, tuple(start_BT.shape))
-        temporal, _ = self.temporal(spatial[-1], position_ND, start_BT)
+        temporal = in_chunks(self.temporal, spatial[-1], position_ND, start_BT, bptt)
         return torch.cat((spatial, temporal))
 
 
 class BoxHead(nn.Module):
     """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR.
 
-    With a reference ``(N, 4)``, in logits, what they say is relative to it.
+    With a reference, in logits, what they say is relative to it.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
 
-    def forward(self, embeddings: Tensor, reference_N4: Tensor | None = None) -> Tensor:
-        """Embeddings ``(..., N, D)`` -> boxes ``(..., N, 4)``."""
+    def forward(self, embeddings: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Embeddings ``(..., N, D)``, reference ``(..., N or 1, 4)`` -> boxes ``(..., N, 4)``."""
         first, second, last = self.layers
         logits = last(second(first(embeddings).relu()).relu())
-        return (logits if reference_N4 is None else logits + reference_N4).sigmoid()
+        return (logits if reference is None else logits + reference).sigmoid()
 
 
 class DDS(nn.Module):
@@ -100,10 +120,9 @@ class DDS(nn.Module):
         temporal: a name in `models.temporal.TEMPORAL`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at a point of its own: its position is that of
-            the point, its attention falls off around it, and object and union boxes are relative
-            to a learned reference there. DETR's plain queries need a checkpoint or hundreds of
-            epochs to find their places (Anchor DETR, arXiv 2109.07107; DAB-DETR, arXiv
-            2201.12329); a small network from scratch does not get that long.
+            the point, most heads look around it, and object and union boxes are relative to a
+            learned reference there; person boxes are relative to where the frame shows a person.
+            See `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
     """
 
@@ -134,8 +153,12 @@ class DDS(nn.Module):
         self.backbone = build_backbone(backbone)
         self.input_proj = nn.Conv2d(self.backbone.channels, width, 1)
         self.encoder = Encoder(encoder_layers, **sizes)
-        self.object_branch = Branch(queries, decoder_layers, temporal_layers, temporal, **sizes)
-        self.relation_branch = Branch(queries, decoder_layers, temporal_layers, temporal, **sizes)
+        self.object_branch = Branch(
+            queries, decoder_layers, temporal_layers, temporal, anchored, **sizes
+        )
+        self.relation_branch = Branch(
+            queries, decoder_layers, temporal_layers, temporal, anchored, **sizes
+        )
         self.person_box = BoxHead(width)
         self.object_box = BoxHead(width)
         self.union_box = BoxHead(width)
@@ -149,22 +172,21 @@ class DDS(nn.Module):
         self.token_points = token_centres if anchored else token_ends
         self.recompute = False
         """Recompute the per-frame part in the backward pass instead of keeping its activations."""
-        self.reference = None
+        self.person_place, self.reference = None, None
         if anchored:
-            points_N2 = spread_points(queries)
-            self.object_branch.anchor(points_N2)
-            self.relation_branch.anchor(points_N2)
-            # A box of a quarter of the frame on every point, until the heads learn better.
-            self.reference = nn.Parameter(
-                torch.cat((points_N2.logit(), torch.full_like(points_N2, 0.25).logit()), dim=-1)
-            )
-            for head in (self.object_box, self.union_box):
+            self.person_place = PersonPlace(width)
+            self.reference = nn.Parameter(point_references(queries))
+            for head in (self.person_box, self.object_box, self.union_box):
                 nn.init.zeros_(head.layers[-1].weight)
         self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
 
     def forward(
-        self, frames_BTCHW: Tensor, start_BT: Tensor, valid_BT: Tensor | None = None
+        self,
+        frames_BTCHW: Tensor,
+        start_BT: Tensor,
+        valid_BT: Tensor | None = None,
+        bptt: int | None = None,
     ) -> Outputs:
         """Predict every slot of a batch.
 
@@ -173,24 +195,28 @@ class DDS(nn.Module):
             start_BT: bool, True on the first frame of each video.
             valid_BT: bool, False on padding. Padding is computed like everything else; given this,
                 its pixels are blanked first, so that not even a NaN among them can matter.
+            bptt: slots that a gradient can go back through time; None: to the video's start.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
         """
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
-        memory_ISD, key_ISD, grid = self.encode(frames_BTCHW.flatten(0, 1))
-        objects = self.object_branch(key_ISD, memory_ISD, start_BT)
-        relations = self.relation_branch(key_ISD, memory_ISD, start_BT)
+        tokens = self.encode(frames_BTCHW.flatten(0, 1))
+        objects = self.object_branch(tokens, start_BT, bptt)
+        relations = self.relation_branch(tokens, start_BT, bptt)
         precision = self.relation.weight.dtype
+        block = tuple(start_BT.shape)
         with torch.autocast(frames_BTCHW.device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
-            dense = None
+            memory_ISD = tokens.memory_ISD.to(precision)
+            person, dense = None, None
+            if self.person_place is not None:
+                person = self.person_place(memory_ISD, tokens.centres_S2).unflatten(0, block)
             if self.dense is not None and self.training:
-                tokens_IHWD = memory_ISD.to(precision).unflatten(1, grid)
-                dense = self.dense(tokens_IHWD).unflatten(0, tuple(start_BT.shape))
+                dense = self.dense(memory_ISD.unflatten(1, tokens.grid)).unflatten(0, block)
             return Outputs(
-                person_boxes_LBTN4=self.person_box(objects),
+                person_boxes_LBTN4=self.person_box(objects, person),
                 object_boxes_LBTN4=self.object_box(objects, self.reference),
                 class_logits_LBTNK=self.object_class(objects),
                 union_boxes_LBTN4=self.union_box(relations, self.reference),
@@ -198,15 +224,20 @@ class DDS(nn.Module):
                 dense_logits_BTHWE=dense,
             )
 
-    def encode(self, frames_ICHW: Tensor) -> tuple[Tensor, Tensor, tuple[int, int]]:
-        """Frames -> encoded tokens ``(I, S, D)``, without and with positions; rows, columns."""
+    def encode(self, frames_ICHW: Tensor) -> Tokens:
+        """Frames -> encoded tokens, as rows of a grid."""
         if self.recompute and torch.is_grad_enabled():
             memory_IHWD = recomputed(self.encode_alone, frames_ICHW)
         else:
             memory_IHWD = self.encode_alone(frames_ICHW)
         grid = tuple(memory_IHWD.shape[1:3])
         memory_ISD = memory_IHWD.flatten(1, 2)
-        return memory_ISD, memory_ISD + self.position(*grid).to(memory_ISD.dtype), grid
+        return Tokens(
+            memory_ISD=memory_ISD,
+            placed_ISD=memory_ISD + self.position(*grid).to(memory_ISD.dtype),
+            centres_S2=token_centres(*grid, like=self.pixel_mean),
+            grid=grid,
+        )
 
     def encode_alone(self, frames_ICHW: Tensor) -> Tensor:
         """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""

@@ -44,13 +44,15 @@ class Matches:
 
 
 @torch.no_grad()
-def match(predictions: Predictions, targets: Targets) -> Matches:
+def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Matches:
     """Match all layers of all frames, with one copy from device to host.
+
+    `boxes` as in `matching_cost`.
 
     Raises:
         InputError: a cost is not a number; the training has diverged.
     """
-    cost_LFNM = matching_cost(predictions, targets).cpu().numpy()
+    cost_LFNM = matching_cost(predictions, targets, boxes).cpu().numpy()
     layers = len(cost_LFNM)
     # Padded rows are finite whatever they hold, so one look at everything is enough.
     if not np.isfinite(cost_LFNM).all():
@@ -79,12 +81,14 @@ def match(predictions: Predictions, targets: Targets) -> Matches:
     return Matches(frame_P=frame_P, object_LP=objects_LP, query_LP=queries_LP)
 
 
-def matching_cost(predictions: Predictions, targets: Targets) -> Tensor:
+def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Tensor:
     """Cost of query n answering for object m, ``(L, F, N, M)``.
 
     Object class and relations count by their scores, boxes by L1 and generalised IoU, each the
-    worst of person, object and union box. Source: QPIC (arXiv 2103.05399), whose maximum is over
-    person and object; the union box joins it since here it is predicted as well.
+    `boxes="worst"` of person, object and union box, or their `boxes="sum"`. Source: QPIC (arXiv
+    2103.05399), whose maximum is over person and object; the union box joins it since here it is
+    predicted as well. The worst box of a network from scratch is the person's, which is equally bad
+    in all queries; the sum lets the object's box decide from the first step on.
     """
     probability = predictions.class_logits_LFNK.softmax(-1)
     layers, _, queries, _ = probability.shape
@@ -107,8 +111,9 @@ def matching_cost(predictions: Predictions, targets: Targets) -> Tensor:
             targets.union_boxes_FM4,
         )
     )[:, None, :, None].to(predicted.dtype)
-    l1 = (predicted - wanted).abs().sum(-1).amax(0)
-    giou = generalized_iou(corners(predicted), corners(wanted)).amin(0)
+    l1 = (predicted - wanted).abs().sum(-1)
+    giou = generalized_iou(corners(predicted), corners(wanted))
+    l1, giou = (l1.sum(0), giou.sum(0)) if boxes == "sum" else (l1.amax(0), giou.amin(0))
     return cost + COST_L1 * l1 - COST_GIOU * giou
 
 

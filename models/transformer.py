@@ -84,14 +84,19 @@ class DecoderLayer(nn.Module):
         self.sublayer3 = Sublayer(width, dropout, norm_first)
 
     def forward(
-        self, queries_IND: Tensor, query_position_ND: Tensor, key_ISD: Tensor, memory_ISD: Tensor
+        self,
+        queries_IND: Tensor,
+        query_position_ND: Tensor,
+        key_ISD: Tensor,
+        value_ISD: Tensor,
+        bias: Tensor | None = None,
     ) -> Tensor:
-        """Queries ``(I, N, D)`` -> ``(I, N, D)``; `key_ISD` is the memory with its positions."""
+        """Queries ``(I, N, D)`` -> ``(I, N, D)``; `bias` as in `Attention`, for the tokens."""
         read = self.sublayer1.before(queries_IND)
         placed = read + query_position_ND
         queries_IND = self.sublayer1.after(queries_IND, self.self_attn(placed, placed, read))
         placed = self.sublayer2.before(queries_IND) + query_position_ND
-        update = self.multihead_attn(placed, key_ISD, memory_ISD)
+        update = self.multihead_attn(placed, key_ISD, value_ISD, bias)
         queries_IND = self.sublayer2.after(queries_IND, update)
         update = self.feedforward(self.sublayer3.before(queries_IND))
         return self.sublayer3.after(queries_IND, update)
@@ -139,12 +144,18 @@ class SpatialDecoder(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, query_position_ND: Tensor, key_ISD: Tensor, memory_ISD: Tensor) -> Tensor:
+    def forward(
+        self,
+        query_position_ND: Tensor,
+        key_ISD: Tensor,
+        value_ISD: Tensor,
+        bias: Tensor | None = None,
+    ) -> Tensor:
         """Returns the embeddings after each layer, ``(L, I, N, D)``; the queries start as zeros."""
-        shape = (memory_ISD.shape[0], *query_position_ND.shape)
-        queries_IND = torch.zeros(shape, dtype=memory_ISD.dtype, device=memory_ISD.device)
+        shape = (len(value_ISD), *query_position_ND.shape)
+        queries_IND = torch.zeros(shape, dtype=value_ISD.dtype, device=value_ISD.device)
         embeddings_L = []
         for layer in self.layers:
-            queries_IND = layer(queries_IND, query_position_ND, key_ISD, memory_ISD)
+            queries_IND = layer(queries_IND, query_position_ND, key_ISD, value_ISD, bias)
             embeddings_L.append(queries_IND)
         return self.norm(torch.stack(embeddings_L))

@@ -100,6 +100,8 @@ class LossConfig:
     """See `models.criterion.Criterion`."""
 
     relations_on: str = "matched"
+    relation_weight: float = MISSING
+    match_boxes: str = MISSING
 
 
 @dataclass
@@ -110,6 +112,8 @@ class TrainConfig:
     backbone_lr: float = MISSING
     weight_decay: float = MISSING
     clip_norm: float = MISSING
+    bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
+    ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
     schedule: str = MISSING  # cosine or step
     step_at: float = MISSING  # schedule=step: share of training after which the rate is a tenth
     warmup_epochs: float = MISSING
@@ -209,6 +213,11 @@ def check_values(config: dict[str, Any]) -> None:
     choice = config["model"]["checkpoint"]
     if choice not in ("none", "backbone", "auto"):
         raise InputError(f"model.checkpoint is {choice!r}; choose none, backbone or auto")
+    if not 0 <= config["train"]["ema"] < 1:
+        raise InputError(f"train.ema is {config['train']['ema']}; give a decay of 0 to below 1")
+    bptt = config["train"]["bptt"]
+    if bptt is not None and bptt < 1:
+        raise InputError(f"train.bptt is {bptt}; give at least 1 slot, or null for the whole block")
     mode = config["wandb"]["mode"]
     if mode not in ("offline", "online", "disabled"):
         raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from bload.errors import InputError
 from bload.training.checkpoint import load_checkpoint
@@ -57,6 +58,10 @@ def load_model(path: Path, device: torch.device) -> tuple[nn.Module, dict[str, A
         sizes = without(checkpoint["config"]["model"], "name", *NOT_COMPUTED)
         model = build_model(**sizes).to(device)
         model.load_state_dict(checkpoint["model"])
+        if "average" in checkpoint:
+            average = AveragedModel(model)
+            average.load_state_dict(checkpoint["average"])
+            model = average.module
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(

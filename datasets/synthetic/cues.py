@@ -53,10 +53,10 @@ CONTACTING_CODES: tuple[tuple[int, ...], ...] = (
     _contacting("touching", "wiping"),
     _contacting("holding", "twisting"),
 )
-"""Code -> one or two relations; 25 codes, the two cue cells of five colours. Common codes first."""
+"""Code -> one or two relations; 25 codes, common ones first."""
 
 ATTENTION_CHANCES = np.array([0.45, 0.4, 0.15])
-CONTACTING_CHANCES = 1 / np.arange(4.0, 4.0 + len(CONTACTING_CODES))
+CONTACTING_CHANCES = 1 / np.arange(1.0, 1.0 + len(CONTACTING_CODES))
 CONTACTING_CHANCES /= CONTACTING_CHANCES.sum()
 
 ATTENTION_NULL = ATTENTION_CODES.index((RELATIONS.index("unsure"),))

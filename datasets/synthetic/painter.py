@@ -1,8 +1,8 @@
 """Drawing a script: background, objects and person in order of depth, cues on top of all.
 
 An object is a tile in its class's colour and shape with a rim, white in front of the person and
-black behind. Along the top edge of its box, from the left corner, stand three cue cells: two for
-the contacting code (first and second digit to base five) and one for attention; grey is blank.
+black behind. Along the top edge of its box stand three cue cells of equal width: two for the
+contacting code (its last and first digit to base nine) and one for attention; grey is blank.
 
 H x W pixels, M objects.
 """
@@ -16,11 +16,22 @@ from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script
 from datasets.synthetic.world import CANVAS
 
 CUE_COLOURS = np.array(
-    [(230, 30, 30), (30, 200, 30), (40, 60, 255), (250, 230, 20), (240, 40, 240)], dtype=np.uint8
+    [
+        (230, 30, 30),
+        (30, 200, 30),
+        (40, 60, 255),
+        (250, 230, 20),
+        (240, 40, 240),
+        (30, 220, 230),
+        (250, 130, 20),
+        (255, 255, 255),
+        (0, 0, 0),
+    ],
+    dtype=np.uint8,
 )
 BLANK = np.array((128, 128, 128), dtype=np.uint8)
-CELL_SIDE = 5
-"""Side of a cue cell in units of the world."""
+CELL_HEIGHT = 7
+"""Height of the cue cells in units of the world; together they are as wide as the object."""
 
 TILE_COLOURS = np.array(
     [
@@ -68,20 +79,21 @@ def paint(script: Script, position: int) -> np.ndarray:
 
 def cue_cells(box_4: np.ndarray, image_size: int) -> list[tuple[int, int, int, int]]:
     """The three cue cells of an object's box, xyxy pixels: contacting, contacting, attention."""
-    edges = _cell_edges(image_size)
-    x, y = int(box_4[0]), int(box_4[1])
-    return [(x + edges[cell], y, x + edges[cell + 1], y + edges[1]) for cell in range(3)]
+    x1, y1, x2, _ = box_4.tolist()
+    edges = [x1 + round(cell * (x2 - x1) / 3) for cell in range(4)]
+    bottom = y1 + _cell_height(image_size)
+    return [(edges[cell], y1, edges[cell + 1], bottom) for cell in range(3)]
 
 
-def _cell_edges(image_size: int) -> list[int]:
-    return [round(CELL_SIDE * cell * image_size / CANVAS) for cell in range(4)]
+def _cell_height(image_size: int) -> int:
+    return round(CELL_HEIGHT * image_size / CANVAS)
 
 
 def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Colours of the three cells for a contacting and an attention code, or `NO_CUE`."""
     first, second, third = BLANK, BLANK, BLANK
     if contacting != NO_CUE:
-        first, second = CUE_COLOURS[list(divmod(int(contacting), len(CUE_COLOURS)))]
+        first, second = CUE_COLOURS[list(divmod(int(contacting), len(CUE_COLOURS)))[::-1]]
     if attention != NO_CUE:
         third = CUE_COLOURS[attention]
     return first, second, third
@@ -93,7 +105,7 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
     look = object_class - 2
     colour = TILE_COLOURS[look % len(TILE_COLOURS)]
     # The cue cells hide the top: the shape stands below them.
-    top = _cell_edges(image_size)[1]
+    top = _cell_height(image_size)
     y = np.linspace(-1, 1, height - top)[:, None]
     x = np.linspace(-1, 1, width)[None, :]
     shape = (

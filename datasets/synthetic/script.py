@@ -102,7 +102,7 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
     rng = world.video_rng(split, index)
     objects = int(rng.integers(1, world.max_objects + 1))
     classes_M = rng.permutation(world.classes_K())[:objects]
-    object_sides_M2 = rng.uniform(16, 20, size=(objects, 2))
+    object_sides_M2 = rng.uniform(18, 21, size=(objects, 2))
     person_side_2 = rng.uniform((12, 22), (13, 25))
     person_T2 = person_path(person_side_2, length, rng)
     objects_TM2 = object_paths(object_sides_M2, length, rng)

@@ -12,7 +12,7 @@ from datasets.synthetic.lengths import draw_lengths
 from datasets.vocabulary import OBJECTS, PERSON
 
 SPLITS = ("train", "test")
-VERSION = 1
+VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
 
 CANVAS = 64.0
@@ -23,7 +23,7 @@ CANVAS = 64.0
 class World:
     """All that decides what a synthetic root holds."""
 
-    train_videos: int = 200
+    train_videos: int = 1000
     test_videos: int = 60
     image_size: int = 64
     """Side of the square frames in pixels."""
@@ -32,9 +32,9 @@ class World:
     """Classes in use besides the person."""
     max_objects: int = 3
     """A video has 1 to this many objects, of distinct classes."""
-    cue_rate: float = 0.25
+    cue_rate: float = 0.4
     """Chance that a frame shows the cue of a state again after the frame in which it began."""
-    dwell: float = 8.0
+    dwell: float = 16.0
     """Mean frames that a state lasts."""
     delay_rate: float = 0.5
     """Chance that an object's first cue comes later than the object."""

@@ -25,7 +25,9 @@ from models.temporal.gru import GRUMemory
 from models.temporal.memory_layer import MemoryLayer
 from models.temporal.none import MemorylessLayer
 from models.temporal.scan import ScanMemory
-from models.temporal.stack import TemporalStack
+from models.temporal.stack import TemporalStack, in_chunks
+
+__all__ = ["TEMPORAL", "build_temporal", "in_chunks"]
 
 TEMPORAL: dict[str, Callable[..., nn.Module]] = {
     "dds": TemporalLayer,

@@ -36,11 +36,11 @@ class Recurrence:
     out_bias: Tensor
 
     def init_state(self, inputs: Tensor) -> Tensor:
-        """No previous frame: every query finds the learned empty embedding."""
+        """No previous frame: every query finds the learned empty memory."""
         return self.empty_D.expand(*inputs.shape[:2], -1)
 
     def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> embeddings, twice."""
+        """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new memory, twice."""
         blocks, queries, width = state.shape
         query, present, gate = inputs.split(width, dim=-1)
         memory = F.layer_norm(state, (width,), self.norm_weight_D, self.norm_bias_D)
@@ -57,17 +57,19 @@ class Recurrence:
 class TemporalLayer(nn.Module):
     """A decoder layer whose queries are the present frame and whose memory is the frame before.
 
-    Self-attention and feed-forward come first, on all slots at once; attention to the previous
-    frame's output embeddings comes last, so that only this part walks. Its result does not simply
-    add to the embedding: a gate mixes it, channel by channel, with the query's previous embedding,
+    Self-attention and feed-forward come first, on all slots at once. Then each query attends to the
+    memories of all queries one frame before; only this part walks. What it finds does not simply
+    add to the memory: a gate mixes it, channel by channel, with the query's own,
 
-        output_t = (1 - z) output_{t-1} + z (embedding_t + attention(embedding_t, output_{t-1})).
+        memory_t = (1 - z) memory_{t-1} + z (embedding_t + attention(embedding_t, memory_{t-1}))
+        output_t = embedding_t + W memory_t.
 
-    An embedding that had to pass through the attention of 90 frames would not come out again; a
-    closed gate keeps it as it is. The gates start with memories from one frame to
-    94 frames, spread over the channels, so that gradients reach far back from the
-    first step on (chrono initialisation, arXiv 1804.11188). The paper's public description does
-    not say how its layer is normed or mixed; this is our reading.
+    A memory that had to pass through the attention of 90 frames would not come out again; a closed
+    gate keeps it as it is. The gates start with memories from one frame to 94 frames, spread over
+    the channels, so that gradients reach far back from the first step on (chrono initialisation,
+    arXiv 1804.11188). W starts at zero, so that an untrained memory blurs nothing: boxes in
+    particular are the present frame's. The paper's public description does not say how its layer
+    is normed or mixed; this is our reading.
     """
 
     def __init__(
@@ -82,6 +84,9 @@ class TemporalLayer(nn.Module):
         self.present_gate = nn.Linear(width, width)
         self.memory_gate = nn.Linear(width, width, bias=False)
         self.empty = nn.Parameter(torch.randn(width))
+        self.readout = nn.Linear(width, width)
+        for parameter in self.readout.parameters():
+            nn.init.zeros_(parameter)
         for gate in (self.present_gate, self.memory_gate):
             nn.init.normal_(gate.weight, std=0.1 * width**-0.5)
         with torch.no_grad():
@@ -94,7 +99,7 @@ class TemporalLayer(nn.Module):
         start_BT: Tensor,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last slot's outputs."""
+        """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
         present = self.frame(embeddings_BTND, query_position_ND)
         width = present.shape[-1]
         # Autocast ends here: roundings of half precision would add up over the slots.
@@ -121,4 +126,5 @@ class TemporalLayer(nn.Module):
                 out_weight=attention.out_proj.weight,
                 out_bias=attention.out_proj.bias,
             )
-            return walk(recurrence, inputs, start_BT, state)
+            memory, state = walk(recurrence, inputs, start_BT, state)
+            return present + self.readout(memory), state

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 
 class TemporalStack(nn.Module):
@@ -57,3 +58,27 @@ class TemporalStack(nn.Module):
             outputs_L.append(embeddings_BTND)
             states.append(after)
         return self.norm(torch.stack(outputs_L)), states
+
+
+def in_chunks(
+    part: nn.Module,
+    embeddings_BTND: Tensor,
+    query_position_ND: Tensor,
+    start_BT: Tensor,
+    slots: int | None,
+) -> Tensor:
+    """Outputs ``(L, B, T, N, D)`` of a temporal part whose gradients go back `slots` slots at most.
+
+    The values are those of the whole block: the state passes from chunk to chunk, its gradient does
+    not (truncated back-propagation through time). None or 0: one chunk.
+    """
+    if not slots:
+        return part(embeddings_BTND, query_position_ND, start_BT)[0]
+    outputs, state = [], None
+    for embeddings, start in zip(
+        embeddings_BTND.split(slots, dim=1), start_BT.split(slots, dim=1), strict=True
+    ):
+        output, state = part(embeddings, query_position_ND, start, state)
+        state = tree_map_only(Tensor, Tensor.detach, state)
+        outputs.append(output)
+    return torch.cat(outputs, dim=2)

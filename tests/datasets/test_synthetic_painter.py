@@ -15,11 +15,12 @@ from datasets.synthetic.cues import (
 from datasets.synthetic.painter import BLANK, CUE_COLOURS, cue_cells, paint, tile
 from datasets.synthetic.script import COUNTS, NO_OBJECT
 
+BASE = len(CUE_COLOURS)
 COLOURS = np.concatenate([CUE_COLOURS, [BLANK]]).astype(int)
 
 
 def nearest(pixels_N3):
-    """Index of the cue colour nearest to the mean of some pixels; 5 is blank."""
+    """Index of the cue colour nearest to the mean of some pixels; the last is blank."""
     mean_3 = pixels_N3.reshape(-1, 3).mean(axis=0)
     return int(((COLOURS - mean_3) ** 2).sum(axis=1).argmin())
 
@@ -29,7 +30,8 @@ def read_cues(image_HW3, box_4):
     first, second, third = (
         nearest(image_HW3[y1:y2, x1:x2]) for x1, y1, x2, y2 in cue_cells(box_4, image_HW3.shape[0])
     )
-    return (NO_CUE if first == 5 else 5 * first + second), (NO_CUE if third == 5 else third)
+    contacting = NO_CUE if first == BASE else first + BASE * second
+    return contacting, (NO_CUE if third == BASE else third)
 
 
 @pytest.mark.parametrize("image_size", [32, 64, 100])

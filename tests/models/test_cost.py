@@ -41,11 +41,11 @@ def test_flops_are_those_counted_by_hand(cost):
     layers, queries = 2 + 1, 5
     assert cost.flops["object_class"] == 2 * layers * queries * 16 * 37
     assert cost.flops["person_box"] == 2 * layers * queries * (2 * 16 * 16 + 16 * 4)
-    assert cost.flops["input_proj"] == 2 * TOKENS * 64 * 16
+    assert cost.flops["input_proj"] == 2 * TOKENS * 128 * 16
     projections = 4 * 16 * 16 + 2 * 16 * 24
     attention = 2 * TOKENS * TOKENS * 16
     assert cost.flops["encoder"] == 2 * (TOKENS * projections + attention)
-    convolutions = 9 * (16**2 * 3 * 32 + 8**2 * 32 * 64 + 4**2 * 64 * 64)
+    convolutions = 9 * (16**2 * 3 * 16 + 8**2 * 16 * 64 + 4**2 * 64 * 128)
     assert cost.flops["backbone"] == 2 * convolutions
 
 

@@ -33,15 +33,17 @@ def case(random_outputs, annotate):
 def focal(logit: float, label: bool) -> float:
     score = 1 / (1 + math.exp(-logit))
     if label:
-        return -0.25 * (1 - score) ** 2 * math.log(score)
-    return -0.75 * score**2 * math.log(1 - score)
+        return -((1 - score) ** 2) * math.log(score)
+    return -(score**2) * math.log(1 - score)
 
 
-def restated(outputs: Outputs, annotations, valid, everywhere: bool) -> dict[str, float]:
+def restated(
+    outputs: Outputs, annotations, valid, everywhere: bool, match_boxes: str, relation_weight: float
+) -> dict[str, float]:
     """Sums over all layers, each divided by its count."""
     targets = to_tensors(annotations)
     predictions = select(outputs, valid, len(annotations))
-    matches = match(predictions, targets)
+    matches = match(predictions, targets, match_boxes)
     sums = dict.fromkeys(("class", "l1", "giou", "attention", "labels"), 0.0)
     pairs = weight = 0.0
     for layer in range(LAYERS):
@@ -90,15 +92,22 @@ def restated(outputs: Outputs, annotations, valid, everywhere: bool) -> dict[str
     expected_pairs, expected_weight = counts(targets, QUERIES).tolist()
     assert pairs == pytest.approx(expected_pairs)
     assert weight == pytest.approx(expected_weight)
+    sums["attention"] *= relation_weight
+    sums["labels"] *= relation_weight
     return {name: value / (weight if name == "class" else pairs) for name, value in sums.items()}
 
 
-@pytest.mark.parametrize("relations_on", ["matched", "all"])
-def test_losses_equal_the_literal_restatement(case, relations_on):
+@pytest.mark.parametrize(
+    ("relations_on", "weight", "match_boxes"),
+    [("matched", 1.0, "worst"), ("all", 1.0, "worst"), ("matched", 3.0, "sum")],
+)
+def test_losses_equal_the_literal_restatement(case, relations_on, weight, match_boxes):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
-    losses = Criterion(relations_on)(outputs, targets, valid, counts(targets, QUERIES))
-    expected = restated(outputs, annotations, valid, relations_on == "all")
+    criterion = Criterion(relations_on, weight, match_boxes)
+    losses = criterion(outputs, targets, valid, counts(targets, QUERIES))
+    everywhere = relations_on == "all"
+    expected = restated(outputs, annotations, valid, everywhere, match_boxes, weight)
     assert losses["loss"].item() == pytest.approx(sum(expected.values()), rel=1e-6)
 
 

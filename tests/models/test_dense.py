@@ -19,22 +19,25 @@ def literal_loss(logits_FHWE: torch.Tensor, frames: list) -> float:
             for column in range(columns)
         ]
         free = set(range(len(centres)))
-        for box, kind, relations in zip(
-            frame.object_boxes_M4, frame.object_classes_M, frame.relations_MR(), strict=True
-        ):
+        # The person is class 1, and has no relations to itself.
+        boxes = [frame.person_box_4, *frame.object_boxes_M4]
+        kinds = [1, *frame.object_classes_M]
+        for box, kind, relations in zip(boxes, kinds, [None, *frame.relations_MR()], strict=True):
             inside = [
                 i
                 for i, (_, _, x, y) in enumerate(centres)
                 if box[0] <= x < box[2] and box[1] <= y < box[3]
             ]
             free -= set(inside)
-            wanted = torch.from_numpy(relations).double()
             for i in inside:
                 logits = logits_HWE[centres[i][0], centres[i][1]]
                 loss = -logits[:37].log_softmax(0)[kind]
-                loss -= (wanted[:3] * logits[37:40].log_softmax(0)).sum()
-                chance = logits[40:].sigmoid()
-                loss -= (wanted[3:] * chance.log() + (1 - wanted[3:]) * (1 - chance).log()).sum()
+                if relations is not None:
+                    wanted = torch.from_numpy(relations).double()
+                    loss -= (wanted[:3] * logits[37:40].log_softmax(0)).sum()
+                    chance = logits[40:].sigmoid()
+                    loss -= (wanted[3:] * chance.log()).sum()
+                    loss -= ((1 - wanted[3:]) * (1 - chance).log()).sum()
                 total += float(loss) / len(inside)
         for i in free:
             logits = logits_HWE[centres[i][0], centres[i][1]]

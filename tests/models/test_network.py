@@ -9,6 +9,7 @@ from torch import nn
 
 from bload.errors import InputError
 from models import Criterion, Outputs, build_model, counts, to_tensors
+from models.anchors import PersonPlace, Windows
 from models.attention import Attention
 from models.position import sine_position, spread_points, token_centres
 from models.temporal import TEMPORAL
@@ -124,14 +125,30 @@ def test_anchored_boxes_begin_at_their_anchors(tiny):
         torch.testing.assert_close(boxes[..., :2], points, rtol=1e-5, atol=1e-6)
 
 
-def test_anchored_queries_look_around_their_anchors_first(tiny):
-    model = tiny(anchored=True, queries=16, width=64, heads=4)
-    weight = model.object_branch.decoder.layers[0].multihead_attn.in_proj_weight
-    query, key, _ = weight.chunk(3)
-    centres = token_centres(4, 4, like=weight)
-    position = sine_position(centres, 64, **model.waves)
-    likeness = (model.object_branch.query_embed.weight @ query.T) @ (position @ key.T).T
-    torch.testing.assert_close(likeness.argmax(1), torch.arange(16))
+def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
+    windows = Windows(queries=16, heads=4)
+    bias_HNS = windows(token_centres(4, 4, like=torch.zeros(1)))[0]
+    assert not bias_HNS[0].any()
+    for head in bias_HNS[1:]:
+        torch.testing.assert_close(head.argmax(1), torch.arange(16))
+        torch.testing.assert_close(head.amax(1), torch.zeros(16))
+    # One standard deviation away a score is less by 1/2.
+    away = torch.tensor([[0.125 + 1 / 12, 0.125]])
+    torch.testing.assert_close(windows(away)[0, -1, 0], torch.tensor([-0.5]))
+
+
+def test_the_place_of_the_person_is_the_mean_place_of_the_tokens_that_look_like_one():
+    place = PersonPlace(width=2)
+    torch.nn.init.zeros_(place.score.bias)
+    with torch.no_grad():
+        place.score.weight.copy_(torch.tensor([[50.0, 0.0]]))
+    tokens = torch.zeros(2, 16, 2)
+    tokens[0, 6, 0] = 1  # row 1, column 2
+    tokens[1, [0, 3, 12, 15], 0] = 1  # the corners
+    reference = place(tokens, token_centres(4, 4, like=tokens)).sigmoid()
+    torch.testing.assert_close(reference[0, 0, :2], torch.tensor([2.5 / 4, 1.5 / 4]))
+    torch.testing.assert_close(reference[1, 0, :2], torch.tensor([0.5, 0.5]))
+    assert reference.shape == (2, 1, 4)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.temporal import TEMPORAL, build_temporal
+from models.temporal import TEMPORAL, build_temporal, in_chunks
 from models.temporal.attention import AttentionMemory, turn
 from models.temporal.chrono import gate_bias
 from models.temporal.gru import GRUMemory
@@ -19,7 +19,12 @@ SIZES = {"layers": 2, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0
 
 def part_of(temporal: str, norm_first: bool = True) -> nn.Module:
     torch.manual_seed(0)
-    return build_temporal(temporal, norm_first=norm_first, **SIZES).double()
+    part = build_temporal(temporal, norm_first=norm_first, **SIZES).double()
+    # Memories are silent before training; here they speak, or no test would hear them.
+    for name, parameter in part.named_parameters():
+        if "readout" in name:
+            nn.init.normal_(parameter, std=0.3)
+    return part
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -245,3 +250,17 @@ def test_gates_begin_with_memories_from_one_frame_to_a_full_block():
     torch.testing.assert_close(ScanMemory(64, heads=1).gate.bias, gate_bias(64))
     cell = GRUMemory(64, heads=1).cell
     torch.testing.assert_close(cell.bias_ih[64:128] + cell.bias_hh[64:128], -gate_bias(64))
+
+
+@pytest.mark.parametrize("temporal", TEMPORAL)
+def test_truncation_keeps_the_values_and_cuts_the_gradients_at_the_chunks(temporal):
+    part = part_of(temporal)
+    embeddings = draw(1, 9, 4, 16).requires_grad_()
+    position, start = draw(4, 16), starts(9, (0, 7))
+    whole = in_chunks(part, embeddings, position, start, None)
+    cut = in_chunks(part, embeddings, position, start, 4)
+    torch.testing.assert_close(cut, whole, rtol=1e-12, atol=1e-12)
+    for output, oldest in ((whole, 0), (cut, 4)):
+        (gradient,) = torch.autograd.grad((output[:, :, 6] * draw(16)).sum(), embeddings)
+        reached = gradient[0].abs().amax(dim=(1, 2)) > 0
+        assert reached.nonzero().min() == (6 if temporal == "none" else oldest)

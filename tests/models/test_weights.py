@@ -75,11 +75,11 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file, s
     start = torch.tensor([[True, False, True]])
     pictures = (frames[0] / 255.0 - model.pixel_mean) / model.pixel_std
     memory_wanted, embeddings_wanted, boxes_wanted = detr(pictures)
-    memory, key, grid = model.encode(frames[0])
-    assert grid == (2, 3)
-    torch.testing.assert_close(memory, memory_wanted, rtol=0, atol=1e-5)
+    tokens = model.encode(frames[0])
+    assert tokens.grid == (2, 3)
+    torch.testing.assert_close(tokens.memory_ISD, memory_wanted, rtol=0, atol=1e-5)
     for branch in (model.object_branch, model.relation_branch):
-        embeddings = branch.decoder(branch.query_embed.weight, key, memory)
+        embeddings = branch.decoder(branch.query_embed.weight, tokens.placed_ISD, tokens.memory_ISD)
         torch.testing.assert_close(embeddings, embeddings_wanted, rtol=0, atol=1e-5)
     outputs = model(frames, start)
     for boxes in (

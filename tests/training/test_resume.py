@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import train
+from bload.training.trained import load_model
 from tests.training.jobs import (
     assert_same_run,
     checkpoint,
@@ -154,3 +155,16 @@ def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, t
     with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
         train.train(again, one_rank())
     assert not (folder / "summary.json").exists()
+
+
+def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
+    options = (*OFTEN, "train.ema=0.9", "train.bptt=5")
+    train_in_two_goes(config(*options), at=(1, 3))
+    whole, halves = whole_run(*options), only_run(tmp_path / "runs")
+    assert_same_run(whole, halves)
+    averages = [checkpoint(folder)["average"] for folder in (whole, halves)]
+    assert all(torch.equal(averages[0][name], averages[1][name]) for name in averages[0])
+    last = checkpoint(whole)["model"]
+    assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
+    model, _ = load_model(whole / "last.pt", torch.device("cpu"))
+    assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())

@@ -1,0 +1,61 @@
+"""Where an anchored network looks first: a point a query, and the person's place in each frame.
+
+DETR's plain queries need a checkpoint or hundreds of epochs to find their places (Anchor DETR,
+arXiv 2109.07107; DAB-DETR, arXiv 2201.12329); a small network from scratch does not get that long.
+
+I pictures, N queries and points, S tokens, D width, H heads.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.position import spread_points
+
+NARROW, WIDE = 1 / 12, 1 / 3
+"""Standard deviations of the narrowest and the widest window, as shares of the picture."""
+
+
+class Windows(nn.Module):
+    """How far from its point a query looks: a Gaussian a head, learned (SMCA, arXiv 2101.07448).
+
+    The first head begins without one and sees the whole picture, the others with widths from
+    `WIDE` to `NARROW`.
+    """
+
+    def __init__(self, queries: int, heads: int) -> None:
+        super().__init__()
+        self.register_buffer("points_N2", spread_points(queries), persistent=False)
+        widths = torch.logspace(0, 1, heads - 1, base=NARROW / WIDE) * WIDE
+        self.sharpness_H = nn.Parameter(torch.cat((torch.zeros(1), 0.5 / widths.square())))
+
+    def forward(self, centres_S2: Tensor) -> Tensor:
+        """What is added to the attention's scores, ``(1, H, N, S)``."""
+        away_NS = (self.points_N2[:, None] - centres_S2).square().sum(-1)
+        return -(self.sharpness_H[:, None, None] * away_NS)[None]
+
+
+class PersonPlace(nn.Module):
+    """Where the one person of a frame is: the mean place of the tokens that look like one.
+
+    The tokens' centres, weighted by a softmax over all of them (integral regression, arXiv
+    1711.08229). The box head's answers are relative to it, so that not every query has to search
+    the picture for the person before it can describe its pair.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(width, 1)
+        self.size_2 = nn.Parameter(torch.tensor([0.2, 0.35]).logit())
+        """Width and height of a person, in logits."""
+
+    def forward(self, tokens_ISD: Tensor, centres_S2: Tensor) -> Tensor:
+        """Reference boxes ``(I, 1, 4)``: centre and size in logits."""
+        share_IS = self.score(tokens_ISD).squeeze(-1).softmax(-1)
+        centre_I2 = (share_IS @ centres_S2).logit(eps=0.01)
+        return torch.cat((centre_I2, self.size_2.expand_as(centre_I2)), dim=-1)[:, None]
+
+
+def point_references(queries: int) -> Tensor:
+    """A box of a quarter of the frame's sides on every point, in logits ``(N, 4)``."""
+    points_N2 = spread_points(queries)
+    return torch.cat((points_N2.logit(), torch.full_like(points_N2, 0.25).logit()), dim=-1)
