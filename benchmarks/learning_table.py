@@ -1,8 +1,9 @@
 """What networks learn of the synthetic world: Recall@20 by kind of run, mean and spread over seeds.
 
-    python train.py -m run.root=runs/learning train.epochs=10 train.seed=0,1,2 model.temporal=dds,none
-    python train.py -m run.root=runs/learning train.epochs=10 train.seed=0,1,2 train.starts=ignored
-    python train.py -m run.root=runs/learning train.seed=0,1,2
+    R="run.root=runs/learning train.seed=0,1,2"
+    python train.py -m $R
+    python train.py -m $R train.epochs=10 model.temporal=dds,none
+    python train.py -m $R train.epochs=10 train.starts=ignored
     python benchmarks/learning_table.py runs/learning --csv results/learning.csv
 
 Reads the finished runs under a folder; runs that differ in the seed alone make one row. Beside

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from bload import BlockLoader
+from bload.training.config import NOT_COMPUTED, without
 from datasets.build import build_source
 from datasets.recall import RecallMeter
 from eval import KS, evaluate
@@ -31,6 +32,9 @@ class Seer(nn.Module):
         super().__init__()
         torch.manual_seed(5)
         self.network = build_model(**sizes).double()
+        for name, parameter in self.network.named_parameters():
+            if "readout" in name:  # silent before training; here the memory has to be heard
+                nn.init.normal_(parameter, std=0.3)
         size = source.image_size_hw
         blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
         with torch.no_grad():
@@ -69,7 +73,7 @@ class Seer(nn.Module):
 
 def seer_and_source(config):
     source = build_source("test", **config["dataset"])
-    sizes = {k: v for k, v in config["model"].items() if k != "name"}
+    sizes = without(config["model"], "name", *NOT_COMPUTED)
     return Seer(sizes, source).eval(), source
 
 
