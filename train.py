@@ -39,6 +39,7 @@ from bload.training.tracking import Tracker
 from datasets.build import build_source, build_yardsticks
 from eval import evaluate
 from models import Criterion, build_model, counts, to_tensors
+from models.backbone import freeze_first_stage
 from models.weights import load_weights
 
 register()
@@ -87,6 +88,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
         job["amp"],
         ranks,
     )
+    if cfg["model"]["weights"]:
+        freeze_first_stage(model.backbone)
     criterion = Criterion(**cfg["loss"])
     optimiser = build_optimiser(model, job["lr"], job["backbone_lr"], job["weight_decay"])
     schedule = Schedule(job["schedule"], job["epochs"], job["warmup_epochs"], job["step_at"])
@@ -108,6 +111,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         return
     path = folder.last if resume == "auto" else resume
     progress = {"best": -1.0, "epoch_sums": []}
+    report = None
     if resume != "never" and (resume != "auto" or folder.last.exists()):
         saved = load_checkpoint(path, ranks.device)
         check_same_model(saved["config"]["model"], cfg["model"], path)
@@ -115,8 +119,12 @@ def train(cfg: dict, ranks: Ranks) -> None:
         folder.check_accepts(path, cfg)
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
-        if average:
+        if average and "average" in saved:
             average.load_state_dict(saved["average"])
+        elif average:  # the checkpoint has none: it begins at its weights
+            average.module.load_state_dict(saved["model"])
+        if cfg["model"]["checkpoint"] == "auto":
+            model.recompute = saved.get("recompute", model.recompute)
         progress = saved["progress"]
         if not folder.best.exists():
             progress["best"] = -1.0
@@ -126,12 +134,14 @@ def train(cfg: dict, ranks: Ranks) -> None:
         if cfg["model"]["weights"]:
             with ranks.first_alone():  # it fetches the file for all
                 report = load_weights(model, cfg["model"]["weights"])
-            if ranks.is_first:
-                print(report)
         if ranks.is_first:
             folder.clear()
     ranks.barrier()
     log = folder.open(ranks.rank)
+    if report:
+        log.info("%s", report)
+        if ranks.is_first:
+            print(report)
     if ranks.is_first:
         folder.write_json(folder.config, cfg)
         folder.rewind_metrics(loader.sampler.epoch, loader.step)
@@ -146,6 +156,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 "loader": loader.state_dict(),
                 "model": model.state_dict(),
                 "optimiser": optimiser.state_dict(),
+                "recompute": model.recompute,
                 "progress": progress,
             }
             if average:

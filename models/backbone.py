@@ -74,3 +74,13 @@ def build_backbone(name: str) -> nn.Module:
             f"no backbone is called '{name}'; set model.backbone to one of {', '.join(BACKBONES)}"
         )
     return BACKBONES[name]()
+
+
+def freeze_first_stage(backbone: nn.Module) -> None:
+    """Train nothing before a ResNet's second stage, as DETR does with pretrained weights.
+
+    Other backbones have no such stage and stay as they are.
+    """
+    for name, child in backbone.named_children():
+        if name in ("conv1", "layer1"):
+            child.requires_grad_(False)

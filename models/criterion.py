@@ -43,7 +43,7 @@ class Criterion(nn.Module):
             (OED found 37.7 against 30.3 Recall@20), or ``all``, where unmatched queries
             should say that no spatial or contacting relation holds.
         relation_weight: weight of both relation losses; 1 in QPIC, 2 in OED.
-        match_boxes: ``worst`` or ``sum``, see `models.matcher.matching_cost`.
+        match_boxes: ``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`.
     """
 
     def __init__(

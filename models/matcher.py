@@ -84,11 +84,11 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
 def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Tensor:
     """Cost of query n answering for object m, ``(L, F, N, M)``.
 
-    Object class and relations count by their scores, boxes by L1 and generalised IoU, each the
-    `boxes="worst"` of person, object and union box, or their `boxes="sum"`. Source: QPIC (arXiv
-    2103.05399), whose maximum is over person and object; the union box joins it since here it is
-    predicted as well. The worst box of a network from scratch is the person's, which is equally bad
-    in all queries; the sum lets the object's box decide from the first step on.
+    Object class and relations count by their scores, boxes by L1 and generalised IoU. Of these,
+    ``boxes="worst"`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399), and
+    ``boxes="sum"`` the sum of person, object and union box. The worse box of a network from scratch
+    is the person's, which is equally bad in all queries; the sum lets the object's box decide from
+    the first step on.
     """
     probability = predictions.class_logits_LFNK.softmax(-1)
     layers, _, queries, _ = probability.shape
@@ -113,7 +113,10 @@ def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "wors
     )[:, None, :, None].to(predicted.dtype)
     l1 = (predicted - wanted).abs().sum(-1)
     giou = generalized_iou(corners(predicted), corners(wanted))
-    l1, giou = (l1.sum(0), giou.sum(0)) if boxes == "sum" else (l1.amax(0), giou.amin(0))
+    if boxes == "sum":
+        l1, giou = l1.sum(0), giou.sum(0)
+    else:
+        l1, giou = l1[:2].amax(0), giou[:2].amin(0)
     return cost + COST_L1 * l1 - COST_GIOU * giou
 
 

@@ -4,8 +4,9 @@ An observer of memory k sees persons, objects, classes and spatial relations per
 and contacting it knows the code in force if its cue was shown within the last k frames, this one
 included: k = 1 is an observer without memory, `EVERYTHING` one that remembers the video so far.
 Every observer is also told whether an object has shown its first cue; before it the null code is in
-force. That is generous: the figures are upper bounds for any model that remembers k frames, so a
-model that beats the observer of k = 1 by more than luck remembers.
+force. That is generous: the figures are upper bounds for any model that remembers k frames and says
+each pair once, so such a model that beats the observer of k = 1 by more than luck remembers. A
+model may say a pair several times, so the same network without memory is to be shown beside it.
 
 A code whose cue is out of reach is a fresh draw for the observer: codes are drawn independently at
 each switch, and when cues are shown does not depend on which code they show (`cues.tell`). So its

@@ -44,12 +44,13 @@ def test_matches_cost_least_among_all_assignments(random_outputs, annotate, seed
             assert total == pytest.approx(least)
 
 
-def test_cost_is_the_sum_of_its_parts(random_outputs, annotate):
+@pytest.mark.parametrize("boxes_count", ["worst", "sum"])
+def test_cost_is_the_sum_of_its_parts(random_outputs, annotate, boxes_count):
     frames, queries = 3, 4
     predictions = predictions_for(random_outputs, 0, 1, frames, queries)
     annotations = annotate(np.random.default_rng(1), frames)
     targets = to_tensors(annotations)
-    cost_FNM = matching_cost(predictions, targets)[0]
+    cost_FNM = matching_cost(predictions, targets, boxes_count)[0]
     for frame, annotation in enumerate(annotations):
         for n in range(queries):
             scores = predictions.relation_logits_LFNR[0, frame, n]
@@ -68,11 +69,14 @@ def test_cost_is_the_sum_of_its_parts(random_outputs, annotate):
                     targets.object_boxes_FM4[frame, m].double(),
                     targets.union_boxes_FM4[frame, m].double(),
                 ]
-                l1 = max((a - b).abs().sum() for a, b in zip(boxes, wanted, strict=True))
-                giou = min(
+                l1 = [(a - b).abs().sum() for a, b in zip(boxes, wanted, strict=True)]
+                giou = [
                     generalized_box_iou(corners(a)[None], corners(b)[None])[0, 0]
                     for a, b in zip(boxes, wanted, strict=True)
-                )
+                ]
+                # QPIC's maximum is over person and object, without the union box.
+                l1 = sum(l1) if boxes_count == "sum" else max(l1[:2])
+                giou = sum(giou) if boxes_count == "sum" else min(giou[:2])
                 expected = -probability[annotation.object_classes_M[m]] - hits / 2 + 2.5 * l1 - giou
                 # QPIC's means divide by the count plus 1e-4.
                 assert cost_FNM[frame, n, m].item() == pytest.approx(expected.item(), abs=1e-3)

@@ -168,3 +168,12 @@ def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_pat
     assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
     model, _ = load_model(whole / "last.pt", torch.device("cpu"))
     assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())
+
+
+def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
+    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, "run.name=first"), one_rank())
+    path = tmp_path / "runs" / "first" / "last.pt"
+    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9", "train.epochs=1")
+    train.train(config(*OFTEN, *options), one_rank())
+    assert "average" in checkpoint(tmp_path / "runs" / "second")

@@ -78,3 +78,13 @@ def load_on_ranks(ranks, job):
 def test_every_rank_starts_from_the_file(job, two_ranks, resnet):
     for weight in two_ranks.run(load_on_ranks, job):
         torch.testing.assert_close(torch.from_numpy(weight), resnet["conv1.weight"])
+
+
+def test_with_weights_the_first_stage_stays_and_the_rest_is_trained(config, tmp_path, resnet):
+    rates = ("train.lr=1e-3", "train.backbone_lr=1e-3", "train.warmup_epochs=0")
+    job = config(*SMALL, *rates, f"model.weights={tmp_path}/resnet18.pth")
+    train.train(job, one_rank())
+    trained = checkpoint(only_run(tmp_path / "runs"))["model"]
+    for name in ("conv1.weight", "layer1.1.conv2.weight", "layer2.0.conv1.weight"):
+        frozen = not name.startswith("layer2")
+        assert torch.equal(trained[f"backbone.{name}"], resnet[name]) == frozen
