@@ -143,7 +143,9 @@ def measure(
     meter = RecallMeter(iou, part)
     training = model.training
     model.eval()
-    for batch in tqdm(loader, desc="evaluate", leave=False, disable=not ranks.is_first):
+    for batch in tqdm(
+        loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
+    ):
         batch = batch.to(ranks.device, non_blocking=True)
         start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
         with precision:

@@ -138,6 +138,13 @@ def train(cfg: dict, ranks: Ranks) -> None:
             folder.clear()
     ranks.barrier()
     log = folder.open(ranks.rank)
+    if ranks.is_first:
+        print(
+            f"{folder.path}: loader {cfg['loader']['name']}, T_max {loader.sampler.t_max}, "
+            f"{len(source.lengths):,} videos, {source.lengths.sum():,} frames, "
+            f"{ranks.world_size} x {ranks.device.type}",
+            flush=True,
+        )
     if report:
         log.info("%s", report)
         if ranks.is_first:
@@ -178,7 +185,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
             desc=f"epoch {epoch + 1}/{job['epochs']}",
             unit="step",
             leave=False,
-            disable=not ranks.is_first,
+            disable=None if ranks.is_first else True,  # None: only on a terminal
         ) as bar:
             began = asked = time.perf_counter()
             for batch in loader:

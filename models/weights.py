@@ -98,7 +98,13 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
             )
         else:
             state = torch.load(where, map_location="cpu", weights_only=True)
-    except Exception as error:  # what a broken file or a network raises has no bounds
+    except OSError as error:
+        raise InputError(
+            f"{where} could not be {'downloaded' if is_url else 'opened'} "
+            f"({' '.join(str(error).split())[:120]}); fetch the file by other means and give its "
+            "path as model.weights"
+        ) from error
+    except Exception as error:  # what a broken file makes the unpickler raise has no bounds
         raise InputError(
             f"{where} cannot be read as weights ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:120]}); fetch the file again and give its path as "

@@ -28,7 +28,7 @@ def summary_text(summary: dict) -> str:
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
-        ("training time", f"{summary['train_seconds']:.0f} s for {summary['epochs']} epochs"),
+        ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB a rank"),
         *(
             (
@@ -52,7 +52,7 @@ def observer_rows(figures: dict) -> list[tuple[str, str]]:
     Empty for real data, of which that is not known.
     """
     rows = []
-    for name, ending in (("all triplets", ""), ("memory", "_memory")):
+    for name, ending in (("with, of all", ""), ("with, memory", "_memory")):
         keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
         if not all(math.isfinite(figures.get(key, math.nan)) for key in keys):
             continue

@@ -78,7 +78,9 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
-    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=not progress) as bar:
+    with tqdm(
+        total=total, desc=f"drawing {root.name}", unit="frame", disable=None if progress else True
+    ) as bar:
         for script in scripts:
             _write_frames(partial / FRAMES_FOLDER, script)
             bar.update(len(script.kind_F))

@@ -227,7 +227,7 @@ def test_a_url_is_fetched_once_and_a_bad_one_is_told(detr_file, tmp_path, monkey
     assert [path.name for path in (tmp_path / "hub").rglob("*.pth")] == ["detr.pth"]
     (tmp_path / "detr.pth").unlink()
     assert read_weights(f"file://{detr_file}").keys() == first.keys()
-    with pytest.raises(InputError, match=r"none\.pth cannot be read as weights"):
+    with pytest.raises(InputError, match=r"none\.pth could not be downloaded"):
         read_weights(f"file://{tmp_path}/none.pth")
 
 

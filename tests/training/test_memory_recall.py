@@ -157,7 +157,7 @@ def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, c
     assert {*used} == {(wanted, 0)}
     text = capsys.readouterr().out
     assert (f", starts {wanted}\n" in text) == (wanted != "table")
-    assert "\nRecall@20 memory " in text
+    assert "\nRecall@20 with, memory " in text
 
 
 def test_another_word_for_starts_is_refused(config, finished):
@@ -183,9 +183,9 @@ def test_the_summary_holds_recall_beside_that_of_observers():
         "memoryless/recall@20_memory": 0.3,
     }
     assert [" ".join(row) for row in observer_rows(figures)] == [
-        "Recall@20 all triplets 28.50 %   (38 % of the all-remembering observer's 75.00; "
+        "Recall@20 with, of all 28.50 %   (38 % of the all-remembering observer's 75.00; "
         "memoryless observer 50.20)",
-        "Recall@20 memory 12.00 %   (15 % of the all-remembering observer's 80.00; "
+        "Recall@20 with, memory 12.00 %   (15 % of the all-remembering observer's 80.00; "
         "memoryless observer 30.00)",
     ]
     without_memory = figures | {"with/recall@20_memory": math.nan}
@@ -195,7 +195,7 @@ def test_the_summary_holds_recall_beside_that_of_observers():
 def test_a_finished_run_keeps_the_figures(finished, ignoring):
     summary = json.loads((finished / "summary.json").read_text())
     assert 0 <= summary["with/recall@20_memory"] < summary["remembering/recall@20_memory"]
-    assert "Recall@20 memory " in summary_text(summary)
+    assert "Recall@20 with, memory " in summary_text(summary)
     assert "starts" not in summary_text(summary)
     assert ", starts ignored\n" in summary_text(json.loads((ignoring / "summary.json").read_text()))
     columns = (finished.parent / "results.csv").read_text().splitlines()[0].split(",")
