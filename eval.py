@@ -72,31 +72,15 @@ def evaluate(
     source: ActionGenome,
     ranks: Ranks,
     *,
-    batch_frames: int,
-    amp: str = "auto",
-    workers: int = 0,
-    iou: str = "inclusive",
     yardsticks: Yardsticks | None = None,
-    starts: str = "table",
-    seed: int = 0,
+    **options: Any,
 ) -> dict[str, float]:
     """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
 
     The options are those of `measure`.
     """
     began = time.perf_counter()
-    meter = measure(
-        model,
-        source,
-        ranks,
-        batch_frames=batch_frames,
-        amp=amp,
-        workers=workers,
-        iou=iou,
-        yardsticks=yardsticks,
-        starts=starts,
-        seed=seed,
-    )
+    meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
     return figures_of(meter, time.perf_counter() - began, yardsticks)
 
 

@@ -3,30 +3,14 @@
 B blocks, T slots, N queries, D width.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from models.attention import Attention
-from models.transformer import FeedForward, Sublayer
+from models.transformer import EncoderLayer
 
 
-class FrameLayer(nn.Module):
+class FrameLayer(EncoderLayer):
     """Self-attention among a frame's queries, then feed-forward: it runs on all slots at once."""
 
-    def __init__(
-        self, width: int, heads: int, feedforward: int, dropout: float, norm_first: bool
-    ) -> None:
-        super().__init__()
-        self.self_attn = Attention(width, heads, dropout)
-        self.feedforward = FeedForward(width, feedforward, dropout)
-        self.sublayer1 = Sublayer(width, dropout, norm_first)
-        self.sublayer2 = Sublayer(width, dropout, norm_first)
-
     def forward(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
-        read = self.sublayer1.before(embeddings_BTND)
-        placed = read + query_position_ND
-        update = self.self_attn(
-            placed.flatten(0, 1), placed.flatten(0, 1), read.flatten(0, 1)
-        ).view_as(read)
-        embeddings_BTND = self.sublayer1.after(embeddings_BTND, update)
-        update = self.feedforward(self.sublayer2.before(embeddings_BTND))
-        return self.sublayer2.after(embeddings_BTND, update)
+        queries_IND = embeddings_BTND.flatten(0, 1)
+        return super().forward(queries_IND, query_position_ND).view_as(embeddings_BTND)
