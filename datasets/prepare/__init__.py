@@ -1,0 +1,1 @@
+"""Videos to annotated frames: ``python -m datasets.prepare --root ROOT``."""
