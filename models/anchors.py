@@ -28,10 +28,11 @@ class Windows(nn.Module):
         widths = torch.logspace(0, 1, heads - 1, base=NARROW / WIDE) * WIDE
         self.sharpness_H = nn.Parameter(torch.cat((torch.zeros(1), 0.5 / widths.square())))
 
-    def forward(self, centres_S2: Tensor) -> Tensor:
-        """What is added to the attention's scores, ``(1, H, N, S)``."""
-        away_NS = (self.points_N2[:, None] - centres_S2).square().sum(-1)
-        return -(self.sharpness_H[:, None, None] * away_NS)[None]
+    def forward(self, centres: Tensor) -> Tensor:
+        """Centres ``(S, 2)`` or ``(I, S, 2)`` -> what is added to scores, ``(1 or I, H, N, S)``."""
+        centres_I1S2 = centres.view(-1, 1, *centres.shape[-2:])
+        away_INS = (self.points_N2[:, None] - centres_I1S2).square().sum(-1)
+        return -(self.sharpness_H[:, None, None] * away_INS[:, None])
 
 
 class PersonPlace(nn.Module):
@@ -48,10 +49,20 @@ class PersonPlace(nn.Module):
         self.size_2 = nn.Parameter(torch.tensor([0.2, 0.35]).logit())
         """Width and height of a person, in logits."""
 
-    def forward(self, tokens_ISD: Tensor, centres_S2: Tensor) -> Tensor:
-        """Reference boxes ``(I, 1, 4)``: centre and size in logits."""
-        share_IS = self.score(tokens_ISD).squeeze(-1).softmax(-1)
-        centre_I2 = (share_IS @ centres_S2).logit(eps=0.01)
+    def forward(
+        self, tokens_ISD: Tensor, centres: Tensor, inside_IS: Tensor | None = None
+    ) -> Tensor:
+        """Reference boxes ``(I, 1, 4)``: centre and size in logits.
+
+        Args:
+            tokens_ISD: the encoded frames.
+            centres: of the tokens, ``(S, 2)`` or ``(I, S, 2)``.
+            inside_IS: bool, False on tokens beside the picture; None: all are in it.
+        """
+        score_IS = self.score(tokens_ISD).squeeze(-1)
+        if inside_IS is not None:
+            score_IS = score_IS.masked_fill(~inside_IS, float("-inf"))
+        centre_I2 = (score_IS.softmax(-1)[:, None] @ centres).squeeze(1).logit(eps=0.01)
         return torch.cat((centre_I2, self.size_2.expand_as(centre_I2)), dim=-1)[:, None]
 
 

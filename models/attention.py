@@ -42,7 +42,8 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Let every query read the memory; returns ``(I, Q, D)``.
 
-        `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast.
+        `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; where a bool one is
+        False, the memory is not seen.
         """
         weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (

@@ -3,6 +3,9 @@
 I pictures, C channels, H and W pixels or tokens. No backbone mixes frames: batch norm is frozen
 (its statistics are constants) and the small stack uses group norm, so a frame's features never
 depend on what else is in the block.
+
+A backbone is called with frames ``(I, 3, H, W)``, zero beside pictures that do not fill them, and
+`inside_IHW`, False there; None where all pictures do.
 """
 
 from collections import OrderedDict
@@ -10,23 +13,34 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import torchvision
-from torch import nn
+from torch import Tensor, nn
 from torchvision.ops import FrozenBatchNorm2d
 
 from bload.errors import InputError
 
 
-def resnet50() -> nn.Sequential:
+class ResNet(nn.Sequential):
+    """The stages of a ResNet.
+
+    As in DETR, what lies beside a picture is left to itself: frozen norms gather no statistics
+    there, but after the first layer it is no longer zero, and the tokens along the border see it.
+    """
+
+    def forward(self, frames_ICHW: Tensor, inside_IHW: Tensor | None = None) -> Tensor:
+        return super().forward(frames_ICHW)
+
+
+def resnet50() -> ResNet:
     """ResNet-50 up to its last stage: stride 32, 2,048 channels. Source: arXiv 1512.03385."""
     return _resnet(torchvision.models.resnet50, last_norm="bn3", channels=2048)
 
 
-def resnet18() -> nn.Sequential:
+def resnet18() -> ResNet:
     """ResNet-18 up to its last stage: stride 32, 512 channels."""
     return _resnet(torchvision.models.resnet18, last_norm="bn2", channels=512)
 
 
-def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> nn.Sequential:
+def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> ResNet:
     network = build(weights=None, norm_layer=FrozenBatchNorm2d)
     stages = [block for name, block in network.named_children() if name.startswith("layer")]
     blocks = [block for stage in stages for block in stage.children()]
@@ -37,13 +51,17 @@ def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> n
     body = OrderedDict(
         (name, child) for name, child in network.named_children() if name not in ("avgpool", "fc")
     )
-    backbone = nn.Sequential(body)
+    backbone = ResNet(body)
     backbone.channels = channels
     return backbone
 
 
 class Conv(nn.Sequential):
-    """Three strided convolutions for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels."""
+    """Three strided convolutions for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels.
+
+    A picture on a larger canvas gets what it gets alone: norms leave out what is beside it, and
+    every layer finds zeros there.
+    """
 
     channels = 128
 
@@ -54,6 +72,31 @@ class Conv(nn.Sequential):
             self.append(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False))
             self.append(nn.GroupNorm(8, after))
             self.append(nn.ReLU(inplace=True))
+
+    def forward(self, frames_ICHW: Tensor, inside_IHW: Tensor | None = None) -> Tensor:
+        if inside_IHW is None:
+            return super().forward(frames_ICHW)
+        features = frames_ICHW
+        layers = iter(self)
+        for conv, norm, relu in zip(layers, layers, layers, strict=True):
+            inside_IHW = inside_IHW[:, ::2, ::2]
+            features = relu(masked_group_norm(norm, conv(features), inside_IHW))
+            features = features.masked_fill(~inside_IHW[:, None], 0)
+        return features
+
+
+def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Tensor) -> Tensor:
+    """`norm` with the statistics of what is inside alone."""
+    grouped = features_ICHW.to(norm.weight.dtype).unflatten(1, (norm.num_groups, -1))
+    inside = inside_IHW[:, None, None]
+    count = inside.sum((-1, -2), keepdim=True) * grouped.shape[2]
+
+    def mean(values: Tensor) -> Tensor:
+        return (values * inside).sum((2, 3, 4), keepdim=True) / count
+
+    centred = grouped - mean(grouped)
+    normed = centred * (mean(centred.square()) + norm.eps).rsqrt()
+    return normed.flatten(1, 2) * norm.weight[:, None, None] + norm.bias[:, None, None]
 
 
 BACKBONES: dict[str, Callable[[], nn.Module]] = {

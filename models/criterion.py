@@ -101,7 +101,7 @@ class Criterion(nn.Module):
         parts_L["attention"] = self.relation_weight * attention_L / pairs
         parts_L["labels"] = self.relation_weight * labels_L / pairs
         if outputs.dense_logits_BTHWE is not None:
-            dense = dense_loss(outputs.dense_logits_BTHWE, targets, valid_BT)
+            dense = dense_loss(outputs.dense_logits_BTHWE, targets, valid_BT, outputs.extent_BT2)
             parts_L["dense"] = (dense / pairs)[None]
         total = torch.cat(tuple(parts_L.values())).sum()
         return {"loss": total, **{name: part_L[-1] for name, part_L in parts_L.items()}}

@@ -10,75 +10,21 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
-from models.anchors import PersonPlace, Windows, point_references
+from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
+from models.branch import Branch, Tokens, as_keys
 from models.dense import DenseHead
+from models.extent import cells_inside
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
-from models.position import sine_position, token_centres, token_ends
+from models.position import FAR_WAVES, NEAR_WAVES, sine_position, token_centres, token_ends
 from models.recompute import recomputed
-from models.temporal import build_temporal, in_chunks
-from models.transformer import Encoder, SpatialDecoder
+from models.transformer import Encoder
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
-FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
-"""Positions as in DETR, on `token_ends`."""
-NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
-"""Positions whose likeness falls off within a quarter of the picture (see `DDS`, `anchored`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The encoded frames."""
-
-    memory_ISD: Tensor
-    placed_ISD: Tensor
-    """With their positions."""
-    centres_S2: Tensor
-    """Where the tokens are, (x, y) as shares of the picture."""
-    grid: tuple[int, int]
-    """Rows and columns."""
-
-
-class Branch(nn.Module):
-    """One of the two branches: its own queries, spatial decoder and temporal decoder."""
-
-    def __init__(
-        self,
-        queries: int,
-        decoder_layers: int,
-        temporal_layers: int,
-        temporal: str,
-        anchored: bool,
-        **sizes,
-    ) -> None:
-        super().__init__()
-        self.query_embed = nn.Embedding(queries, sizes["width"])
-        self.decoder = SpatialDecoder(decoder_layers, **sizes)
-        self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
-        self.windows = None
-        if anchored:
-            self.windows = Windows(queries, sizes["heads"])
-            position_ND = sine_position(self.windows.points_N2, sizes["width"], **NEAR_WAVES)
-            self.query_embed.weight = nn.Parameter(position_ND)
-
-    def forward(self, tokens: Tokens, start_BT: Tensor, bptt: int | None = None) -> Tensor:
-        """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
-        position_ND = self.query_embed.weight
-        if self.windows is None:
-            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD)
-        else:
-            # Values with positions too: boxes are places, and few layers are there to find them.
-            windows = self.windows(tokens.centres_S2).to(tokens.memory_ISD.dtype)
-            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
-        spatial = spatial.unflatten(1, tuple(start_BT.shape))
-        temporal = in_chunks(self.temporal, spatial[-1], position_ND, start_BT, bptt)
-        return torch.cat((spatial, temporal))
 
 
 class BoxHead(nn.Module):
@@ -187,6 +133,7 @@ class DDS(nn.Module):
         start_BT: Tensor,
         valid_BT: Tensor | None = None,
         bptt: int | None = None,
+        extent_BT2: Tensor | None = None,
     ) -> Outputs:
         """Predict every slot of a batch.
 
@@ -196,13 +143,21 @@ class DDS(nn.Module):
             valid_BT: bool, False on padding. Padding is computed like everything else; given this,
                 its pixels are blanked first, so that not even a NaN among them can matter.
             bptt: slots that a gradient can go back through time; None: to the video's start.
+            extent_BT2: share (x, y) in 0..1 of the canvas's width and height that each picture
+                fills, from its upper left corner on. What is beside it cannot matter, and boxes
+                are shares of the picture, not of the canvas. None: all fill it.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
         """
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
-        tokens = self.encode(frames_BTCHW.flatten(0, 1))
+        extent_I2 = None
+        if extent_BT2 is not None:
+            if valid_BT is not None:
+                extent_BT2 = extent_BT2.masked_fill(~valid_BT[..., None], 1)
+            extent_I2 = extent_BT2.flatten(0, 1)
+        tokens = self.encode(frames_BTCHW.flatten(0, 1), extent_I2)
         objects = self.object_branch(tokens, start_BT, bptt)
         relations = self.relation_branch(tokens, start_BT, bptt)
         precision = self.relation.weight.dtype
@@ -212,7 +167,8 @@ class DDS(nn.Module):
             memory_ISD = tokens.memory_ISD.to(precision)
             person, dense = None, None
             if self.person_place is not None:
-                person = self.person_place(memory_ISD, tokens.centres_S2).unflatten(0, block)
+                person = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
+                person = person.unflatten(0, block)
             if self.dense is not None and self.training:
                 dense = self.dense(memory_ISD.unflatten(1, tokens.grid)).unflatten(0, block)
             return Outputs(
@@ -222,33 +178,41 @@ class DDS(nn.Module):
                 union_boxes_LBTN4=self.union_box(relations, self.reference),
                 relation_logits_LBTNR=self.relation(relations),
                 dense_logits_BTHWE=dense,
+                extent_BT2=extent_BT2,
             )
 
-    def encode(self, frames_ICHW: Tensor) -> Tokens:
+    def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:
         """Frames -> encoded tokens, as rows of a grid."""
         if self.recompute and torch.is_grad_enabled():
-            memory_IHWD = recomputed(self.encode_alone, frames_ICHW)
+            memory_IHWD = recomputed(self.encode_alone, frames_ICHW, extent_I2)
         else:
-            memory_IHWD = self.encode_alone(frames_ICHW)
+            memory_IHWD = self.encode_alone(frames_ICHW, extent_I2)
         grid = tuple(memory_IHWD.shape[1:3])
         memory_ISD = memory_IHWD.flatten(1, 2)
         return Tokens(
             memory_ISD=memory_ISD,
-            placed_ISD=memory_ISD + self.position(*grid).to(memory_ISD.dtype),
-            centres_S2=token_centres(*grid, like=self.pixel_mean),
+            placed_ISD=memory_ISD + self.position(*grid, extent_I2).to(memory_ISD.dtype),
+            centres=token_centres(*grid, like=self.pixel_mean, extent_I2=extent_I2),
+            inside_IS=None if extent_I2 is None else cells_inside(extent_I2, *grid).flatten(1),
             grid=grid,
         )
 
-    def encode_alone(self, frames_ICHW: Tensor) -> Tensor:
+    def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""
-        pixels = frames_ICHW.to(self.pixel_mean.dtype) / 255
-        features = self.input_proj(self.backbone((pixels - self.pixel_mean) / self.pixel_std))
+        pixels = (frames_ICHW.to(self.pixel_mean.dtype) / 255 - self.pixel_mean) / self.pixel_std
+        inside_IHW, inside_IS = None, None
+        if extent_I2 is not None:
+            inside_IHW = cells_inside(extent_I2, *pixels.shape[-2:])
+            pixels = pixels.masked_fill(~inside_IHW[:, None], 0)
+        features = self.input_proj(self.backbone(pixels, inside_IHW))
         grid = features.shape[-2:]
+        if extent_I2 is not None:
+            inside_IS = cells_inside(extent_I2, *grid).flatten(1)
         tokens_ISD = features.flatten(2).transpose(1, 2)
-        memory_ISD = self.encoder(tokens_ISD, self.position(*grid).to(tokens_ISD.dtype))
-        return memory_ISD.unflatten(1, grid)
+        position = self.position(*grid, extent_I2).to(tokens_ISD.dtype)
+        return self.encoder(tokens_ISD, position, as_keys(inside_IS)).unflatten(1, grid)
 
-    def position(self, height: int, width: int) -> Tensor:
-        """Positions ``(S, D)`` of a grid of tokens."""
-        points_S2 = self.token_points(height, width, like=self.pixel_mean)
-        return sine_position(points_S2, self.input_proj.out_channels, **self.waves)
+    def position(self, height: int, width: int, extent_I2: Tensor | None = None) -> Tensor:
+        """Positions of a grid of tokens, ``(S, D)``, or ``(I, S, D)`` on canvases."""
+        points = self.token_points(height, width, like=self.pixel_mean, extent_I2=extent_I2)
+        return sine_position(points, self.input_proj.out_channels, **self.waves)

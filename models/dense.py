@@ -1,6 +1,6 @@
 """A dense auxiliary task: every token says what object it lies on, and its relations.
 
-B blocks, T slots, F valid frames, H rows and W columns of tokens, M objects, C = 37 classes,
+B blocks, T slots, F valid frames, H rows and W columns of S tokens, M objects, C = 37 classes,
 R = 26 relations.
 
 Set prediction reaches a small backbone from scratch through a few matched queries alone, too thin a
@@ -8,13 +8,14 @@ signal to learn what objects look like in minutes. One linear layer on the encod
 training only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv 2211.12860).
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from datasets.vocabulary import PERSON
 from models.boxes import corners
+from models.extent import cells_inside
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES
+from models.position import token_centres
 from models.targets import Targets
 
 CLASSES = 1 + OBJECT_CLASSES
@@ -27,31 +28,39 @@ class DenseHead(nn.Linear):
         super().__init__(width, CLASSES + LABELS.stop)
 
 
-def dense_loss(logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor) -> Tensor:
+def dense_loss(
+    logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor, extent_BT2: Tensor | None = None
+) -> Tensor:
     """Cross-entropies of the tokens of all valid frames, a scalar sum.
 
     A token whose centre lies in a box should say that object's class and relations; the person
     counts as one more object, without relations. The tokens of an object share a weight of 1; those
     on no object share as much as the frame has objects, and should say "no object". So the sum is
-    to be divided by the number of pairs, like the other losses.
+    to be divided by the number of pairs, like the other losses. Tokens beside a picture that fills
+    only `extent_BT2` of its canvas count for nothing.
     """
-    logits_FHWE = logits_BTHWE[valid_BT]
-    inside_FMHW = _tokens_inside(targets.object_boxes_FM4, *logits_FHWE.shape[1:3])
-    inside_FMHW &= targets.real_FM[..., None, None]
-    person_FHW = _tokens_inside(targets.person_boxes_F4, *logits_FHWE.shape[1:3])
-    log_class_FHWC = logits_FHWE[..., :CLASSES].log_softmax(-1)
+    grid = logits_BTHWE.shape[2:4]
+    extent_F2 = None if extent_BT2 is None else extent_BT2[valid_BT]
+    centres = token_centres(*grid, like=targets.object_boxes_FM4, extent_I2=extent_F2)
+    inside_FMS = _tokens_inside(targets.object_boxes_FM4, centres) & targets.real_FM[..., None]
+    person_FS = _tokens_inside(targets.person_boxes_F4[:, None], centres).squeeze(1)
+    outside_FS = ~(inside_FMS.any(1) | person_FS)
+    if extent_F2 is not None:
+        picture_FS = cells_inside(extent_F2, *grid).flatten(1)
+        inside_FMS, person_FS = inside_FMS & picture_FS[:, None], person_FS & picture_FS
+        outside_FS &= picture_FS
 
-    outside_FHW = ~(inside_FMHW.any(1) | person_FHW)
-    objects_F = targets.real_FM.sum(1)
-    share_FHW = _shares(outside_FHW) * objects_F[:, None, None]
-    nothing = -(share_FHW * log_class_FHWC[..., 0]).sum()
-    person = -(_shares(person_FHW) * log_class_FHWC[..., PERSON]).sum()
+    logits_FSE = logits_BTHWE[valid_BT].flatten(1, 2)
+    log_class_FSC = logits_FSE[..., :CLASSES].log_softmax(-1)
+    share_FS = _shares(outside_FS) * targets.real_FM.sum(1)[:, None]
+    nothing = -(share_FS * log_class_FSC[..., 0]).sum()
+    person = -(_shares(person_FS) * log_class_FSC[..., PERSON]).sum()
 
     # One row for every token of every object.
-    frame, object_, row, column = inside_FMHW.nonzero(as_tuple=True)
-    share = _shares(inside_FMHW)[frame, object_, row, column]
-    log_class = log_class_FHWC[frame, row, column, targets.classes_FM[frame, object_]]
-    relations = logits_FHWE[frame, row, column, CLASSES:]
+    frame, object_, token = inside_FMS.nonzero(as_tuple=True)
+    share = _shares(inside_FMS)[frame, object_, token]
+    log_class = log_class_FSC[frame, token, targets.classes_FM[frame, object_]]
+    relations = logits_FSE[frame, token, CLASSES:]
     wanted = targets.relations_FMR[frame, object_].to(relations.dtype)
     attention = (wanted[:, ATTENTION] * relations[:, ATTENTION].log_softmax(-1)).sum(-1)
     labels = F.binary_cross_entropy_with_logits(
@@ -60,16 +69,13 @@ def dense_loss(logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor) -> Tens
     return nothing + person + (share * (labels - attention - log_class)).sum()
 
 
-def _tokens_inside(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Whether each token's centre lies in each box ``(..., 4)``, bool ``(..., H, W)``."""
-    x1, y1, x2, y2 = corners(boxes)[..., None].unbind(-2)
-    x_W = (torch.arange(width, device=x1.device) + 0.5) / width
-    y_H = (torch.arange(height, device=x1.device) + 0.5) / height
-    inside_x = (x_W >= x1) & (x_W < x2)
-    inside_y = (y_H >= y1) & (y_H < y2)
-    return inside_y[..., :, None] & inside_x[..., None, :]
+def _tokens_inside(boxes_FM4: Tensor, centres: Tensor) -> Tensor:
+    """Whether the centre of each token, ``(S, 2)`` or ``(F, S, 2)``, lies in each box."""
+    x1, y1, x2, y2 = corners(boxes_FM4)[..., None].unbind(-2)
+    x, y = centres.view(-1, 1, *centres.shape[-2:]).unbind(-1)
+    return (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
 
 
 def _shares(chosen: Tensor) -> Tensor:
-    """Equal weights of the chosen tokens ``(..., H, W)`` that sum to 1 (to 0 if none is chosen)."""
-    return chosen / chosen.sum((-1, -2), keepdim=True).clamp(min=1)
+    """Equal weights of the chosen tokens ``(..., S)`` that sum to 1 (to 0 if none is chosen)."""
+    return chosen / chosen.sum(-1, keepdim=True).clamp(min=1)

@@ -21,8 +21,8 @@ LABELS = slice(3, 26)
 class Outputs:
     """Query n describes one pair (person, object) in every field; the last layer is the answer.
 
-    Boxes are (centre x, centre y, width, height) as shares of the frame. Everything is in the
-    parameters' precision, also under autocast.
+    Boxes are (centre x, centre y, width, height) as shares of the frame, however much of a canvas
+    it fills. Everything is in the parameters' precision, also under autocast.
     """
 
     person_boxes_LBTN4: Tensor
@@ -34,6 +34,8 @@ class Outputs:
     relation_logits_LBTNR: Tensor
     dense_logits_BTHWE: Tensor | None = None
     """Of every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
+    extent_BT2: Tensor | None = None
+    """Share (x, y) of the canvas that the pictures fill; None: all. The dense task alone asks."""
 
 
 def relation_scores(logits: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Where a point stands in the picture: DETR's sine encoding, and a spread of anchor points.
 
-H rows and W columns of tokens, S = H * W tokens row by row, N points, D width.
+I pictures, H rows and W columns of tokens, S = H * W tokens row by row, N points, D width.
 """
 
 import math
@@ -8,52 +8,66 @@ import math
 import torch
 from torch import Tensor
 
+from models.extent import cell_points
 
-def token_centres(height: int, width: int, like: Tensor) -> Tensor:
-    """Centres (x, y) of the tokens as shares of the picture, ``(S, 2)``, row by row."""
-    return _token_points(height, width, like, place=0.5)
+FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
+"""Positions as in DETR, on `token_ends`."""
+NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
+"""Positions whose likeness falls off within a quarter of the picture, for anchored networks."""
 
 
-def token_ends(height: int, width: int, like: Tensor) -> Tensor:
-    """Right and lower ends (x, y) of the tokens, ``(S, 2)``, row by row.
+def token_centres(height: int, width: int, like: Tensor, extent_I2: Tensor | None = None) -> Tensor:
+    """Centres (x, y) of the tokens as shares of the picture, ``(S, 2)``, row by row.
+
+    With the extents of pictures on a larger canvas ``(I, S, 2)``, see `models.extent`.
+    """
+    return _token_points(height, width, like, extent_I2, place=0.5)
+
+
+def token_ends(height: int, width: int, like: Tensor, extent_I2: Tensor | None = None) -> Tensor:
+    """Right and lower ends (x, y) of the tokens, in the shapes of `token_centres`.
 
     DETR counts tokens from 1 to the last and divides by their number, so this is where its weights
     expect them: half a token beyond the centres.
     """
-    return _token_points(height, width, like, place=1.0)
+    return _token_points(height, width, like, extent_I2, place=1.0)
 
 
-def _token_points(height: int, width: int, like: Tensor, place: float) -> Tensor:
+def _token_points(
+    height: int, width: int, like: Tensor, extent_I2: Tensor | None, place: float
+) -> Tensor:
+    if extent_I2 is not None:
+        return cell_points(extent_I2, height, width, place).to(like.dtype)
     rows = (torch.arange(height, device=like.device, dtype=torch.float32) + place) / height
     columns = (torch.arange(width, device=like.device, dtype=torch.float32) + place) / width
     y, x = torch.meshgrid(rows, columns, indexing="ij")
     return torch.stack((x, y), dim=-1).flatten(0, 1).to(like.dtype)
 
 
-def sine_position(points_N2: Tensor, dim: int, temperature: float, turns: float) -> Tensor:
+def sine_position(points: Tensor, dim: int, temperature: float, turns: float) -> Tensor:
     """Encode points (x, y) of 0..1: the first half of D tells the row, the second the column.
 
     Args:
-        points_N2: points as shares of the picture, so that pictures of all sizes have one scale.
+        points: ``(..., N, 2)`` as shares of the picture, so that all sizes have one scale.
         dim: D, a multiple of 4.
         temperature: ratio of the fastest to the slowest wave; 10,000 in DETR, 20 in DAB-DETR.
         turns: how often the fastest wave turns over the picture; 1 in DETR.
 
     Returns:
-        position ``(N, D)``.
+        position ``(..., N, D)``.
 
-    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, without a pixel
-    mask since the frames of a block have one size; on `token_ends` it is DETR's to rounding.
+    Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, whose pixel mask is
+    here in the points; on `token_ends` it is DETR's to rounding.
     """
-    exponent = torch.arange(0, dim // 2, 2, device=points_N2.device) / (dim // 2)
-    frequency = 2 * math.pi * turns * temperature ** -exponent.to(points_N2.dtype)
+    exponent = torch.arange(0, dim // 2, 2, device=points.device) / (dim // 2)
+    frequency = 2 * math.pi * turns * temperature ** -exponent.to(points.dtype)
 
-    def encode(place_N: Tensor) -> Tensor:
-        angle = place_N[:, None] * frequency
-        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
+    def encode(place: Tensor) -> Tensor:
+        angle = place[..., None] * frequency
+        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
-    x_N, y_N = points_N2.unbind(-1)
-    return torch.cat((encode(y_N), encode(x_N)), dim=-1)
+    x, y = points.unbind(-1)
+    return torch.cat((encode(y), encode(x)), dim=-1)
 
 
 def spread_points(count: int) -> Tensor:

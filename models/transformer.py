@@ -60,11 +60,14 @@ class EncoderLayer(nn.Module):
         self.sublayer1 = Sublayer(width, dropout, norm_first)
         self.sublayer2 = Sublayer(width, dropout, norm_first)
 
-    def forward(self, tokens_ISD: Tensor, position_SD: Tensor) -> Tensor:
-        """Tokens ``(I, S, D)`` -> ``(I, S, D)``; the position is added to queries and keys."""
+    def forward(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Tokens ``(I, S, D)`` -> ``(I, S, D)``; the position is added to queries and keys.
+
+        It is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
+        """
         read = self.sublayer1.before(tokens_ISD)
-        placed = read + position_SD
-        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn(placed, placed, read))
+        placed = read + position
+        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn(placed, placed, read, bias))
         update = self.feedforward(self.sublayer2.before(tokens_ISD))
         return self.sublayer2.after(tokens_ISD, update)
 
@@ -120,9 +123,9 @@ class Encoder(nn.Module):
         )
         self.norm = nn.LayerNorm(width) if norm_first else nn.Identity()
 
-    def forward(self, tokens_ISD: Tensor, position_SD: Tensor) -> Tensor:
+    def forward(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
         for layer in self.layers:
-            tokens_ISD = layer(tokens_ISD, position_SD)
+            tokens_ISD = layer(tokens_ISD, position, bias)
         return self.norm(tokens_ISD)
 
 

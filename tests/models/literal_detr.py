@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torchvision.ops import FrozenBatchNorm2d
 
 
-def detr_positions(height: int, width: int, dim: int) -> Tensor:
-    """``PositionEmbeddingSine(dim / 2, normalize=True)`` of an unpadded picture, ``(D, H, W)``."""
-    not_mask = torch.ones(1, height, width, dtype=torch.bool)
+def detr_positions(not_mask: Tensor, dim: int) -> Tensor:
+    """``PositionEmbeddingSine(dim / 2, normalize=True)`` of pictures True in a mask ``(I, H, W)``.
+
+    Returns ``(I, D, H, W)``.
+    """
     y_embed = not_mask.cumsum(1, dtype=torch.float32)
     x_embed = not_mask.cumsum(2, dtype=torch.float32)
     y_embed = y_embed / (y_embed[:, -1:, :] + 1e-6) * 2 * math.pi
@@ -24,7 +26,7 @@ def detr_positions(height: int, width: int, dim: int) -> Tensor:
     pos_y = y_embed[:, :, :, None] / dim_t
     pos_x = torch.stack((pos_x[..., 0::2].sin(), pos_x[..., 1::2].cos()), dim=4).flatten(3)
     pos_y = torch.stack((pos_y[..., 0::2].sin(), pos_y[..., 1::2].cos()), dim=4).flatten(3)
-    return torch.cat((pos_y, pos_x), dim=3).permute(0, 3, 1, 2)[0]
+    return torch.cat((pos_y, pos_x), dim=3).permute(0, 3, 1, 2)
 
 
 class EncoderLayer(nn.Module):
@@ -36,9 +38,9 @@ class EncoderLayer(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.norm2 = nn.LayerNorm(width)
 
-    def forward(self, src: Tensor, pos: Tensor) -> Tensor:
+    def forward(self, src: Tensor, pos: Tensor, padded_IS: Tensor) -> Tensor:
         q = k = src + pos
-        src = self.norm1(src + self.self_attn(q, k, value=src)[0])
+        src = self.norm1(src + self.self_attn(q, k, value=src, key_padding_mask=padded_IS)[0])
         return self.norm2(src + self.linear2(self.linear1(src).relu()))
 
 
@@ -53,10 +55,13 @@ class DecoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.norm3 = nn.LayerNorm(width)
 
-    def forward(self, tgt: Tensor, memory: Tensor, pos: Tensor, query_pos: Tensor) -> Tensor:
+    def forward(
+        self, tgt: Tensor, memory: Tensor, pos: Tensor, query_pos: Tensor, padded_IS: Tensor
+    ) -> Tensor:
         q = k = tgt + query_pos
         tgt = self.norm1(tgt + self.self_attn(q, k, value=tgt)[0])
-        read = self.multihead_attn(query=tgt + query_pos, key=memory + pos, value=memory)[0]
+        query, key = tgt + query_pos, memory + pos
+        read = self.multihead_attn(query, key, memory, key_padding_mask=padded_IS)[0]
         tgt = self.norm2(tgt + read)
         return self.norm3(tgt + self.linear2(self.linear1(tgt).relu()))
 
@@ -95,18 +100,26 @@ class LiteralDETR(nn.Module):
         self.bbox_embed = nn.Module()
         self.bbox_embed.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
 
-    def forward(self, pictures_ICHW: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised pictures -> memory ``(I, S, D)``, embeddings and boxes ``(L, I, N, .)``."""
+    def forward(
+        self, pictures_ICHW: Tensor, padded_IHW: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised pictures -> memory ``(I, S, D)``, embeddings and boxes ``(L, I, N, .)``.
+
+        `padded_IHW` is True on the tokens beside pictures.
+        """
         src = self.input_proj(self.backbone[0].body(pictures_ICHW))
-        pos = detr_positions(*src.shape[2:], src.shape[1]).to(src.dtype)
-        pos = pos.flatten(1).t()[:, None]
+        if padded_IHW is None:
+            padded_IHW = torch.zeros(len(src), *src.shape[2:], dtype=torch.bool)
+        pos = detr_positions(~padded_IHW, src.shape[1]).to(src.dtype)
+        pos = pos.flatten(2).permute(2, 0, 1)
+        padded_IS = padded_IHW.flatten(1)
         src = src.flatten(2).permute(2, 0, 1)
         for layer in self.transformer.encoder.layers:
-            src = layer(src, pos)
+            src = layer(src, pos, padded_IS)
         query_pos = self.query_embed.weight[:, None].expand(-1, src.shape[1], -1)
         tgt, intermediate = torch.zeros_like(query_pos), []
         for layer in self.transformer.decoder.layers:
-            tgt = layer(tgt, src, pos, query_pos)
+            tgt = layer(tgt, src, pos, query_pos, padded_IS)
             intermediate.append(self.transformer.decoder.norm(tgt))
         hs = torch.stack(intermediate).transpose(1, 2)
         first, second, last = self.bbox_embed.layers

@@ -8,7 +8,7 @@ from models.dense import dense_loss
 
 
 def literal_loss(logits_FHWE: torch.Tensor, frames: list) -> float:
-    """The definition, token by token."""
+    """The definition, token by token; of a list of logits each has a picture's own tokens."""
     total = 0.0
     for logits_HWE, frame in zip(logits_FHWE, frames, strict=True):
         rows, columns = logits_HWE.shape[:2]
@@ -54,6 +54,42 @@ def test_dense_loss_is_its_definition(annotate):
     torch.testing.assert_close(
         float(loss), literal_loss(logits[valid_BT], frames), rtol=1e-6, atol=0
     )
+
+
+def test_dense_loss_of_letterboxed_pictures_is_that_of_their_own_tokens(annotate):
+    frames = annotate(np.random.default_rng(3), 6)
+    valid_BT = torch.tensor([[True, True, True, False], [True, True, True, False]])
+    logits = torch.randn(2, 4, 8, 10, 37 + 26, dtype=torch.float64, requires_grad=True)
+    # Boxes may reach a rounding beyond the picture, but not to what is beside it.
+    for box in (frames[1].person_box_4, frames[1].object_boxes_M4[0]):
+        box[:] = (0, 0, 40.00001, 30.00001)
+    rows_columns = torch.tensor([(8, 10), (4, 10), (8, 5), (1, 1), (3, 7), (2, 9)])
+    extent_BT2 = torch.zeros(2, 4, 2)
+    extent_BT2[valid_BT] = rows_columns.flip(-1) / torch.tensor([10, 8])
+    loss = dense_loss(logits, to_tensors(frames), valid_BT, extent_BT2)
+    loss.backward()
+    own = [
+        picture[:rows, :columns]
+        for picture, (rows, columns) in zip(logits.detach()[valid_BT], rows_columns, strict=True)
+    ]
+    torch.testing.assert_close(loss.item(), literal_loss(own, frames), rtol=1e-6, atol=0)
+    for gradient, (rows, columns) in zip(logits.grad[valid_BT], rows_columns, strict=True):
+        assert gradient[:rows, :columns, 0].all()
+        assert not gradient[rows:].any()
+        assert not gradient[:, columns:].any()
+
+
+def test_a_token_half_in_the_picture_lies_where_its_half_lies(annotate):
+    # One row of four tokens on a canvas; a picture of 40 pixels fills two and a half.
+    frame = annotate(np.random.default_rng(0), 1, most=1, size_hw=(10, 40))[0]
+    frame.person_box_4[:] = (0, 0, 16, 10)
+    frame.object_boxes_M4[0] = (33, 0, 40, 10)  # from beyond the centre of the half token
+    logits = torch.zeros(1, 1, 1, 4, 37 + 26, requires_grad=True)
+    valid_BT, extent_BT2 = torch.ones(1, 1, dtype=torch.bool), torch.tensor([[[0.625, 1.0]]])
+    dense_loss(logits, to_tensors([frame]), valid_BT, extent_BT2).backward()
+    wants = (logits.grad[0, 0, 0, :, :37] < 0).nonzero().tolist()
+    kind = int(frame.object_classes_M[0])
+    assert wants == [[0, 1], [1, 0], [2, kind]]
 
 
 def test_only_training_has_the_dense_task(tiny):

@@ -56,7 +56,7 @@ def test_gradients_are_the_same(tiny, frames, annotate, sizes):
 def same_chunks_kept(monkeypatch):
     """Take the same chunks, hence the same random numbers and roundings, with everything kept."""
     return lambda: monkeypatch.setattr(
-        models.recompute, "checkpoint", lambda function, chunk, **_: function(chunk)
+        models.recompute, "checkpoint", lambda function, *chunks, **_: function(*chunks)
     )
 
 

@@ -7,8 +7,7 @@ from torch import nn
 
 from bload.errors import InputError
 from models import build_model
-from models.dds import FAR_WAVES
-from models.position import sine_position, token_centres, token_ends
+from models.position import FAR_WAVES, sine_position, token_centres, token_ends
 from models.weights import fill, load_weights, read_weights
 from tests.models.literal_detr import LiteralDETR, detr_positions
 
@@ -57,7 +56,8 @@ def starting(model):
 
 @pytest.mark.parametrize(("height", "width"), [(15, 20), (1, 3), (19, 34)])
 def test_positions_are_detrs_at_the_ends_of_tokens_and_half_a_token_off_at_centres(height, width):
-    wanted = detr_positions(height, width, 256).flatten(1).t()
+    everywhere = torch.ones(1, height, width, dtype=torch.bool)
+    wanted = detr_positions(everywhere, 256)[0].flatten(1).t()
     like = torch.zeros(1)
     ours = sine_position(token_ends(height, width, like), 256, **FAR_WAVES)
     torch.testing.assert_close(ours, wanted, rtol=0, atol=2e-5)
@@ -88,6 +88,30 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file, s
         outputs.union_boxes_LBTN4,
     ):
         torch.testing.assert_close(boxes[:2, 0], boxes_wanted, rtol=0, atol=1e-5)
+
+
+def test_detrs_weights_compute_here_what_they_compute_in_detr_with_its_padding_mask(
+    detr, detr_file, small
+):
+    model = small()
+    load_weights(model, detr_file)
+    draw = torch.Generator().manual_seed(1)
+    frames = torch.randint(0, 256, (1, 3, 3, 96, 128), generator=draw, dtype=torch.uint8)
+    extent = torch.tensor([[[1.0, 1.0], [0.5, 1.0], [0.75, 1 / 3]]])
+    pictures = (frames[0] / 255.0 - model.pixel_mean) / model.pixel_std
+    padded_IHW = torch.zeros(3, 3, 4, dtype=torch.bool)
+    padded_IHW[1, :, 2:] = padded_IHW[2, :, 3:] = padded_IHW[2, 1:] = True
+    pixels = padded_IHW.repeat_interleave(32, 1).repeat_interleave(32, 2)
+    pictures = pictures.masked_fill(pixels[:, None], 0)
+    memory_wanted, _, boxes_wanted = detr(pictures, padded_IHW)
+    tokens = model.encode(frames[0], extent[0])
+    seen = ~padded_IHW.flatten(1)
+    torch.testing.assert_close(tokens.memory_ISD[seen], memory_wanted[seen], rtol=0, atol=1e-5)
+    start = torch.tensor([[True, False, True]])
+    boxes = model(frames, start, extent_BT2=extent).object_boxes_LBTN4
+    torch.testing.assert_close(boxes[:2, 0], boxes_wanted, rtol=0, atol=1e-5)
+    blind = model(frames, start).object_boxes_LBTN4
+    assert (blind[:2, 0] - boxes_wanted).abs().max() > 1e-3
 
 
 def test_a_resnet_computes_here_what_it_computes_in_torchvision(tmp_path, small):
