@@ -170,7 +170,7 @@ register()
 @hydra.main(version_base="1.3", config_path="configs", config_name="eval")
 def main(config: DictConfig) -> None:
     cfg = plain(config)
-    with start_ranks(cfg["device"]) as ranks:
+    with cli.told(), start_ranks(cfg["device"]) as ranks:
         complete = evaluate_all(cfg, ranks)
     if not complete:
         sys.exit(1)

@@ -3,6 +3,7 @@
     torchrun train.py loader=bload                      one process; makes synthetic data if needed
     torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
     torchrun train.py model=dds dataset=action_genome dataset.root=/data/ag
+    python train.py launch.nproc=2 loader=naive         the same without torchrun
     python train.py -m loader=naive,bload               one after another
 
 The same command goes on where a run stopped. Keys: bload/training/config.py.
@@ -28,6 +29,7 @@ from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
 from bload.training.figures import epoch_figures, summarise
+from bload.training.launch import start
 from bload.training.memory import reset_peak_memory
 from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from bload.training.ranks import Ranks, autocast, start_ranks
@@ -47,7 +49,12 @@ register()
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 def main(config: DictConfig) -> None:
-    cfg = plain(config)
+    with cli.told():
+        start(run, plain(config))
+
+
+def run(cfg: dict) -> None:
+    """What one rank does."""
     with start_ranks(cfg["train"]["device"]) as ranks:
         train(cfg, ranks)
 

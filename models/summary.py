@@ -9,8 +9,7 @@ import argparse
 import torch
 from hydra import compose, initialize_config_dir
 
-from bload.errors import InputError
-from bload.training.cli import CONFIGS, check_overrides, stop
+from bload.training.cli import CONFIGS, check_overrides, told
 from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
 from bload.training.ranks import autocast, start_ranks
 from models.cost import PER_FRAME, Cost, measure_cost
@@ -30,16 +29,14 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="as for train.py: group=choice or key=value")
     overrides = parser.parse_args().overrides
     register()
-    try:
+    with told():
         check_overrides("train", overrides)
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             config = plain(compose("train", overrides))
         check_values(config)
-    except InputError as error:
-        stop(error)
     job = config["train"]
     frame_size = tuple(config["dataset"]["frame_size"])
-    with start_ranks(job["device"]) as ranks:
+    with told(), start_ranks(job["device"]) as ranks:
         precision = autocast(job["amp"], ranks.device)
         sizes = without(config["model"], "name", *NOT_COMPUTED)
         slots = min(job["batch_frames"], config["loader"]["t_max"] or LONGEST)

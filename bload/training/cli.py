@@ -4,7 +4,8 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -40,6 +41,21 @@ def run(main: Callable[[], None], config_name: str) -> None:
     except InputError as error:
         stop(error)
     main()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """End the process with one sentence on an `InputError` or Ctrl-C inside."""
+    try:
+        yield
+    except InputError as error:
+        stop(error)
+    except KeyboardInterrupt:
+        print(
+            "\nstopped; the same command goes on from the last checkpoint, if one was written",
+            file=sys.stderr,
+        )
+        sys.exit(130)
 
 
 def stop(error: InputError) -> None:

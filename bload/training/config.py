@@ -135,6 +135,17 @@ class RunConfig:
 
 
 @dataclass
+class LaunchConfig:
+    nproc: int = 1  # ranks that `python train.py` starts on this machine; torchrun starts its own
+
+
+@dataclass
+class ExperimentConfig:
+    name: str | None = None  # of a file in configs/experiment, whose runs share a folder
+    kind: str = "train"  # what a job does: train, deadlock or length_variance
+
+
+@dataclass
 class WandbConfig:
     mode: str = "offline"  # offline, online or disabled
     project: str = "bload"
@@ -149,6 +160,8 @@ class TrainJob:
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    launch: LaunchConfig = field(default_factory=LaunchConfig)
+    experiment: ExperimentConfig = field(default_factory=ExperimentConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
 
 
@@ -205,6 +218,8 @@ def check_values(config: dict[str, Any]) -> None:
             value = config[group][key]
             if value < bound:
                 raise InputError(f"{group}.{key} is {value}; give at least {bound}")
+    if config["launch"]["nproc"] < 1:
+        raise InputError(f"launch.nproc is {config['launch']['nproc']}; give at least 1")
     if config["train"]["clip_norm"] <= 0:
         raise InputError(f"train.clip_norm is {config['train']['clip_norm']}; give more than 0")
     if config["model"]["dropout"] >= 1:

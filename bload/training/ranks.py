@@ -1,7 +1,6 @@
 """The processes of one job: who this one is, and what they tell each other."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from bload.training.cli import stop
 
 ERROR_KEY = "bload/error"
 
@@ -61,8 +59,7 @@ class Ranks:
 def start_ranks(device: str) -> Iterator[Ranks]:
     """Join the process group that torchrun set up, and leave it.
 
-    An `InputError` inside becomes one sentence on stderr and exit status 2; ranks that fail only
-    because another did, say what the other said.
+    Ranks that fail only because another did, raise what the other raised.
 
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
@@ -71,20 +68,15 @@ def start_ranks(device: str) -> Iterator[Ranks]:
     try:
         ranks = _join(device)
         yield ranks
-    except InputError as error:
-        if ranks is not None and ranks.store is not None:
-            ranks.store.set(ERROR_KEY, str(error))
-        stop(error)
-    except RuntimeError:
-        if ranks is None or ranks.store is None or not ranks.store.check([ERROR_KEY]):
+    except Exception as error:
+        if ranks is None or ranks.store is None:
             raise
-        stop(InputError(ranks.store.get(ERROR_KEY).decode()))
-    except KeyboardInterrupt:
-        print(
-            "\nstopped; the same command goes on from the last checkpoint, if one was written",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+        known = isinstance(error, InputError)
+        if not known and ranks.store.check([ERROR_KEY]):
+            raise InputError(ranks.store.get(ERROR_KEY).decode()) from None
+        name = f"rank {ranks.rank} failed with {type(error).__name__}: "
+        ranks.store.set(ERROR_KEY, f"{'' if known else name}{error}")
+        raise
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -13,6 +13,8 @@ from bload.training.config import without
 NOT_DEFINING = {
     "run": None,
     "wandb": None,
+    "launch": None,
+    "experiment": None,
     "train": ("device", "workers", "checkpoint_every", "log_every"),
     "model": ("checkpoint",),
 }
