@@ -46,6 +46,7 @@ from datasets.report import (
     relation_rows,
     write_relations,
 )
+from datasets.rules import small_boxes_choice
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from datasets.targets import FrameTargets
@@ -241,7 +242,7 @@ def evaluate_one(
             "checkpoint": str(trained.path),
             "split": cfg["split"],
             "root": str(source.root),
-            "small_boxes": config["dataset"]["small_boxes"],
+            "small_boxes": small_boxes_choice(config["dataset"]["small_boxes"]),
             "starts": starts,
         }
         meter = measure_and_write(

@@ -27,7 +27,7 @@ class ActionGenome:
         split: str,
         image_size_hw: tuple[int, int],
         *,
-        small_boxes: bool = False,
+        small_boxes: str = "keep",
     ) -> None:
         if len(image_size_hw) != 2 or min(image_size_hw) < 1:
             raise InputError(f"image size {image_size_hw} is not (height, width) of at least 1")

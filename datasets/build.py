@@ -6,6 +6,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.rules import small_boxes_choice
 from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
@@ -17,7 +18,7 @@ def build_source(
     name: str,
     root: str,
     frame_size: Sequence[int],
-    small_boxes: bool = False,
+    small_boxes: str | bool = "keep",
     progress: bool = False,
     **world: int | float,
 ) -> ActionGenome:
@@ -27,12 +28,15 @@ def build_source(
         split: ``train`` or ``test``.
         name: ``action_genome`` reads `root`; ``synthetic`` makes it first, if it is not there.
         frame_size: height and width that frames are resized to.
+        small_boxes: keep, file or computed, see `datasets.rules.SMALL_BOXES`; a truth value as
+            configs had before.
         progress: show a bar while synthetic data are made.
         world: the knobs of the synthetic world, see `datasets.synthetic.world.World`.
 
     Raises:
         InputError: an unknown name, a root that is missing or made with other knobs.
     """
+    small_boxes = small_boxes_choice(small_boxes)
     if name == "synthetic":
         ensure(root, progress=progress, **world)
     elif name != "action_genome":

@@ -18,6 +18,7 @@ from datasets.iou import Convention
 from datasets.predictions_file import read_metadata, read_predictions
 from datasets.recall import RecallMeter
 from datasets.report import format_recall, format_relations, relation_rows, write_relations
+from datasets.rules import SMALL_BOXES, small_boxes_choice
 
 _CHUNK = 256  # frames
 
@@ -28,7 +29,7 @@ def score(
     split: str,
     *,
     convention: Convention = "inclusive",
-    small_boxes: bool = False,
+    small_boxes: str = "keep",
 ) -> RecallMeter:
     """The meter of every frame of a split, as predicted in the file at `path`.
 
@@ -65,7 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", help="data root; default: the one the file names")
     parser.add_argument("--split", choices=SPLITS, help="default: the one the file names")
     parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
-    parser.add_argument("--small-boxes", action="store_true", help="leave small boxes out")
+    parser.add_argument(
+        "--small-boxes", choices=SMALL_BOXES, help="default: as the file says, else keep"
+    )
     parser.add_argument("--relations", help="csv file for the recall of every relation and group")
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
@@ -77,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
         root, split = args.root or said.get("root"), args.split or said.get("split")
         if not root or not split:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
-        small_boxes = args.small_boxes or bool(said.get("small_boxes"))
+        small_boxes = args.small_boxes or small_boxes_choice(said.get("small_boxes", "keep"))
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)

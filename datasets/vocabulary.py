@@ -6,6 +6,7 @@ one up accepts both.
 """
 
 from bload.errors import InputError
+from datasets.problems import shown
 
 OBJECTS = (
     "__background__",
@@ -105,12 +106,13 @@ _RELATION_INDEX = _lookup(RELATIONS)
 
 
 def object_index(name: str) -> int:
-    """Index of an object class in either spelling; `InputError` for a name that is none."""
-    if name not in _OBJECT_INDEX:
+    """Index, 1 to 36, of an object class in either spelling; `InputError` for another name."""
+    index = _OBJECT_INDEX.get(name, 0) if isinstance(name, str) else 0
+    if not index:
         raise InputError(
-            f"object class {name!r} is not one of the {len(OBJECTS) - 1} of Action Genome"
+            f"object class {shown(name)} is not one of the {len(OBJECTS) - 1} of Action Genome"
         )
-    return _OBJECT_INDEX[name]
+    return index
 
 
 def relation_index(name: str, group: str) -> int:
@@ -119,8 +121,8 @@ def relation_index(name: str, group: str) -> int:
     Example: ``relation_index("lookingat", "attention_relationship") == 0``.
     """
     members = range(*GROUPS[group].indices(len(RELATIONS)))
-    index = _RELATION_INDEX.get(name)
+    index = _RELATION_INDEX.get(name) if isinstance(name, str) else None
     if index is None or index not in members:
         allowed = ", ".join(RELATIONS[member] for member in members)
-        raise InputError(f"relation {name!r} is not a {group}, which are: {allowed}")
+        raise InputError(f"relation {shown(name)} is not a {group}, which are: {allowed}")
     return index

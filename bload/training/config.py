@@ -52,7 +52,7 @@ class DatasetConfig:
     name: str = MISSING
     root: str = MISSING
     frame_size: list[int] = MISSING  # height and width that frames are resized to
-    small_boxes: bool = False  # read the file without boxes of 16 pixels and less
+    small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
 
 
 @dataclass

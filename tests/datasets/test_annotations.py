@@ -6,12 +6,13 @@ import pytest
 
 from bload.errors import InputError
 from datasets.annotations import filter_annotations, read_annotations
+from datasets.rules import small_boxes_choice
 from datasets.vocabulary import RELATIONS
 
 
 def entry(visible=True, split="train", object_class="sofa/couch", **changes):
     shown = {
-        "bbox": (10.0, 20.0, 30.0, 5.0),
+        "bbox": (10.0, 20.0, 30.0, 25.0),
         "attention_relationship": ["looking_at"],
         "spatial_relationship": ["behind", "beneath"],
         "contacting_relationship": ["sitting_on"],
@@ -123,7 +124,7 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     entries_of = frames("A", [1, 2, 3])
     person_of = {name: person(rows=2) for name in entries_of}
     frame = filter_annotations(entries_of, person_of, "train").videos[0].frames[0]
-    assert frame.object_boxes_M4.tolist() == [[10, 20, 40, 25]]
+    assert frame.object_boxes_M4.tolist() == [[10, 20, 40, 45]]
     assert frame.object_boxes_M4.dtype == np.float32
     assert frame.person_box_4.tolist() == [0, 1, 2, 3]
     assert frame.size_hw == (270, 480)
@@ -136,15 +137,15 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     [
         ({"class": "unicorn"}, "'unicorn'"),
         ({"spatial_relationship": ["looking_at"]}, "'looking_at' is not a spatial"),
-        ({"bbox": None}, "not annotated as Action Genome"),
+        ({"bbox": None}, "no box of four numbers"),
         ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "no box of four numbers"),
-        ({"metadata": None}, "not annotated as Action Genome"),
+        ({"metadata": None}, "not subscriptable"),
     ],
 )
 def test_a_bad_entry_is_refused_with_the_name_of_its_frame(changes, message):
     entries_of = frames("A", [1, 2, 3])
     entries_of["A.mp4/000002.png"][0].update(changes)
-    with pytest.raises(InputError, match=f"A.mp4/000002.png.*{message}"):
+    with pytest.raises(InputError, match=f"as Action Genome does it.*A.mp4/000002.png.*{message}"):
         filter_annotations(entries_of, persons(entries_of), "train")
 
 
@@ -152,7 +153,7 @@ def test_a_bad_entry_is_refused_with_the_name_of_its_frame(changes, message):
     "name", ["../000001.png", "/etc/000001.png", "A/../000001.png", "..\\A/1.png", "A/x.png", 7]
 )
 def test_names_that_leave_the_root_are_refused(name):
-    with pytest.raises(InputError, match="is not of the form VIDEO/NUMBER"):
+    with pytest.raises(InputError, match="not of the form VIDEO/NUMBER"):
         filter_annotations({name: [entry()]}, {}, "train")
 
 
@@ -163,6 +164,151 @@ def write_root(root, entries_of, person_of, objects_file="object_bbox_and_relati
     (folder / "person_bbox.pkl").write_bytes(pickle.dumps(person_of))
 
 
+@pytest.mark.parametrize(
+    ("short_side", "stays"),
+    [(15.9, False), (16, False), (16.0, False), (16.000001, True), (16.5, True), (17, True)],
+)
+def test_a_box_of_16_pixels_is_small_and_one_of_16_and_a_half_is_not(short_side, stays):
+    entries_of = frames("A", [1, 2, 3], bbox=(0.0, 0.0, 99.0, short_side))
+    entries_of |= frames("B", [1, 2, 3], bbox=(0.0, 0.0, short_side, 99.0))
+    person_of = persons(entries_of)
+    kept = filter_annotations(entries_of, person_of, "train", small_boxes="keep")
+    assert names(kept) == ["A.mp4", "B.mp4"]
+    computed = filter_annotations(entries_of, person_of, "train", small_boxes="computed")
+    assert names(computed) == (["A.mp4", "B.mp4"] if stays else [])
+    assert computed.counts.with_small_objects_alone == (0 if stays else 6)
+
+
+def test_a_small_first_object_still_says_the_split_and_leaves_the_others():
+    entries_of = frames("A", [1, 2, 3])
+    for entries in entries_of.values():
+        entries.insert(0, entry(bbox=(0, 0, 5, 5), object_class="door"))
+    computed = filter_annotations(entries_of, persons(entries_of), "train", small_boxes="computed")
+    assert [f.object_classes_M.tolist() for f in computed.videos[0].frames] == [[31]] * 3
+
+
+def test_steps_count_frames_videos_and_objects_after_each_rule():
+    entries_of = (
+        frames("A", [1, 2, 3, 4])
+        | frames("B", [1, 2, 3], bbox=(0, 0, 9, 9))
+        | frames("C", [1], visible=False)
+        | frames("D", [1, 2])
+        | frames("E", [1], split="test")
+    )
+    entries_of["A.mp4/000001.png"].append(entry(visible=False))
+    person_of = persons(entries_of) | {"A.mp4/000004.png": person(rows=0)}
+    counts = filter_annotations(entries_of, person_of, "train", small_boxes="computed").counts
+    assert [(step.frames, step.videos, step.objects) for step in counts.steps] == [
+        (10, 4, 11),
+        (9, 3, 10),
+        (6, 2, 6),
+        (5, 2, 5),
+        (5, 2, 5),
+        (3, 1, 3),
+    ]
+
+
+def test_an_unknown_choice_for_small_boxes_is_named(tmp_path):
+    with pytest.raises(InputError, match="'drop'; choose keep, file, computed"):
+        read_annotations(tmp_path, "train", small_boxes="drop")
+
+
+@pytest.mark.parametrize(
+    ("saved", "choice"), [(True, "file"), (False, "keep"), ("computed", "computed")]
+)
+def test_truth_values_of_older_configs_still_say_what_they_said(saved, choice):
+    assert small_boxes_choice(saved) == choice
+
+
+def test_all_faults_are_told_at_once_with_their_number():
+    entries_of = frames("A", range(1, 9)) | {"../1.png": [entry()]}
+    for number in (2, 3, 4, 5, 6):
+        entries_of[f"A.mp4/{number:06d}.png"][0]["class"] = f"unicorn{number}"
+    with pytest.raises(InputError) as caught:
+        filter_annotations(entries_of, persons(entries_of), "train")
+    message = str(caught.value)
+    assert r"VIDEO/NUMBER.png (1): '../1.png', and frames not annotated" in message
+    assert "as Action Genome does it (5): A.mp4/000002.png: object class 'unicorn2'" in message
+    assert "'unicorn4'" in message
+    assert "'unicorn5'" not in message
+    assert "and 2 more; mend" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bbox_size": (0, 270)}, "bbox_size is"),
+        ({"bbox_size": (10**30, 270)}, "bbox_size is"),
+        ({"bbox_size": (float("nan"), 270)}, "bbox_size is"),
+        ({"bbox_size": None}, "bbox_size is None"),
+        ({"bbox": [[0, 0, 1]]}, "no box of four numbers"),
+        ({"bbox": [[0, 0, 1, float("inf")]]}, "no box of four numbers"),
+        ({"bbox": "0011"}, "not rows of xyxy"),
+        ({"bbox_mode": "xywh"}, "'xywh', not rows of xyxy"),
+    ],
+)
+def test_a_bad_person_is_refused_with_the_name_of_its_frame(changes, message):
+    entries_of = frames("A", [1, 2, 3])
+    person_of = persons(entries_of)
+    person_of["A.mp4/000003.png"].update(changes)
+    with pytest.raises(InputError, match=f"A.mp4/000003.png.*{message}"):
+        filter_annotations(entries_of, person_of, "train")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"visible": "yes"}, "visible is 'yes'"),
+        ({"visible": np.array([True, False])}, "visible is array"),
+        ({"bbox": ("1", "2", "3", "4")}, "no box of four numbers"),
+        ({"bbox": (10**5000, 2, 3, 4)}, "is no box of four numbers"),
+        ({"spatial_relationship": "behind"}, "not a list of up to"),
+        ({"spatial_relationship": ["behind"] * 1000}, "not a list of up to"),
+        ({"class": ["sofa/couch"]}, "object class"),
+        ({"class": "__background__"}, "object class '__background__'"),
+        ({"metadata": {"set": 7}}, "set is 7, not a text"),
+    ],
+)
+def test_values_of_another_type_or_size_are_refused(changes, message):
+    entries_of = frames("A", [1, 2, 3])
+    entries_of["A.mp4/000002.png"][0].update(changes)
+    with pytest.raises(InputError, match=f"A.mp4/000002.png.*{message}"):
+        filter_annotations(entries_of, persons(entries_of), "train")
+
+
+def test_a_frame_of_a_thousand_objects_is_refused():
+    entries_of = frames("A", [1, 2, 3]) | {"A.mp4/000009.png": [entry()] * 1000}
+    with pytest.raises(InputError, match="not a list of up to 64 objects"):
+        filter_annotations(entries_of, persons(entries_of), "train")
+
+
+@pytest.mark.parametrize("missing", ["objects", "persons", "both"])
+def test_missing_pickles_are_all_named(tmp_path, missing):
+    (tmp_path / "annotations").mkdir()
+    files = {"objects": "object_bbox_and_relationship.pkl", "persons": "person_bbox.pkl"}
+    for kind, file in files.items():
+        if missing not in (kind, "both"):
+            (tmp_path / "annotations" / file).write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(InputError, match=r"lacks .*; put Action Genome's annotations") as caught:
+        read_annotations(tmp_path, "train")
+    for kind, file in files.items():
+        assert (file in str(caught.value)) == (missing in (kind, "both"))
+
+
+def test_two_broken_pickles_are_both_named(tmp_path):
+    (tmp_path / "annotations").mkdir()
+    for file in ("object_bbox_and_relationship.pkl", "person_bbox.pkl"):
+        (tmp_path / "annotations" / file).write_bytes(b"no pickle")
+    with pytest.raises(InputError, match=r"relationship\.pkl .*, and .*person_bbox.pkl"):
+        read_annotations(tmp_path, "train")
+
+
+def test_without_the_small_box_file_the_way_out_is_to_compute(tmp_path):
+    write_root(tmp_path, frames("A", [1, 2, 3]), persons(frames("A", [1, 2, 3])))
+    with pytest.raises(InputError, match=r"filtersmall\.pkl; .* choose small_boxes=computed"):
+        read_annotations(tmp_path, "train", small_boxes="file")
+
+
 def test_small_boxes_reads_the_other_file(tmp_path):
     entries_of = frames("A", [1, 2, 3, 4])
     write_root(tmp_path, entries_of, persons(entries_of))
@@ -170,7 +316,7 @@ def test_small_boxes_reads_the_other_file(tmp_path):
     file = "object_bbox_and_relationship_filtersmall.pkl"
     write_root(tmp_path, fewer, persons(entries_of), file)
     assert read_annotations(tmp_path, "train").counts.frames == 4
-    assert read_annotations(tmp_path, "train", small_boxes=True).counts.frames == 3
+    assert read_annotations(tmp_path, "train", small_boxes="file").counts.frames == 3
 
 
 def test_a_root_without_annotations_is_named_with_the_remedy(tmp_path):
@@ -191,5 +337,5 @@ def test_an_empty_pickle_is_named(tmp_path):
 
 def test_files_that_do_not_belong_together_are_told_with_counts(tmp_path):
     write_root(tmp_path, frames("A", [1, 2, 3]), {"B.mp4/000001.png": person()})
-    with pytest.raises(InputError, match="of 3 frames 0 show no object, 3 have no person box"):
+    with pytest.raises(InputError, match="of 3 frames 0 show no object, 0 only small ones, 3 have"):
         read_annotations(tmp_path, "train")

@@ -20,7 +20,7 @@ from datasets.predictions_file import (
 from datasets.targets import FrameTargets
 from datasets.vocabulary import OBJECTS, RELATIONS
 
-MADE_BY = {"checkpoint": "last.pt", "split": "test", "root": "data", "small_boxes": False}
+MADE_BY = {"checkpoint": "last.pt", "split": "test", "root": "data", "small_boxes": "keep"}
 NOTHING = np.zeros((0, 4), np.float32)
 
 

@@ -77,7 +77,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         "checkpoint": str(finished / "last.pt"),
         "split": "test",
         "root": str(data_root),
-        "small_boxes": False,
+        "small_boxes": "keep",
         "starts": "table",
     }
     names = [name for name, _ in read_predictions(path)]
