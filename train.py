@@ -24,10 +24,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError
+from bload.padding import repeat_last
 from bload.starts import change_starts
 from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
+from bload.training.equal_work import equal_work
 from bload.training.figures import epoch_figures, summarise
 from bload.training.launch import start
 from bload.training.memory import reset_peak_memory
@@ -81,6 +83,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
         names=source.videos,
         **without(cfg["loader"], "name"),
     )
+    job = job | equal_work(job, loader.account.processed)
+    cfg = cfg | {"train": job}
 
     # Model.
     torch.manual_seed(job["seed"])
@@ -201,6 +205,8 @@ def train(cfg: dict, ranks: Ranks) -> None:
                 seed_step(job["seed"], epoch, step, ranks.rank)
                 set_rates(optimiser, schedule(epoch + (step + 1) / steps))
 
+                if job["padding"] == "repeated":
+                    batch = repeat_last(batch)
                 # The losses are sums over this rank's frames, divided by the targets of all ranks.
                 targets = to_tensors(batch.targets, ranks.device)
                 total = ranks.sum(counts(targets, cfg["model"]["queries"]))

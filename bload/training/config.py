@@ -10,6 +10,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from bload.errors import InputError
+from bload.padding import check_padding
 from bload.starts import check_starts
 
 
@@ -107,6 +108,7 @@ class LossConfig:
 @dataclass
 class TrainConfig:
     epochs: int = MISSING
+    slots: int | None = None  # slots to train on in all, padding included, instead of epochs
     batch_frames: int = MISSING  # frames a rank works through in a step
     lr: float = MISSING
     backbone_lr: float = MISSING
@@ -119,6 +121,7 @@ class TrainConfig:
     warmup_epochs: float = MISSING
     seed: int = 0
     starts: str = "table"  # where states are cleared: table, ignored or wrong (bload/starts.py)
+    padding: str = "masked"  # or repeated: the last frame again, trained on (bload/padding.py)
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
     device: str = "auto"  # auto, cpu or cuda
     workers: int = 1  # reading processes a rank
@@ -208,7 +211,7 @@ def plain(config: DictConfig) -> dict[str, Any]:
 def check_values(config: dict[str, Any]) -> None:
     """Refuse values of the right type that nothing later would refuse before files are written."""
     least = {
-        "train": {"workers": 0, "log_every": 1, "checkpoint_every": 1}
+        "train": {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1}
         | {"lr": 0, "backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0},
         "model": {"width": 4, "heads": 1, "feedforward": 1, "queries": 1}
         | {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1, "dropout": 0},
@@ -224,7 +227,11 @@ def check_values(config: dict[str, Any]) -> None:
         raise InputError(f"train.clip_norm is {config['train']['clip_norm']}; give more than 0")
     if config["model"]["dropout"] >= 1:
         raise InputError(f"model.dropout is {config['model']['dropout']}; give less than 1")
+    slots = config["train"]["slots"]
+    if slots is not None and slots < 1:
+        raise InputError(f"train.slots is {slots}; give at least 1, or null to go by train.epochs")
     check_starts(config["train"]["starts"])
+    check_padding(config["train"]["padding"])
     choice = config["model"]["checkpoint"]
     if choice not in ("none", "backbone", "auto"):
         raise InputError(f"model.checkpoint is {choice!r}; choose none, backbone or auto")

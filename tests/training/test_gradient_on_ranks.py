@@ -2,6 +2,7 @@
 
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,21 @@ def gradient_of_first_step(ranks, config):
     ):
         train.train(config, ranks)
     return {name: p.grad.numpy().copy() for name, p in seen["model"].named_parameters()}
+
+
+class Lingering:
+    """A source whose videos stay at their last frame until all are equally long."""
+
+    def __init__(self, source):
+        self.source = source
+        self.videos = source.videos
+        self.lengths = np.full_like(source.lengths, source.lengths.max())
+
+    def read(self, video, first, length):
+        frames, targets = self.source.read(video, first, int(self.source.lengths[video]) - first)
+        more = length - len(frames)
+        last_CHW = frames[-1:].expand(more, *frames.shape[1:])
+        return torch.cat([frames, last_CHW]), [*targets, *targets[-1:] * more]
 
 
 def gradient_of_videos_alone(config):
@@ -101,6 +117,23 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     assert_same_gradient(one, alone)
     for gradient in two:
         assert_same_gradient(gradient, alone)
+
+
+def test_repeated_padding_gives_the_gradient_of_longer_videos(config, alone):
+    job = ("loader=naive", "train.batch_frames=360")
+    repeated = gradient_of_first_step(
+        one_rank(), config(*job, "train.padding=repeated", runs="repeated")
+    )
+
+    def linger(split, **dataset):
+        source = build_source(split, **dataset)
+        return Lingering(source) if split == "train" else source
+
+    with mock.patch.object(train, "build_source", linger):
+        longer = gradient_of_first_step(one_rank(), config(*job, runs="longer"))
+    assert_same_gradient(repeated, longer)
+    with pytest.raises(AssertionError):
+        assert_same_gradient(repeated, alone)
 
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
