@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from models.anchors import Windows
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import build_temporal, in_chunks
+from models.temporal.gap import GapEmbedding
 from models.transformer import SpatialDecoder
 
 
@@ -38,6 +39,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
+        timed: bool,
         anchored: bool,
         **sizes,
     ) -> None:
@@ -45,13 +47,20 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, sizes["width"])
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
+        self.gap = GapEmbedding(sizes["width"]) if timed else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
             position_ND = sine_position(self.windows.points_N2, sizes["width"], **NEAR_WAVES)
             self.query_embed.weight = nn.Parameter(position_ND)
 
-    def forward(self, tokens: Tokens, start_BT: Tensor, bptt: int | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tokens,
+        start_BT: Tensor,
+        bptt: int | None = None,
+        gap_BT: Tensor | None = None,
+    ) -> Tensor:
         """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
         position_ND = self.query_embed.weight
         seen = as_keys(tokens.inside_IS)
@@ -64,7 +73,10 @@ class Branch(nn.Module):
                 windows = windows.masked_fill(~seen, float("-inf"))
             spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
         spatial = spatial.unflatten(1, tuple(start_BT.shape))
-        temporal = in_chunks(self.temporal, spatial[-1], position_ND, start_BT, bptt)
+        timed = spatial[-1]
+        if self.gap is not None:
+            timed = timed + self.gap(gap_BT)[:, :, None].to(timed.dtype)
+        temporal = in_chunks(self.temporal, timed, position_ND, start_BT, bptt)
         return torch.cat((spatial, temporal))
 
 

@@ -21,6 +21,8 @@ PER_FRAME = ("backbone", "input_proj", "encoder")
 """Parts that see one picture at a time; these are recomputed."""
 OTHER = "other"
 """Where what no part does is counted."""
+Batch = tuple[Tensor | None, ...]
+"""Arguments of the network's forward pass, in their order."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def measure_cost(
 
 
 @torch.no_grad()
-def forward_flops(model: nn.Module, batch: tuple[Tensor, ...]) -> Counter:
+def forward_flops(model: nn.Module, batch: Batch) -> Counter:
     """FLOPs of a forward pass by part; a multiply-add counts as two.
 
     Matrix products, convolutions and attention, as PyTorch's counter does; the rest is next to
@@ -124,13 +126,14 @@ def forward_flops(model: nn.Module, batch: tuple[Tensor, ...]) -> Counter:
     return flops
 
 
-def kept_bytes(model: nn.Module, batch: tuple[Tensor, ...], precision: torch.autocast) -> Counter:
+def kept_bytes(model: nn.Module, batch: Batch, precision: torch.autocast) -> Counter:
     """Bytes that a forward pass keeps for the backward pass, by the part that kept them first.
 
     A storage counts once and whole, however many tensors look at it; parameters, buffers and the
     batch itself, which are there anyway, do not count.
     """
-    seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *batch)}
+    given = [tensor for tensor in batch if tensor is not None]
+    seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *given)}
     alive, sizes = [], Counter()
 
     with _current_part(model) as current:
@@ -162,13 +165,12 @@ def _current_part(model: nn.Module) -> Iterator[list[str]]:
         hook.remove()
 
 
-def _batch(
-    blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device
-) -> tuple[Tensor, ...]:
-    """Frames, starts, valid."""
+def _batch(blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device) -> Batch:
+    """Frames, starts, valid, no truncation, no extents, gaps."""
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
-    return pixels, *flags
+    gaps = torch.empty(blocks, slots, device=device)
+    return pixels, *flags, None, None, gaps
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

@@ -13,6 +13,7 @@ Frames are encoded and decoded all at once; only the temporal decoders walk thro
 import torch
 from torch import Tensor, nn
 
+from bload.errors import InputError
 from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
 from models.branch import Branch, Tokens, as_keys
@@ -64,12 +65,17 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.backbone.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL`.
+        time: what the temporal part is told of the time between frames: ``none``, or ``gap``, the
+            frames of the video's own rate since the frame before, see `models.temporal.gap`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at a point of its own: its position is that of
             the point, most heads look around it, and object and union boxes are relative to a
             learned reference there; person boxes are relative to where the frame shows a person.
             See `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
+
+    Raises:
+        InputError: a name that is not known, or a width that does not suit.
     """
 
     def __init__(
@@ -84,11 +90,15 @@ class DDS(nn.Module):
         dropout: float = 0.1,
         backbone: str = "resnet50",
         temporal: str = "dds",
+        time: str = "none",
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
     ) -> None:
         super().__init__()
+        if time not in ("none", "gap"):
+            raise InputError(f"no kind of time is called '{time}'; set model.time to none or gap")
+        self.time = time
         sizes = {
             "width": width,
             "heads": heads,
@@ -99,11 +109,17 @@ class DDS(nn.Module):
         self.backbone = build_backbone(backbone)
         self.input_proj = nn.Conv2d(self.backbone.channels, width, 1)
         self.encoder = Encoder(encoder_layers, **sizes)
-        self.object_branch = Branch(
-            queries, decoder_layers, temporal_layers, temporal, anchored, **sizes
-        )
-        self.relation_branch = Branch(
-            queries, decoder_layers, temporal_layers, temporal, anchored, **sizes
+        self.object_branch, self.relation_branch = (
+            Branch(
+                queries,
+                decoder_layers,
+                temporal_layers,
+                temporal,
+                timed=time == "gap",
+                anchored=anchored,
+                **sizes,
+            )
+            for _ in range(2)
         )
         self.person_box = BoxHead(width)
         self.object_box = BoxHead(width)
@@ -134,6 +150,7 @@ class DDS(nn.Module):
         valid_BT: Tensor | None = None,
         bptt: int | None = None,
         extent_BT2: Tensor | None = None,
+        gap_BT: Tensor | None = None,
     ) -> Outputs:
         """Predict every slot of a batch.
 
@@ -146,10 +163,20 @@ class DDS(nn.Module):
             extent_BT2: share (x, y) in 0..1 of the canvas's width and height that each picture
                 fills, from its upper left corner on. What is beside it cannot matter, and boxes
                 are shares of the picture, not of the canvas. None: all fill it.
+            gap_BT: float, frames of the video's own rate since the frame before, 0 on a video's
+                first; with `time` ``gap`` alone.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
+
+        Raises:
+            InputError: `time` is ``gap``, and there is no `gap_BT`.
         """
+        if self.time == "gap" and gap_BT is None:
+            raise InputError(
+                "the network reads the time between frames but was not told it; give gap_BT, or "
+                "train one with model.time=none"
+            )
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
         extent_I2 = None
@@ -157,9 +184,11 @@ class DDS(nn.Module):
             if valid_BT is not None:
                 extent_BT2 = extent_BT2.masked_fill(~valid_BT[..., None], 1)
             extent_I2 = extent_BT2.flatten(0, 1)
+        if gap_BT is not None and valid_BT is not None:
+            gap_BT = gap_BT.masked_fill(~valid_BT, 0)
         tokens = self.encode(frames_BTCHW.flatten(0, 1), extent_I2)
-        objects = self.object_branch(tokens, start_BT, bptt)
-        relations = self.relation_branch(tokens, start_BT, bptt)
+        objects = self.object_branch(tokens, start_BT, bptt, gap_BT)
+        relations = self.relation_branch(tokens, start_BT, bptt, gap_BT)
         precision = self.relation.weight.dtype
         block = tuple(start_BT.shape)
         with torch.autocast(frames_BTCHW.device.type, enabled=False):

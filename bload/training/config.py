@@ -79,6 +79,7 @@ class ModelConfig:
     checkpoint: str = "none"  # recompute activations: none, backbone (and encoder), auto: if short
     backbone: str = MISSING
     temporal: str = MISSING  # dds, gru, attention, scan or none: see models/temporal/__init__.py
+    time: str = "none"  # what it is told of the time between frames: none, or gap
     width: int = MISSING
     heads: int = MISSING
     feedforward: int = MISSING

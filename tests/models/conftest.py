@@ -43,9 +43,9 @@ def tiny():
             "norm_first": True,
         }
         model = build_model(**(sizes | changes)).double()
-        # Memories are silent before training; here they speak, or no test would hear them.
+        # Memories and gaps are silent before training; here they speak, or none would be heard.
         for name, parameter in model.named_parameters():
-            if "readout" in name:
+            if "readout" in name or ".gap." in name:
                 torch.nn.init.normal_(parameter, std=0.3)
         return model
 
