@@ -4,13 +4,10 @@ A root is written into a sibling folder and renamed when it is complete, so a ro
 whole; ``synthetic.json`` in it says from which knobs it was made.
 """
 
-import fcntl
 import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE
+from datasets.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
@@ -36,7 +34,7 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     """
     root, world = Path(root), World(**knobs)
     if not (root / MANIFEST).exists():
-        with _one_writer(root):
+        with one_writer(root):
             if not (root / MANIFEST).exists():
                 _write_root(root, world, progress)
     _check_manifest(root, world)
@@ -46,24 +44,9 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
 def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     """Write a new synthetic root at `root`, knobs as in `World`; refuses one that exists."""
     root, world = Path(root), World(**knobs)
-    with _one_writer(root):
+    with one_writer(root):
         _write_root(root, world, progress)
     return root
-
-
-@contextmanager
-def _one_writer(root: Path) -> Iterator[None]:
-    """Hold the lock beside `root`; the system frees it if this process is killed."""
-    try:
-        root.parent.mkdir(parents=True, exist_ok=True)
-        lock = (root.parent / f".{root.name}.lock").open("w")
-    except OSError as error:
-        raise InputError(
-            f"cannot write beside {root} ({error.strerror}); give a root in a folder you may write"
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _write_root(root: Path, world: World, progress: bool) -> None:
