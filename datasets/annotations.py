@@ -117,9 +117,9 @@ def read_pickles(objects_path: Path, persons_path: Path) -> tuple[dict, dict]:
 
 def _mapping(value: Any, path: Path) -> dict:
     if not isinstance(value, dict) or not value:
+        held = "no frames" if isinstance(value, dict) else f"a {type(value).__name__}"
         raise InputError(
-            f"{path} holds {'no frames' if value == {} else type(value).__name__}, not a "
-            "dictionary of frames; download or make it again"
+            f"{path} holds {held}, not a dictionary of frames; download or make it again"
         )
     return value
 

@@ -1,11 +1,20 @@
 """Reading pickles that came from the internet: plain containers and numpy arrays, nothing else.
 
-A pickle may name any importable function and have it called. Here the names are limited to the
-few that numpy's own arrays, scalars and dtypes need; every other name is refused before anything
-is imported or called.
+A pickle may name any importable function and have it called. Here every name is refused before
+anything is imported, but for the few that numpy's arrays, scalars and dtypes are made of, and those
+names give constructors of our own: they check types, sizes and shapes before anything is
+allocated. They are instances without attributes, so that a pickle cannot change them either.
+
+What opcodes alone can ask for (a memo of 2**31 places, a text of 2**60 bytes) is stopped by
+`memory_limited`: while a file is read the process may grow in proportion to the file and no more.
+
+One thing is not stopped: Python hashes tuples by recursion, so a dictionary key of tuples nested
+hundreds of thousands deep ends the process (it runs out of stack; no code runs).
 """
 
+import gc
 import io
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,30 +22,132 @@ from typing import Any
 import numpy as np
 
 from bload.errors import InputError
+from datasets.memory_limit import memory_limited
+from datasets.problems import shown
+
+_KINDS = "biufSU"  # booleans, numbers, texts: no objects, no fields, no dates
+_MOST_ITEM_BYTES = 4_096
+_MOST_DIMENSIONS = 8
+_BYTES_A_BYTE = 24  # memory for a byte of the file; honest files take 6 to 10
+_SPARE = 256 * 2**20
 
 
-def _encode(text: str, encoding: str = "utf-8") -> bytes:
+class _Dtype:
+    """A dtype in the making: what ``numpy.dtype(code)`` is in a pickle."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+
+    def __setstate__(self, state: tuple) -> None:
+        """Numpy's ``(version, byte order, subtype, names, fields, size, alignment, flags)``."""
+        order, plain = state[1], state[2:5] == (None, None, None)
+        if order not in ("<", ">", "|", "=") or not plain:
+            raise pickle.UnpicklingError(f"dtype of state {shown(state)}")
+        if order != "|":
+            self.dtype = self.dtype.newbyteorder(order)
+
+
+class _Array(np.ndarray):
+    """An array whose contents are checked before numpy gets them."""
+
+    def __setstate__(self, state: tuple) -> None:
+        """Numpy's ``(version, shape, dtype, Fortran order, bytes)``."""
+        version, shape, dtype, fortran, data = state
+        _check_contents(shape, dtype, data)
+        super().__setstate__((version, shape, dtype.dtype, fortran, data))
+
+
+def _check_contents(shape: Any, dtype: Any, data: Any) -> None:
+    if type(dtype) is not _Dtype or type(data) not in (bytes, bytearray):
+        raise pickle.UnpicklingError(f"array of {shown(dtype)} from {type(data).__name__}")
+    if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS:
+        raise pickle.UnpicklingError(f"array of shape {shown(shape)}")
+    for side in shape:
+        if type(side) is not int or not 0 <= side < 2**31:
+            raise pickle.UnpicklingError(f"array of shape {shown(shape)}")
+    if math.prod(shape) * dtype.dtype.itemsize != len(data):
+        raise pickle.UnpicklingError(f"array of shape {shown(shape)} from {len(data)} bytes")
+
+
+class _MakeDtype:
+    __slots__ = ()
+
+    def __call__(self, code: str, *_: Any) -> _Dtype:
+        if type(code) is not str or len(code) > 8:
+            raise pickle.UnpicklingError(f"dtype {shown(code)}")
+        dtype = np.dtype(code)
+        if dtype.kind not in _KINDS or not 0 < dtype.itemsize <= _MOST_ITEM_BYTES:
+            raise pickle.UnpicklingError(f"dtype {shown(code)}")
+        return _Dtype(dtype)
+
+
+class _Reconstruct:
+    """Numpy's ``_reconstruct(ndarray, (0,), b"b")``: an empty array that gets its state next."""
+
+    __slots__ = ()
+
+    def __call__(self, kind: Any, shape: Any, code: Any) -> np.ndarray:
+        if kind is not _NDARRAY or shape != (0,) or code not in (b"b", "b"):
+            raise pickle.UnpicklingError(f"array made of {shown((kind, shape, code))}")
+        return _Array.__new__(_Array, 0, np.int8)
+
+
+class _FromBuffer:
+    """Numpy's ``_frombuffer(data, dtype, shape, order)`` of protocol 5."""
+
+    __slots__ = ()
+
+    def __call__(self, data: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
+        _check_contents(shape, dtype, data)
+        if order not in ("C", "F"):
+            raise pickle.UnpicklingError(f"array in order {shown(order)}")
+        return np.ndarray(shape, dtype.dtype, bytearray(data), order=order)
+
+
+class _Scalar:
+    """Numpy's ``scalar(dtype, data)``."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: Any, data: Any) -> np.generic:
+        _check_contents((), dtype, data)
+        return np.ndarray((), dtype.dtype, data)[()]
+
+
+class _Encode:
     """What bytes become under pickle protocols 0 to 2."""
-    if encoding not in ("latin1", "latin-1", "utf-8"):
-        raise pickle.UnpicklingError(f"bytes in encoding {encoding!r}")
-    return text.encode(encoding)
+
+    __slots__ = ()
+
+    def __call__(self, text: str, encoding: str) -> bytes:
+        if type(text) is not str or encoding not in ("latin1", "latin-1"):
+            raise pickle.UnpicklingError(f"bytes in encoding {shown(encoding)}")
+        return text.encode("latin-1")
 
 
-def _no_bytes() -> bytes:
+class _NoBytes:
     """What empty bytes become under pickle protocols 0 to 2."""
-    return b""
 
+    __slots__ = ()
+
+    def __call__(self) -> bytes:
+        return b""
+
+
+_NDARRAY = "numpy.ndarray"  # named by pickles, as a first argument alone, so a text will do
 
 _ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _encode,
-    ("__builtin__", "bytes"): _no_bytes,
+    ("numpy", "ndarray"): _NDARRAY,
+    ("numpy", "dtype"): _MakeDtype(),
+    ("_codecs", "encode"): _Encode(),
+    ("__builtin__", "bytes"): _NoBytes(),
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 wrote it
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = np.zeros(1).__reduce__()[0]
-    _ALLOWED[f"{_core}.multiarray", "scalar"] = np.float64(0).__reduce__()[0]
-    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = np.zeros(1).__reduce_ex__(5)[0]
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Reconstruct()
+    _ALLOWED[f"{_core}.multiarray", "scalar"] = _Scalar()
+    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _FromBuffer()
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -47,7 +158,7 @@ class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
             raise InputError(
-                f"{self._path} asks for '{module}.{name}', which annotations never need: "
+                f"{self._path} asks for {shown(f'{module}.{name}')}, which annotations never need: "
                 "do not trust this file; download it again from Action Genome"
             )
         return _ALLOWED[module, name]
@@ -56,12 +167,13 @@ class _PlainUnpickler(pickle.Unpickler):
 def read_pickle(path: Path) -> Any:
     """The plain value in the pickle at `path`: dict, list, tuple, str, number, numpy array.
 
-    Raises `InputError`, naming the file, when it is missing, empty, cut off or asks for any
-    other global.
+    Raises `InputError`, naming the file, when it is missing, empty, cut off, asks for any other
+    global, or for far more memory than a file of its size can hold.
     """
     try:
-        with path.open("rb") as file:
-            return _PlainUnpickler(file, path).load()
+        size = path.stat().st_size
+        with path.open("rb") as file, memory_limited(_SPARE + _BYTES_A_BYTE * size):
+            return _without_collections(_PlainUnpickler(file, path))
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing; put Action Genome's annotations there, or make a synthetic root "
@@ -71,9 +183,25 @@ def read_pickle(path: Path) -> Any:
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check the path") from error
-    except Exception as error:  # a broken pickle raises nearly anything
-        size = path.stat().st_size
+    except MemoryError:
         raise InputError(
-            f"{path} ({size} bytes) is not a whole pickle ({type(error).__name__}: {error}); "
-            "download or make it again"
+            f"{path} ({size} bytes) asks for far more memory than a file of its size holds: do not "
+            "trust this file; download it again from Action Genome"
+        ) from None
+    except Exception as error:  # a broken pickle raises nearly anything
+        raise InputError(
+            f"{path} ({size} bytes) is not a whole pickle of plain values "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}); download or make it "
+            "again"
         ) from error
+
+
+def _without_collections(unpickler: pickle.Unpickler) -> Any:
+    """Load with the garbage collector off, which would look at millions of new values in vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return unpickler.load()
+    finally:
+        if enabled:
+            gc.enable()
