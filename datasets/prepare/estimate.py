@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bload.errors import InputError
-from datasets.annotations import frame_number
+from datasets.frame_names import frame_number
 from datasets.prepare.extraction import Extracted
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from datasets.annotations import FRAMES_FOLDER, frame_number
+from datasets.annotations import FRAMES_FOLDER
+from datasets.frame_names import frame_number, video_of
 from datasets.prepare.decoder import VideoError, decode
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.manifest import file_of
@@ -35,7 +36,7 @@ def extract(
     Frames that cannot be had are told in `problem`; a disk that cannot be written raises `OSError`.
     """
     began = time.perf_counter()
-    done = Extracted(frames[0].partition("/")[0])
+    done = Extracted(video_of(frames[0]))
     folder = partial_folder(root / FRAMES_FOLDER, done.video)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

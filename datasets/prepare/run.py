@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE
+from datasets.frame_names import video_of
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.estimate import Estimate, check_disk, duration, gib, pilot
 from datasets.prepare.frames_folder import VIDEOS_FOLDER, FramesFolder, one_writer
@@ -73,7 +74,7 @@ def _extract_all(
     say: Callable[[str], None],
 ) -> None:
     """Extract a few videos, tell what the rest will take, refuse what cannot fit, extract it."""
-    frames_of = {frames[0].partition("/")[0]: frames for frames in todo}
+    frames_of = {video_of(frames[0]): frames for frames in todo}
     estimate = Estimate()
     first, rest = pilot(todo, max(_PILOT, 2 * workers))
     with tqdm(total=sum(map(len, todo)), unit="frame", disable=None if progress else True) as bar:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.annotations import OBJECTS_FILE, check_frame_name, frames_by_video
+from datasets.annotations import OBJECTS_FILE
+from datasets.frame_names import check_frame_name, frames_by_video, video_of
 from datasets.prepare.manifest import Format, file_of
 from datasets.unpickler import read_pickle
 
@@ -35,7 +36,7 @@ def sizes_there(folder: Path, frames: list[str], format: Format) -> dict[str, in
 
     `folder` is the frames folder; the keys are below it, like ``001YG.mp4/000089.png``.
     """
-    video = frames[0].partition("/")[0]
+    video = video_of(frames[0])
     try:
         with os.scandir(folder / video) as entries:
             size_of = {f"{video}/{e.name}": e.stat().st_size for e in entries if e.is_file()}
