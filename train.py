@@ -13,6 +13,7 @@ import json
 import math
 import time
 from collections import Counter
+from functools import partial
 
 import hydra
 import numpy as np
@@ -39,6 +40,7 @@ from bload.training.recompute import recompute
 from bload.training.results import upsert_result
 from bload.training.run_folder import RunFolder, run_name
 from bload.training.summary import epoch_line, summary_text
+from bload.training.sweep import sweep
 from bload.training.tracking import Tracker
 from datasets.build import build_source, build_yardsticks
 from eval import evaluate
@@ -299,6 +301,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         tracker.log("summary", job["epochs"], 0, **summary)
         upsert_result(folder.path.parent / "results.csv", summary)
         folder.write_json(folder.summary, summary)
+        folder.error.unlink(missing_ok=True)
         print(summary_text(summary))
     tracker.close()
     ranks.barrier()
@@ -310,4 +313,4 @@ def seed_step(seed: int, epoch: int, step: int, rank: int) -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main, "train")
+    cli.run(main, "train", partial(sweep, run))

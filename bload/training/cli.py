@@ -18,11 +18,21 @@ from bload.errors import InputError
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
-def run(main: Callable[[], None], config_name: str) -> None:
+def run(
+    main: Callable[[], None],
+    config_name: str,
+    sweep: Callable[[list[str]], None] | None = None,
+) -> None:
     """Check the overrides of the command line, then hand over to Hydra.
 
     Hydra tells a misspelt key in several lines and a trace; here it is one sentence with the
     nearest key. Exits with status 2.
+
+    Args:
+        main: what Hydra calls.
+        config_name: of `main`.
+        sweep: called for ``-m`` with the overrides. Left to Hydra are command lines with other
+            options of Hydra, or with a sweeper or launcher of their own.
     """
     arguments = sys.argv[1:]
     sweeps = any(argument in ("-m", "--multirun") for argument in arguments)
@@ -34,13 +44,19 @@ def run(main: Callable[[], None], config_name: str) -> None:
             )
         # Other options of Hydra, such as --cfg job, have values of their own: Hydra reads those.
         jobs = [argument for argument in arguments if argument not in ("-m", "--multirun")]
-        if not any(argument.startswith("-") for argument in jobs):
-            if sweeps:  # a list of plain values stands for its first; the rest is Hydra's grammar
-                jobs = [job if re.search(r"[\[{('\"]", job) else job.split(",")[0] for job in jobs]
-            check_overrides(config_name, jobs)
+        options = any(argument.startswith("-") for argument in jobs)
+        if not options:
+            # A list of plain values stands for its first; the rest is Hydra's grammar.
+            plain = [job if re.search(r"[\[{('\"]", job) else job.split(",")[0] for job in jobs]
+            check_overrides(config_name, plain if sweeps else jobs)
     except InputError as error:
         stop(error)
-    main()
+    others = options or any(job.startswith(("hydra/launcher", "hydra/sweeper")) for job in jobs)
+    if sweeps and sweep and not others:
+        with told():
+            sweep(jobs)
+    else:
+        main()
 
 
 @contextmanager
@@ -64,8 +80,8 @@ def stop(error: InputError) -> None:
     sys.exit(2)
 
 
-def check_overrides(config_name: str, overrides: list[str]) -> None:
-    """Compose the config and raise an `InputError` that says which override is wrong, and how."""
+def check_overrides(config_name: str, overrides: list[str]) -> DictConfig:
+    """The config; raises an `InputError` that says which override is wrong, and how."""
     folders = {path.name for path in CONFIGS.iterdir() if path.is_dir()}
     groups = [o for o in overrides if o.split("=")[0].lstrip("+~") in folders]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -78,11 +94,14 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             except (HydraException, OmegaConfBaseException):
                 known = compose(config_name)
             raise InputError(_sentence(error, known)) from None
-        unknown = set(_keys(config)) - set(_keys(compose(config_name, groups)))
+        unknown = set()
+        if any(override.startswith("+") for override in overrides):
+            unknown = set(_keys(config)) - set(_keys(compose(config_name, groups)))
     if unknown:
         raise InputError(f"there is no config key {min(unknown)!r}; leave it out")
     if missing:
         raise InputError(f"{', '.join(sorted(missing))} is not set; give {min(missing)}=VALUE")
+    return config
 
 
 def _sentence(error: Exception, known: DictConfig) -> str:

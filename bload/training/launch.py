@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -101,13 +102,19 @@ def _sentence(rank: int, failure: ProcessFailure) -> str:
     return f"rank {rank} was ended by {failure.signal_name()}{hint}"
 
 
+def threads(nproc: int) -> int:
+    """Threads of a rank: ranks share the cores, unless OMP_NUM_THREADS says otherwise."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return int(os.environ["OMP_NUM_THREADS"])
+    return torch.get_num_threads() if nproc == 1 else max(1, (os.cpu_count() or 1) // nproc)
+
+
 @contextmanager
 def _threads(nproc: int) -> Iterator[None]:
-    """Ranks share the cores, unless OMP_NUM_THREADS says otherwise."""
     if nproc == 1 or "OMP_NUM_THREADS" in os.environ:
         yield
         return
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // nproc))
+    os.environ["OMP_NUM_THREADS"] = str(threads(nproc))
     try:
         yield
     finally:

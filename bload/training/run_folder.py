@@ -42,7 +42,8 @@ class RunFolder:
     """Where one run writes; rank 0 makes the folder, every rank has its own log.
 
     Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
-    exists once the run has finished.
+    exists once the run has finished; `error`, the file that exists in its stead where a sweep saw
+    the run fail.
     """
 
     def __init__(self, root: str, name: str) -> None:
@@ -50,6 +51,7 @@ class RunFolder:
         self.last = self.path / "last.pt"
         self.best = self.path / "best.pt"
         self.summary = self.path / "summary.json"
+        self.error = self.path / "error.json"
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
 
@@ -105,6 +107,12 @@ class RunFolder:
         part = path.with_suffix(".part")
         part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
         os.replace(part, path)
+
+    def note_error(self, sentence: str, when: str) -> None:
+        """Say why this run failed, unless an earlier one finished here."""
+        if not self.summary.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_json(self.error, {"error": sentence, "when": when})
 
     def clear(self) -> None:
         """Forget an earlier run in this folder."""

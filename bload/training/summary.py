@@ -46,6 +46,28 @@ def summary_text(summary: dict) -> str:
     return f"\n{_table(rows)}"
 
 
+def comparison(summaries: dict[str, dict]) -> str:
+    """A line a run, for finished runs by what tells them apart."""
+    rows = [("", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory")]
+    for name, figures in summaries.items():
+        recalls = (figures.get(f"with/recall@20{part}", math.nan) for part in ("", "_memory"))
+        rows.append(
+            (
+                name,
+                f"{figures['padding']:,.0f}",
+                f"{figures['deleted']:,.0f}",
+                f"{figures['epoch_seconds']:.1f} s",
+                *(f"{100 * recall:.2f} %" if math.isfinite(recall) else "" for recall in recalls),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *figures in rows:
+        cells = [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *cells]))
+    return "\n".join(lines)
+
+
 def observer_rows(figures: dict) -> list[tuple[str, str]]:
     """Recall@20 beside what observers reach that see all but remember all or nothing.
 

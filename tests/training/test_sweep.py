@@ -1,0 +1,268 @@
+"""A sweep runs its jobs one after another; what fails costs nothing but itself."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from bload.errors import InputError
+from bload.training import cli
+from bload.training import sweep as sweeping
+from bload.training.run_folder import run_name
+from bload.training.sweep import jobs_of, sweep
+from tests.training.jobs import REPOSITORY
+
+EXPERIMENT = """\
+# @package _global_
+defaults:
+  - override /loader: naive
+
+experiment:
+  name: lengths
+run:
+  root: {root}
+wandb:
+  group: lengths
+train:
+  seed: 3
+hydra:
+  sweeper:
+    params:
+      loader: naive,bload
+      train.seed: range(0,2)
+"""
+SUMMARY = {"padding": 7, "deleted": 0, "epoch_seconds": 1.5, "with/recall@20": 0.25}
+
+
+@pytest.fixture
+def experiment(monkeypatch, tmp_path):
+    """The configs with an experiment of four jobs; the folder of its runs."""
+    configs = tmp_path / "configs"
+    shutil.copytree(cli.CONFIGS, configs)
+    (configs / "experiment").mkdir(exist_ok=True)
+    root = tmp_path / "runs" / "lengths"
+    (configs / "experiment" / "lengths.yaml").write_text(EXPERIMENT.format(root=root))
+    monkeypatch.setattr(cli, "CONFIGS", configs)
+    monkeypatch.setattr(sweeping, "CONFIGS", configs)
+    return root
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The configs of the jobs that were trained; one fails if its loader and seed are in `fails`,
+    and one in `stops` ends by Ctrl-C."""
+
+    def train(run, config, nproc):
+        job = (config["loader"]["name"], config["train"]["seed"])
+        trained.append((*job, nproc))
+        if job in fails:
+            raise InputError("this one cannot be trained")
+        if job in stops:
+            raise KeyboardInterrupt
+        folder = sweeping.RunFolder(config["run"]["root"], run_name(config, nproc))
+        folder.open(0)
+        folder.write_json(folder.summary, SUMMARY)
+        folder.error.unlink(missing_ok=True)
+
+    trained, fails, stops = [], set(), set()
+    monkeypatch.setattr(sweeping, "launch", train)
+    train.jobs, train.fails, train.stops = trained, fails, stops
+    return train
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """The folders of which a report was wanted."""
+    folders = []
+
+    def write_report(folder):
+        folders.append(folder)
+        return SimpleNamespace(html=folder / "report.html")
+
+    monkeypatch.setitem(sys.modules, "bload.report", SimpleNamespace(write_report=write_report))
+    return folders
+
+
+def test_an_experiment_has_the_jobs_of_its_file_and_overrides_the_defaults(experiment):
+    jobs = jobs_of(["experiment=lengths", "train.epochs=1"])
+    assert [str(job) for job in jobs] == [
+        f"loader={loader} train.seed={seed}" for loader in ("naive", "bload") for seed in (0, 1)
+    ]
+    assert {job.config["wandb"]["group"] for job in jobs} == {"lengths"}
+    assert {job.folder.path.parent for job in jobs} == {experiment}
+    assert len({job.folder.path for job in jobs}) == 4
+    # What is typed goes before the file, also where the file has a list.
+    (job,) = jobs_of(["experiment=lengths", "train.seed=5", "loader=mix"])
+    assert (job.config["loader"]["name"], job.config["train"]["seed"]) == ("mix", 5)
+    assert job.varied == ("loader=mix", "train.seed=5")
+
+
+def test_jobs_have_the_names_of_runs_started_alone(command_line, config):
+    one, other = jobs_of(command_line("train.seed=0,1", "launch.nproc=2"))
+    assert one.folder.path.name == run_name(config("train.seed=0"), 2)
+    assert other.folder.path.name == run_name(config("train.seed=1"), 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["experiment=length"], "there is no experiment 'length'; choose one of "),
+        (["experimnt=lengths"], "no config key 'experimnt'; did you mean experiment?"),
+        (["experiment=lengths", "train.epoch=3"], "'train.epoch'; did you mean train.epochs?"),
+        (["loader=naive,blod"], "there is no loader 'blod'; choose one of bload"),
+        (["train.epochs=3,many"], "cannot set train.epochs=many"),
+        (["train.starts=table,nowhere"], "nowhere"),
+        (["train.workers=1,2"], "'train.workers=1' and 'train.workers=2' are the same run"),
+        (["train.seed=0,1", "run.name=mine"], "are the same run, runs/mine; vary a key"),
+        (["experiment=lengths,lengths"], "experiment has several values"),
+    ],
+    ids=" ".join,
+)
+def test_a_job_that_cannot_be_is_told_before_any_starts(
+    experiment, trained, monkeypatch, capsys, arguments, says
+):
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", *arguments])
+    with pytest.raises(SystemExit) as end:
+        cli.run(pytest.fail, "train", lambda jobs: sweep(pytest.fail, jobs))
+    assert end.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not trained.jobs
+    assert not experiment.exists()
+
+
+def test_a_failed_job_is_noted_and_the_others_go_on(experiment, trained, reports, capsys):
+    trained.fails |= {("naive", 1), ("bload", 0)}
+    with pytest.raises(SystemExit) as end:
+        sweep(None, ["experiment=lengths", "launch.nproc=2"])
+    assert end.value.code == 1
+    assert trained.jobs == [("naive", 0, 2), ("naive", 1, 2), ("bload", 0, 2), ("bload", 1, 2)]
+    out, err = capsys.readouterr()
+    assert out.startswith("lengths: 4 jobs (loader naive, bload; train.seed 0, 1) -> ")
+    assert re.search(r"^2 of 4: loader=naive train.seed=1 -> \S+/naive-dds_tiny", out, re.M)
+    assert err.splitlines()[-3:] == [
+        "train.py: error: 2 of 4 jobs failed",
+        "  loader=naive train.seed=1: this one cannot be trained",
+        "  loader=bload train.seed=0: this one cannot be trained",
+    ]
+    errors = sorted(experiment.glob("*/error.json"))
+    assert len(errors) == 2
+    assert json.loads(errors[0].read_text())["error"] == "this one cannot be trained"
+    assert reports == [experiment]
+
+    # The second time only those run, and nothing remembers that they failed.
+    trained.jobs.clear()
+    trained.fails.clear()
+    sweep(None, ["experiment=lengths", "launch.nproc=2"])
+    assert trained.jobs == [("naive", 1, 2), ("bload", 0, 2)]
+    out = capsys.readouterr().out
+    assert out.count("finished before, ") == 2
+    assert out.count(" 25.00 %") == 4
+    assert not list(experiment.glob("*/error.json"))
+
+
+def test_trained_anew_if_asked_to(trained, command_line):
+    for _ in range(2):
+        sweep(None, command_line("train.seed=0,1", "run.resume=never"))
+    assert [seed for _, seed, _ in trained.jobs] == [0, 1, 0, 1]
+
+
+def test_ctrl_c_stops_the_sweep_and_says_where(trained, command_line, capsys):
+    trained.stops.add(("bload", 1))
+    with pytest.raises(SystemExit) as end:
+        sweep(None, command_line("train.seed=0,1,2"))
+    assert end.value.code == 130
+    assert [seed for _, seed, _ in trained.jobs] == [0, 1]
+    assert "stopped in job 2 of 3; the same command goes on there" in capsys.readouterr().err
+
+
+def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, trained, reports):
+    sweep(None, ["experiment=lengths", "train.seed=0", "train.epochs=1"])
+    first = json.loads((experiment / "experiment.json").read_text())
+    assert first["command"] == "python train.py -m experiment=lengths train.seed=0 train.epochs=1"
+    assert [job["overrides"] for job in first["jobs"]] == [
+        ["loader=naive", "train.seed=0"],
+        ["loader=bload", "train.seed=0"],
+    ]
+    assert {job["run"] for job in first["jobs"]} == {p.parent.name for p in experiment.glob("*/*")}
+    assert set(first["machine"]) == {"cpu", "cores", "gpu", "memory_gib", "system"}
+    assert set(first["versions"]) == {"python", "torch", "torchvision", "numpy", "bload"}
+    assert first["started"] <= first["ended"]
+
+    sweep(None, ["experiment=lengths", "train.seed=0,4", "train.epochs=1"])
+    second = json.loads((experiment / "experiment.json").read_text())
+    assert len(second["jobs"]) == 4
+    assert second["jobs"][:2] == first["jobs"]
+    assert second["started"] == first["started"]
+
+
+def train_py(*arguments: str, timeout: float) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "train.py", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_a_sweep_on_two_ranks_goes_past_a_job_that_fails(command_line, tmp_path):
+    options = command_line("loader=mix,naive,bload_exact", "loader.t_max=20", "train.epochs=1")
+    done = train_py("-m", *options, "launch.nproc=2", "+loader.long=error", timeout=60)
+    assert "there is no config key 'loader.long'" in done.stderr  # mix has none
+    done = train_py("-m", *options, "launch.nproc=2", timeout=240)
+    assert done.returncode == 1
+    assert done.stdout.count("epoch   1/1") == 1
+    says = "naive: sequence train00000.mp4 has 33 frames but t_max is 20; raise t_max to 45"
+    assert f"  loader={says}" in done.stderr
+    assert "Traceback" not in done.stderr
+    states = {
+        path.name.split("-")[0]: {file.name for file in path.iterdir()}
+        for path in (tmp_path / "runs").iterdir()
+        if path.is_dir()
+    }
+    assert "summary.json" in states["mix"]
+    assert states["naive"] == states["bload_exact"] == {"error.json"}
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_a_job_of_a_sweep_gives_the_figures_of_a_run_alone(command_line, tmp_path):
+    job = command_line("train.epochs=1", "run.root=" + str(tmp_path / "alone"))
+    assert train_py(*job, timeout=120).returncode == 0
+    done = train_py("-m", *command_line("train.epochs=1", "train.seed=0"), timeout=120)
+    assert done.returncode == 0, done.stderr
+    (alone,), (swept,) = (
+        [json.loads(path.read_text()) for path in (tmp_path / of).glob("*/summary.json")]
+        for of in ("alone", "runs")
+    )
+    same = [key for key in alone if "recall" in key or key in ("run", "loss", "padding", "steps")]
+    assert {key: alone[key] for key in same} == {key: swept[key] for key in same}
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_ctrl_c_in_training_ends_the_whole_sweep(command_line):
+    process = subprocess.Popen(
+        [sys.executable, "train.py", "-m", *command_line("train.epochs=500", "train.seed=0,1")],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stdout:
+        if "epoch   2/" in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "stopped in job 1 of 2; the same command goes on there"
