@@ -30,10 +30,26 @@ def defining(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+TOLD = (
+    ("loader", "t_max", None, "T{}"),
+    ("model", "temporal", "dds", "{}"),
+    ("train", "starts", "table", "starts_{}"),
+    ("train", "padding", "masked", "padding_{}"),
+)
+"""Group, key, default and form of what a run's name says if it is not the default."""
+
+
 def run_name(config: dict[str, Any], world_size: int) -> str:
-    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks."""
+    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks.
+
+    ``bload-dds_tiny-synthetic-T32-gru-s0-r2-1a2b3c4d`` is one with other blocks and another
+    temporal part.
+    """
     text = json.dumps([defining(config), world_size], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
+    for group, key, default, form in TOLD:
+        if config[group][key] != default:
+            parts.append(form.format(config[group][key]))
     parts += [f"s{config['train']['seed']}", f"r{world_size}"]
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 

@@ -39,6 +39,20 @@ def test_the_ranks_change_the_name(config):
 
 
 @pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ("loader.t_max=50", "-T50-s0"),
+        ("model.temporal=gru", "-gru-s0"),
+        ("train.starts=wrong", "-starts_wrong-s0"),
+        ("train.padding=repeated", "-padding_repeated-s0"),
+        ("train.seed=7", "-synthetic-s7-r1-"),
+    ],
+)
+def test_people_can_tell_runs_apart_by_their_names(config, change, part):
+    assert part in run_name(config(change), 1)
+
+
+@pytest.mark.parametrize(
     "change",
     [
         "train.workers=5",
@@ -47,6 +61,8 @@ def test_the_ranks_change_the_name(config):
         "train.checkpoint_every=3",
         "wandb.mode=online",
         "wandb.group=mine",
+        "launch.nproc=2",
+        "experiment.name=mine",
         "run.resume=never",
         "run.root=elsewhere",
     ],
