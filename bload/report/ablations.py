@@ -1,0 +1,208 @@
+"""Runs that differ in one key: start tables, what padding holds, temporal parts, T_max."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bload.report.chart import Bar, Point, Series, interval_chart, line_chart, swatch
+from bload.report.collect import Collection, Run
+from bload.report.comparison import Comparable, comparable
+from bload.report.document import (
+    NOTHING,
+    Block,
+    Cell,
+    Chart,
+    Missing,
+    Section,
+    Table,
+    interval,
+    number,
+)
+from bload.report.measured import MEMORY, recalls
+from bload.report.names import in_order, loader_name, setting, style
+from bload.report.packing import t_max_chart
+from bload.report.statistics import difference, estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """The experiment, the key that it varies, and the value that the others are compared to."""
+
+    experiment: str
+    key: str
+    baseline: str
+    title: str
+    order: tuple[str, ...]
+
+
+ABLATIONS = (
+    Ablation(
+        *("reset_ablation", "train.starts", "table", "Where states are cleared"),
+        ("table", "ignored", "wrong"),
+    ),
+    Ablation(
+        *("padding_ablation", "train.padding", "masked", "What padding holds in training"),
+        ("masked", "repeated"),
+    ),
+    Ablation(
+        *("temporal", "model.temporal", "dds", "Temporal parts"),
+        ("dds", "gru", "attention", "scan", "none"),
+    ),
+)
+
+
+def ablations_section(collection: Collection) -> Section:
+    blocks: list[Block] = []
+    for ablation in ABLATIONS:
+        found = _runs(collection, ablation)
+        if found is None or not found.runs:
+            blocks.append(
+                Missing(
+                    f"{ablation.title}: no finished runs of `{ablation.experiment}` here.",
+                    f"python train.py -m experiment={ablation.experiment}",
+                )
+            )
+            continue
+        blocks += _compared(ablation, found)
+    return Section("ablations", "Ablations", tuple(blocks))
+
+
+def starts_compared(
+    collection: Collection,
+) -> tuple[tuple[Run, ...], list[float], list[float]] | None:
+    """The runs of `reset_ablation` with Recall@20 with the table and with it ignored, percent."""
+    found = _runs(collection, ABLATIONS[0])
+    if found is None:
+        return None
+    table, ignored = (
+        recalls([run for run in found.runs if run.get("train.starts") == starts])
+        for starts in ("table", "ignored")
+    )
+    return (found.runs, table, ignored) if table and ignored else None
+
+
+def _runs(collection: Collection, ablation: Ablation) -> Comparable | None:
+    experiment = collection.find(ablation.experiment)
+    return comparable(experiment.finished, ablation.key) if experiment else None
+
+
+def _compared(ablation: Ablation, found: Comparable) -> list[Block]:
+    groups = found.by(lambda run: str(run.get(ablation.key)))
+    names = sorted(groups, key=lambda name: (*_place(ablation.order, name), name))
+    base = recalls(groups.get(ablation.baseline, []))
+    rows, bars = [], []
+    for i, name in enumerate(names):
+        values, memory = recalls(groups[name]), recalls(groups[name], MEMORY)
+        against = NOTHING
+        if base and name != ablation.baseline:
+            against = interval(difference(values, base), sign=True)
+        figure = estimate(values)
+        speed = [run.summary.get("frames_per_second") for run in groups[name]]
+        rows.append(
+            (
+                Cell(name),
+                number(len(values)),
+                interval(figure),
+                against,
+                interval(estimate(memory)) if memory else NOTHING,
+                number(estimate(speed).mean) if None not in speed else NOTHING,
+            )
+        )
+        bars.append(Bar(name, figure.mean, figure.low, figure.high, i))
+    first = found.runs[0]
+    note = (
+        f"`{ablation.key}`; loader {loader_name(first.loader)}, {setting(first)}; 95 % intervals "
+        f"by Student's t, of differences by Welch. {found.note}"
+    )
+    table = Table(
+        ablation.title,
+        (
+            *(ablation.key, "seeds", "Recall@20, %", f"less {ablation.baseline}, points"),
+            *("must be remembered, %", "frames a second"),
+        ),
+        tuple(rows),
+        note.strip(),
+    )
+    told = "; ".join(f"{row[0].text} {row[2].text}" for row in rows)
+    return [
+        Chart(
+            ablation.title,
+            interval_chart(bars, "Recall@20 with constraint, %"),
+            f"Recall@20 in percent by {ablation.key}, with 95 % intervals: {told}.",
+            table=table,
+            shows_figures=True,
+        )
+    ]
+
+
+def _place(order: Sequence[str], name: str) -> tuple[int, str]:
+    return (order.index(name), "") if name in order else (len(order), name)
+
+
+def t_max_section(collection: Collection) -> Section:
+    """Padding against T_max, from lengths alone and from runs."""
+    blocks: list[Block] = [t_max_chart()]
+    experiment = collection.find("tmax_sweep")
+    found = comparable(experiment.finished, "loader") if experiment else Comparable((), ())
+    if not found.runs:
+        blocks.append(
+            Missing(
+                "No finished runs over block sizes here.",
+                "python train.py -m experiment=tmax_sweep",
+            )
+        )
+        return Section("tmax", "Block size", tuple(blocks))
+    groups = found.by(lambda run: (run.loader, int(run.summary["t_max"])))
+    loaders = in_order({loader for loader, _ in groups})
+    sizes = sorted({t_max for _, t_max in groups})
+    frames = found.runs[0].summary["frames"]
+    bounds = {t: -(-frames // t) * t - frames for t in sizes}
+
+    def means(loader: str, t_max: int, key: str) -> float:
+        return estimate([run.summary[key] for run in groups[loader, t_max]]).mean
+
+    rows = []
+    for loader, t_max in sorted(groups, key=lambda key: (loaders.index(key[0]), key[1])):
+        runs = groups[loader, t_max]
+        rows.append(
+            (
+                Cell(loader_name(loader)),
+                number(t_max),
+                number(len(runs)),
+                number(means(loader, t_max, "padding")),
+                number(bounds[t_max]),
+                number(means(loader, t_max, "deleted")),
+                number(means(loader, t_max, "epoch_seconds"), 1),
+                interval(estimate(recalls(runs))),
+            )
+        )
+    series = [
+        Series(
+            loader_name(loader),
+            tuple(Point(t, means(loader, t, "padding")) for t in sizes if (loader, t) in groups),
+            style(loader),
+        )
+        for loader in loaders
+    ]
+    bound = Series("frames alone", tuple(Point(t, b) for t, b in bounds.items()), "bound")
+    title = "Padding and Recall@20 against T_max, in runs"
+    table = Table(
+        title,
+        (
+            *("loader", "T_max", "runs", "padded", "at least", "deleted"),
+            *("seconds an epoch", "Recall@20, %"),
+        ),
+        tuple(rows),
+        f"`{experiment.name}`: {setting(found.runs[0])}; videos longer than T_max are split. "
+        f"At least: what fills up the last block. {found.note}".strip(),
+    )
+    told = "; ".join(f"{r[0].text} at T_max {r[1].text} pads {r[3].text}" for r in rows)
+    blocks.append(
+        Chart(
+            title,
+            line_chart([*series, bound], "T_max", "padded frames an epoch", from_zero=True),
+            f"Padded frames an epoch against T_max: {told}.",
+            tuple((swatch(one.style), one.label) for one in [*series, bound]),
+            table,
+        )
+    )
+    return Section("tmax", "Block size", tuple(blocks))

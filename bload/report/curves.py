@@ -1,0 +1,132 @@
+"""Recall@20 of each loader against epochs and against training time."""
+
+from collections.abc import Sequence
+
+from bload.report.chart import Point, Series, line_chart, swatch
+from bload.report.collect import Collection, Run, percent
+from bload.report.document import Block, Cell, Chart, Missing, Section, Table, number
+from bload.report.measured import MEMORY, WITH, equal_epochs
+from bload.report.names import in_order, loader_name, style
+from bload.report.statistics import estimate
+
+
+def curves_section(collection: Collection) -> Section:
+    compared = equal_epochs(collection)
+    groups = compared.by_loader if compared else {}
+    curves = {loader: _curve(groups[loader], WITH) for loader in in_order(groups)}
+    if not any(len(points) > 1 for points in curves.values()):
+        missing = Missing(
+            "No finished runs here were evaluated after several epochs.",
+            "python train.py -m experiment=paper_table",
+        )
+        return Section("curves", "Recall@20 while training", (missing,))
+    blocks: list[Block] = [
+        _chart("Recall@20 against epochs", "epoch", curves, "epochs"),
+        _chart("Recall@20 against training time", "training seconds", curves, "seconds"),
+    ]
+    remembered = {loader: _curve(groups[loader], MEMORY) for loader in in_order(groups)}
+    remembered = {loader: points for loader, points in remembered.items() if points}
+    if remembered:
+        blocks.append(
+            _chart(
+                "Recall@20 on what must be remembered",
+                "epoch",
+                remembered,
+                "epochs",
+                _observers([run for runs in groups.values() for run in runs]),
+            )
+        )
+    return Section("curves", "Recall@20 while training", tuple(blocks))
+
+
+def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
+    """Mean, lowest and highest over seeds after each epoch that all of them evaluated."""
+    seen = [_evaluated(run, key) for run in runs]
+    common = set.intersection(*(set(one) for one in seen)) if seen else set()
+    points = []
+    for epoch in sorted(common):
+        seconds, values = zip(*(one[epoch] for one in seen), strict=True)
+        points.append(
+            {
+                "epochs": epoch + 1,
+                "seconds": estimate(seconds).mean,
+                "mean": estimate(values).mean,
+                "low": min(values),
+                "high": max(values),
+                "seeds": len(values),
+            }
+        )
+    return points
+
+
+def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float]]:
+    """Epoch -> (training seconds until then, the figure in percent)."""
+    found = {}
+    for line in run.evals:
+        value, epoch = percent(line, key), line.get("epoch")
+        if value is None or not isinstance(epoch, int):
+            continue
+        # a resumed epoch may have been logged twice: the last line counts
+        seconds = {e.get("epoch"): e.get("seconds") for e in run.epochs}
+        until = [seconds.get(i) for i in range(epoch + 1)]
+        if all(isinstance(s, int | float) for s in until):
+            found[epoch] = (sum(until), value)
+    return found
+
+
+def _observers(runs: Sequence[Run]) -> list[tuple[str, float]]:
+    found = []
+    for name in ("remembering", "memoryless"):
+        values = [v for run in runs if (v := run.percent(f"{name}/recall@20_memory")) is not None]
+        if values:
+            found.append((f"{name} observer", estimate(values).mean))
+    return found
+
+
+def _chart(
+    title: str,
+    x_label: str,
+    curves: dict[str, list[dict[str, float]]],
+    x: str,
+    observers: Sequence[tuple[str, float]] = (),
+) -> Chart:
+    series = [
+        Series(
+            loader_name(loader),
+            tuple(Point(p[x], p["mean"], p["low"], p["high"]) for p in points),
+            style(loader),
+        )
+        for loader, points in curves.items()
+    ]
+    places = [point[x] for points in curves.values() for point in points]
+    lines = [
+        Series(name, (Point(min(places), value), Point(max(places), value)), broken)
+        for (name, value), broken in zip(observers, ("bound", "dotted"), strict=False)
+    ]
+    columns = ("loader", "epoch", "training seconds", "mean, %", "lowest", "highest", "seeds")
+    rows = tuple(
+        (
+            Cell(loader_name(loader)),
+            number(point["epochs"]),
+            number(point["seconds"], 1),
+            *(number(point[key], 1) for key in ("mean", "low", "high")),
+            number(point["seeds"]),
+        )
+        for loader, points in curves.items()
+        for point in points
+    )
+    ends = "; ".join(
+        f"{loader_name(loader)} {points[-1]['mean']:.1f}" for loader, points in curves.items()
+    )
+    told = "".join(f"; {name} {value:.1f}" for name, value in observers)
+    return Chart(
+        title,
+        line_chart([*series, *lines], x_label, "Recall@20, %"),
+        f"{title}, mean over seeds in percent, at the end of training: {ends}{told}.",
+        (
+            *((swatch(one.style), one.label) for one in series),
+            *((swatch(one.style), f"{one.label}: {one.points[0].y:.1f} %") for one in lines),
+        ),
+        Table(title, columns, rows),
+        "With constraint; line: mean over seeds, band: lowest to highest seed.",
+    )

@@ -1,0 +1,102 @@
+"""What the runs of the paper's table say about each loader."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bload.report.collect import Collection, Experiment, Run
+from bload.report.comparison import Comparable, comparable
+from bload.report.names import setting
+from bload.report.statistics import Estimate, estimate, ratio
+
+EXPERIMENTS = (
+    *("paper_table", "paper_table_equal_time", "epoch_time", "tmax_sweep"),
+    *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
+)
+WITH, NO, MEMORY = "with/recall@20", "no/recall@20", "with/recall@20_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Comparable runs by loader, and the experiment they are of."""
+
+    experiment: Experiment
+    runs: Comparable
+
+    @property
+    def by_loader(self) -> dict[str, list[Run]]:
+        """Loader -> runs; at equal time those of the slots that most runs were given."""
+        slots = Counter(run.get("train.slots") for run in self.runs.runs).most_common(1)[0][0]
+        groups = self.runs.by(lambda run: (run.loader, run.get("train.slots")))
+        return {loader: runs for (loader, given), runs in groups.items() if given == slots}
+
+    @property
+    def setting(self) -> str:
+        return setting(self.runs.runs[0])
+
+    def recall(self, loader: str, key: str = WITH) -> Estimate | None:
+        """Percent over the seeds of a loader; None without runs or without the figure."""
+        values = recalls(self.by_loader.get(loader, []), key)
+        return estimate(values) if values else None
+
+    def faster_than_naive(self, loader: str) -> Estimate | None:
+        """Seconds of naive's epoch over this loader's: medians of epochs, intervals over runs."""
+        groups = self.by_loader
+        if "naive" not in groups or loader not in groups:
+            return None
+        if loader == "naive":
+            return Estimate(1.0, None, None, None, len(groups["naive"]))
+        naive, other = (
+            [run.summary["epoch_seconds"] for run in groups[name]] for name in ("naive", loader)
+        )
+        return ratio(naive, other)
+
+    def less_work_than_naive(self, loader: str) -> float | None:
+        """Slots of naive's epoch over this loader's."""
+        groups = self.by_loader
+        if "naive" not in groups or loader not in groups:
+            return None
+        naive, other = (
+            estimate([run.summary["processed"] for run in groups[name]]).mean
+            for name in ("naive", loader)
+        )
+        return naive / other
+
+
+def recalls(runs: Sequence[Run], key: str = WITH) -> list[float]:
+    """That figure of every run that has it, in percent."""
+    return [value for run in runs if (value := run.percent(key)) is not None]
+
+
+def equal_epochs(collection: Collection) -> Compared | None:
+    """The runs of `paper_table`; without them runs of no experiment that compare loaders."""
+    experiment = collection.find("paper_table") or _plain(collection)
+    return _compared(experiment, "loader")
+
+
+def equal_time(collection: Collection) -> Compared | None:
+    """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader."""
+    experiment = collection.find("paper_table_equal_time")
+    return _compared(experiment, "loader", "train.epochs", "train.slots", "train.warmup_epochs")
+
+
+def epoch_times(collection: Collection) -> Compared | None:
+    """The runs of `epoch_time`; without them those at equal epochs."""
+    experiment = collection.find("epoch_time")
+    return _compared(experiment, "loader") if experiment else equal_epochs(collection)
+
+
+def _compared(experiment: Experiment | None, *free: str) -> Compared | None:
+    if experiment is None or not experiment.finished:
+        return None
+    return Compared(experiment, comparable(experiment.finished, *free))
+
+
+def _plain(collection: Collection) -> Experiment | None:
+    """The first folder of runs that is none of the known experiments and has several loaders."""
+    for experiment in collection.experiments:
+        if experiment.name.removesuffix("_quick") in EXPERIMENTS:
+            continue
+        if len({run.loader for run in comparable(experiment.finished, "loader").runs}) > 1:
+            return experiment
+    return None

@@ -1,0 +1,95 @@
+"""Verdicts follow the figures: each claim is reproduced, not reproduced and not tested in turn."""
+
+import shutil
+
+import pytest
+
+from bload.report.claims import NOT_REPRODUCED, NOT_TESTED, REPRODUCED, claims
+from bload.report.collect import collect
+from tests.report.made_runs import make_deadlock, make_run
+
+NAMES = ("padding", "deleted", "faster", "recall", "recall_time", "starts", "deadlock")
+
+
+def verdicts(runs) -> dict[str, str]:
+    return {name: claim.verdict for name, claim in zip(NAMES, claims(collect(runs)), strict=True)}
+
+
+def figures(runs, name: str) -> str:
+    return claims(collect(runs))[NAMES.index(name)].figures
+
+
+def test_an_empty_folder_tests_what_lengths_tell_alone(tmp_path):
+    found = verdicts(tmp_path)
+    assert (found.pop("padding"), found.pop("deleted")) == (REPRODUCED, REPRODUCED)
+    assert set(found.values()) == {NOT_TESTED}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "bload", "verdict"),
+    [
+        ((0.50, 0.51), (0.60, 0.61), REPRODUCED),
+        ((0.60, 0.61), (0.50, 0.51), NOT_REPRODUCED),
+        ((0.50, 0.60), (0.52, 0.62), NOT_REPRODUCED),
+        ((0.50,), (0.60,), NOT_TESTED),
+    ],
+)
+def test_recall_is_reproduced_only_where_the_whole_interval_is_above_zero(
+    tmp_path, sampling, bload, verdict
+):
+    for loader, recalls in (("sampling", sampling), ("bload", bload)):
+        for seed, recall in enumerate(recalls):
+            make_run(tmp_path / "paper_table", loader, seed, recall=recall)
+    assert verdicts(tmp_path)["recall"] == verdict
+    said = figures(tmp_path, "recall")
+    assert f"{len(bload)} and {len(sampling)} seeds" in said
+    assert "synthetic data (1,000 training videos), model dds_tiny" in said
+
+
+@pytest.mark.parametrize(
+    ("faster", "frames", "verdict"),
+    [
+        (4.12, 166_785, REPRODUCED),
+        (3.9, 166_785, NOT_REPRODUCED),
+        (4.12, 22_342, NOT_TESTED),
+    ],
+)
+def test_a_speed_up_counts_on_the_papers_lengths_alone(tmp_path, faster, frames, verdict):
+    for loader, seconds in (("naive", 1000.0), ("bload", 1000 / faster)):
+        for seed in (0, 1):
+            make_run(tmp_path / "epoch_time", loader, seed, frames=frames, seconds=seconds)
+    assert verdicts(tmp_path)["faster"] == verdict
+    assert f"{faster:.1f}" in figures(tmp_path, "faster")
+
+
+@pytest.mark.parametrize(
+    ("plain", "packed", "verdict"),
+    [
+        ("timed out", "finished", REPRODUCED),
+        ("finished", "finished", NOT_REPRODUCED),
+        ("timed out", "timed out", NOT_REPRODUCED),
+    ],
+)
+def test_deadlock_needs_plain_ddp_to_hang_and_blocks_to_end(tmp_path, plain, packed, verdict):
+    make_deadlock(tmp_path / "deadlock", plain, packed)
+    assert verdicts(tmp_path)["deadlock"] == verdict
+
+
+def test_starts_matter_only_if_ignoring_them_costs(tmp_path):
+    for starts, recalls in (("table", (0.60, 0.61)), ("ignored", (0.55, 0.56))):
+        for seed, recall in enumerate(recalls):
+            make_run(
+                tmp_path / "reset_ablation", "bload", seed, recall=recall, train__starts=starts
+            )
+    assert verdicts(tmp_path)["starts"] == REPRODUCED
+    shutil.rmtree(tmp_path / "reset_ablation")
+    for starts in ("table", "ignored"):
+        for seed in (0, 1):
+            make_run(tmp_path / "reset_ablation", "bload", seed, recall=0.6, train__starts=starts)
+    assert verdicts(tmp_path)["starts"] == NOT_REPRODUCED
+
+
+def test_a_deleted_frame_in_a_run_of_bload_is_told(tmp_path):
+    run = make_run(tmp_path / "paper_table", "bload", costs=(94, 900, 7))
+    assert verdicts(tmp_path)["deleted"] == NOT_REPRODUCED
+    assert run.name in figures(tmp_path, "deleted")

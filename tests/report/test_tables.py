@@ -1,0 +1,128 @@
+"""The tables say what the paper says and what the runs say, in the same units."""
+
+import pytest
+
+from bload.report.collect import collect
+from bload.report.document import Chart, Missing, Table
+from bload.report.write import make_page
+from tests.report.made_runs import make_run
+
+
+def tables(runs) -> dict[str, Table]:
+    return {table.title: table for _, table in make_page(collect(runs)).tables}
+
+
+def column(table: Table, name: str) -> dict[str, float | None]:
+    at = table.columns.index(name)
+    return {row[0].text: row[at].value for row in table.rows}
+
+
+@pytest.fixture(scope="module")
+def overview(made):
+    return tables(made)["The paper's one table, with ours"]
+
+
+def test_packing_is_the_papers_except_for_its_underivable_figure(overview):
+    for loader in ("naive", "sampling", "mix pad"):
+        found = column(overview, loader)
+        for what in ("Padded frames", "Deleted frames", "Frames processed"):
+            assert found[f"{what}: ours"] == found[f"{what}: paper"]
+            assert found[f"{what}: ours - paper"] == 0
+    bload = column(overview, "BLoad")
+    assert bload["Padded frames: paper"] == 3695
+    assert 4500 < bload["Padded frames: ours"] < 5300
+    assert bload["Frames processed: paper"] == 170_480
+    assert column(overview, "BLoad exact")["Padded frames: ours"] == 65
+    assert "cannot be derived" in overview.note
+
+
+def test_times_are_ratios_to_naive(overview):
+    bload = column(overview, "BLoad")
+    assert bload["Times faster than naive: paper"] == pytest.approx(170 / 41)
+    assert bload["Times faster than naive: ours"] == pytest.approx(4.1, abs=0.1)
+    ratio = bload["Times faster than naive: ours"] / (170 / 41)
+    assert bload["Times faster than naive: ours / paper"] == pytest.approx(ratio)
+    assert "4.205 times" in overview.note
+
+
+def test_recall_stands_beside_the_papers_in_points(overview):
+    bload = column(overview, "BLoad")
+    ours = bload["Recall@20, equal epochs: ours"]
+    assert bload["Recall@20, %: paper"] == 43.3
+    assert bload["Recall@20, equal epochs: ours - paper"] == pytest.approx(ours - 43.3)
+    row = next(r for r in overview.rows if r[0].text == "Recall@20, equal epochs: ours")
+    assert row[4].count == 3
+    assert row[4].low < row[4].value < row[4].high
+
+
+def test_at_equal_time_epochs_differ_by_loader_and_extra_budgets_stand_apart(copied):
+    for seed in (0, 1):
+        make_run(
+            copied / "paper_table_equal_time",
+            "naive",
+            seed,
+            recall=0.9,
+            train__epochs=2,
+            train__slots=172_000,
+        )
+    found = tables(copied)
+    rows = [row[0].text for row in found["Recall@20 at equal training time"].rows]
+    assert rows[:3] == ["naive, 1 epoch", "naive, 2 epochs", "sampling, 12 epochs"]
+    naive = column(found["The paper's one table, with ours"], "naive")
+    assert naive["Recall@20, equal time: ours"] < 70
+
+
+def test_ablations_compare_to_their_baseline(made):
+    table = tables(made)["Where states are cleared"]
+    assert [row[0].text for row in table.rows] == ["table", "ignored", "wrong"]
+    against = column(table, "less table, points")
+    assert against["table"] is None
+    assert against["ignored"] == pytest.approx(-2.5)
+
+
+def test_t_max_shows_the_bound_of_its_frames(made):
+    table = tables(made)["Padding and Recall@20 against T_max, in runs"]
+    row = next(r for r in table.rows if (r[0].text, r[1].value) == ("BLoad exact", 86))
+    assert row[4].value == -(-22_342 // 86) * 86 - 22_342
+
+
+def test_what_is_missing_names_its_command(tmp_path):
+    page = make_page(collect(tmp_path))
+    commands = {
+        block.command
+        for section in page.sections
+        for block in section.blocks
+        if isinstance(block, Missing)
+    }
+    assert commands == {
+        f"python train.py{many} experiment={name}"
+        for many, names in (
+            (
+                " -m",
+                "paper_table paper_table_equal_time epoch_time tmax_sweep reset_ablation "
+                "padding_ablation temporal",
+            ),
+            ("", "deadlock length_variance"),
+        )
+        for name in names.split()
+    }
+
+
+def test_runs_of_no_experiment_make_the_table_if_they_compare_loaders(tmp_path):
+    make_run(tmp_path, "naive")
+    make_run(tmp_path, "bload", recall=0.5)
+    overview = tables(tmp_path)["The paper's one table, with ours"]
+    assert column(overview, "BLoad")["Recall@20, equal epochs: ours"] == pytest.approx(50)
+
+
+def test_real_data_without_observers_has_no_memory_chart(tmp_path):
+    for loader in ("sampling", "bload"):
+        make_run(tmp_path / "paper_table", loader, memory=False)
+    titles = [
+        block.title
+        for section in make_page(collect(tmp_path)).sections
+        for block in section.blocks
+        if isinstance(block, Chart)
+    ]
+    assert "Recall@20 against training time" in titles
+    assert "Recall@20 on what must be remembered" not in titles
