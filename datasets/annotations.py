@@ -107,7 +107,7 @@ def read_pickles(objects_path: Path, persons_path: Path) -> tuple[dict, dict]:
     read, wrong = [], []
     for path in (objects_path, persons_path):
         try:
-            read.append(_mapping(read_pickle(path), path))
+            read.append(read_annotation_file(path))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
@@ -115,7 +115,9 @@ def read_pickles(objects_path: Path, persons_path: Path) -> tuple[dict, dict]:
     return read[0], read[1]
 
 
-def _mapping(value: Any, path: Path) -> dict:
+def read_annotation_file(path: Path) -> dict:
+    """The dictionary in a pickle; `InputError` if it holds none or nothing."""
+    value = read_pickle(path)
     if not isinstance(value, dict) or not value:
         held = "no frames" if isinstance(value, dict) else f"a {type(value).__name__}"
         raise InputError(

@@ -15,9 +15,13 @@ class Problems:
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._examples: dict[str, list[str]] = {}
+        self._noted: set[tuple[str, str]] = set()
 
     def add(self, kind: str, example: str) -> None:
-        """Note one thing. `kind` is a plural (``frames without a file``); a few examples stay."""
+        """Note one thing, once. `kind` is a plural (``missing frames``); a few examples stay."""
+        if (kind, example) in self._noted:
+            return
+        self._noted.add((kind, example))
         self._counts[kind] = self._counts.get(kind, 0) + 1
         examples = self._examples.setdefault(kind, [])
         if len(examples) < SHOWN:
