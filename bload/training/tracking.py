@@ -1,6 +1,7 @@
 """Figures go to ``metrics.jsonl``, the truth, and to wandb, a copy."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ class Tracker:
         self.file.flush()
         if self.wandb is not None:
             numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
-            self.wandb.log({f"{kind}/{key}": value for key, value in numbers.items()})
+            values = {f"{kind}/{key}": value for key, value in numbers.items()}
+            if kind == "summary":
+                values["figures"] = _table(figures)
+            self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
 
     def close(self) -> None:
         if self.active:
@@ -47,14 +51,25 @@ class Tracker:
 def _wandb_run(path: Path, config: dict[str, Any], options: dict[str, Any]) -> Any:
     import wandb  # slow to import, and wanted by one rank only
 
-    return wandb.init(
+    # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
+    ours = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
+    run = wandb.init(
         mode=options["mode"],
         project=options["project"],
         group=options["group"],
         name=path.name,
-        id=path.name,
-        resume="allow",
         dir=str(path),
         config=config,
         settings=wandb.Settings(silent=True, console="off"),
+        **({} if "WANDB_SWEEP_ID" in os.environ else ours),
     )
+    for kind in ("epoch", "eval"):
+        run.define_metric(f"{kind}/*", step_metric="epoch")
+    return run
+
+
+def _table(figures: dict[str, Any]) -> Any:
+    import wandb
+
+    rows = [[name, str(value)] for name, value in figures.items()]
+    return wandb.Table(columns=["figure", "value"], data=rows)

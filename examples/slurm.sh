@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# One training on two nodes with four GPUs each:   sbatch examples/slurm.sh model=dds dataset=...
+# The same command goes on where the run stopped. Every node must see the same folders.
+#SBATCH --job-name=bload
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --time=24:00:00
+#SBATCH --output=slurm-%j.log
+set -euo pipefail
+cd "${SLURM_SUBMIT_DIR:?start this with sbatch, from the repository}"
+source .venv/bin/activate
+
+export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4))
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=4 \
+    --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
+    train.py "$@"
