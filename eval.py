@@ -35,6 +35,8 @@ from bload.training.summary import observer_text, told_starts
 from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
 from datasets.build import build_source, build_yardsticks
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
 from datasets.pictures import Album
 from datasets.prediction import FramePrediction
 from datasets.predictions_file import PredictionsWriter, join_parts
@@ -124,6 +126,7 @@ def measure(
         workers=workers,
         pin_memory=ranks.device.type == "cuda",
     )
+    letterbox = Letterbox(source)
     part = PART if yardsticks else None
     meter = RecallMeter(iou, part)
     training = model.training
@@ -131,10 +134,13 @@ def measure(
     for batch in tqdm(
         loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
     ):
-        batch = batch.to(ranks.device, non_blocking=True)
+        gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+        batch, extent_BT2 = letterbox(batch, ranks.device)
         start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
         with precision:
-            outputs = model(batch.frames_BT, start_BT, batch.valid_BT)
+            outputs = model(
+                batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+            )
         sizes = [target.size_hw for target in batch.targets]
         predictions = predict(outputs, batch.valid_BT, sizes)
         flags = yardsticks.memory(batch.targets) if yardsticks else None

@@ -42,7 +42,8 @@ from bload.training.run_folder import RunFolder, run_name
 from bload.training.summary import epoch_line, summary_text
 from bload.training.sweep import sweep
 from bload.training.tracking import Tracker
-from datasets.build import build_source, build_yardsticks
+from datasets.build import build_letterbox, build_source, build_yardsticks
+from datasets.gaps import frame_gaps
 from eval import evaluate
 from models import Criterion, build_model, counts, to_tensors
 from models.backbone import freeze_first_stage
@@ -71,8 +72,9 @@ def train(cfg: dict, ranks: Ranks) -> None:
     # Data. Rank 0 makes synthetic data while the others wait.
     with ranks.first_alone():
         source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
-        test_source = build_source("test", **cfg["dataset"])
+        test_source = build_source("test", progress=ranks.is_first, **cfg["dataset"])
         yardsticks = build_yardsticks(test_source, **cfg["dataset"])
+    letterbox = build_letterbox(source, job["seed"], **cfg["dataset"])
     loader = BlockLoader(
         source,
         cfg["loader"]["name"],
@@ -209,13 +211,21 @@ def train(cfg: dict, ranks: Ranks) -> None:
 
                 if job["padding"] == "repeated":
                     batch = repeat_last(batch)
+                gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+                batch, extent_BT2 = letterbox(batch, ranks.device, epoch)
                 # The losses are sums over this rank's frames, divided by the targets of all ranks.
                 targets = to_tensors(batch.targets, ranks.device)
                 total = ranks.sum(counts(targets, cfg["model"]["queries"]))
-                batch = batch.to(ranks.device, non_blocking=True)
                 start_BT = change_starts(batch.start_BT, batch.valid_BT, job["starts"], job["seed"])
                 with precision:
-                    outputs = parallel(batch.frames_BT, start_BT, batch.valid_BT, job["bptt"])
+                    outputs = parallel(
+                        batch.frames_BT,
+                        start_BT,
+                        batch.valid_BT,
+                        bptt=job["bptt"],
+                        extent_BT2=extent_BT2,
+                        gap_BT=gap_BT,
+                    )
                 losses = criterion(outputs, targets, batch.valid_BT, total)
                 # DDP divides the sum of gradients by the number of ranks; this takes it back.
                 optimiser.zero_grad()

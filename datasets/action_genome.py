@@ -2,23 +2,39 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch.nn import functional as F
+from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
 from datasets.annotations import read_annotations
+from datasets.frame_cache import open_cache
+from datasets.frame_identity import frames_identity
+from datasets.frame_store import FrameStore
 from datasets.frame_table import FrameTable
-from datasets.frames import read_frames
+from datasets.frames import FrameFiles
 from datasets.targets import FrameTargets
 
 
 class ActionGenome:
     """One split of an Action Genome root, real or synthetic.
 
-    `image_size_hw` is the size frames are resized to; boxes in the targets stay in native
-    pixels. Holds paths and flat arrays only, so workers of a data loader get it cheaply.
+    Videos have several sizes. `read` gives frames as they are stored, in the top left corner of a
+    canvas that all have in common; `datasets.letterbox.Letterbox` resizes them on the device to
+    `image_size_hw`. Boxes in the targets stay in native pixels. Holds paths and flat arrays only,
+    so workers of a data loader get it cheaply.
+
+    Args:
+        root: the folder that has ``annotations/`` and ``frames/``.
+        split: ``train`` or ``test``.
+        image_size_hw: height and width of the pictures that the network sees.
+        small_boxes: see `datasets.annotations.read_annotations`.
+        cache: a folder for resized frames, which is filled now if it is empty; None decodes.
+        progress: show a bar while it is filled.
 
     Attributes: `lengths`, int64 ``(V,)``, frames a video; `videos`, their names, sorted;
-    `counts`, what filtering took away.
+    `counts`, what filtering took away; `canvas_hw`, the size of the frames as read.
     """
 
     def __init__(
@@ -28,6 +44,8 @@ class ActionGenome:
         image_size_hw: tuple[int, int],
         *,
         small_boxes: str = "keep",
+        cache: Path | str | None = None,
+        progress: bool = False,
     ) -> None:
         if len(image_size_hw) != 2 or min(image_size_hw) < 1:
             raise InputError(f"image size {image_size_hw} is not (height, width) of at least 1")
@@ -39,6 +57,19 @@ class ActionGenome:
         self.counts = annotations.counts
         self._table = FrameTable.of(annotations.videos)
         self.lengths = self._table.lengths
+        self.files = FrameFiles(root)
+        self.store: FrameStore = self.files
+        if cache is not None:
+            self.store = open_cache(
+                Path(cache) / split,
+                self.files,
+                self._table,
+                self.image_size_hw,
+                source=frames_identity(root, self._table),
+                progress=progress,
+            )
+        stored = [self.store.stored_size(size_hw) for size_hw in self._table.sizes()]
+        self.canvas_hw = (max(height for height, _ in stored), max(width for _, width in stored))
 
     def __len__(self) -> int:
         return len(self.videos)
@@ -56,10 +87,21 @@ class ActionGenome:
     def read(
         self, sequence: int, first: int, length: int
     ) -> tuple[torch.Tensor, tuple[FrameTargets, ...]]:
-        """Frames, uint8 ``(length, 3, H, W)``, and their targets.
+        """Frames, uint8 ``(length, 3, H, W)`` on the canvas, zeros around them; and their targets.
 
         Raises `InputError` for an image that cannot be read.
         """
         targets = self.targets(sequence, first, length)
-        names = [target.name for target in targets]
-        return read_frames(self.root, names, self.image_size_hw), targets
+        number = int(self._table.video_offsets[sequence]) + first
+        frames_TCHW = self.store.read(number, targets)
+        (height, width), (canvas_height, canvas_width) = frames_TCHW.shape[2:], self.canvas_hw
+        return F.pad(frames_TCHW, (0, canvas_width - width, 0, canvas_height - height)), targets
+
+    def reach(self, sequence: int) -> np.ndarray:
+        """The box around all boxes of a video, float ``(4,)``, xyxy as shares of the picture."""
+        return self._table.reach(sequence)
+
+    def picture(self, target: FrameTargets) -> torch.Tensor:
+        """One frame in its native size, uint8 ``(3, h, w)``, to be looked at."""
+        frame_CHW = self.files.read(0, [target])[0]
+        return transforms.resize(frame_CHW, list(target.size_hw), antialias=True)

@@ -1,11 +1,13 @@
 """From the flat values of a dataset config to a sequence source."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.augmentation import Augmentation
+from datasets.letterbox import Letterbox
 from datasets.rules import small_boxes_choice
 from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
@@ -19,6 +21,8 @@ def build_source(
     root: str,
     frame_size: Sequence[int],
     small_boxes: str | bool = "keep",
+    cache: str | None = None,
+    augment: Mapping[str, float] | None = None,
     progress: bool = False,
     **world: int | float,
 ) -> ActionGenome:
@@ -27,10 +31,12 @@ def build_source(
     Args:
         split: ``train`` or ``test``.
         name: ``action_genome`` reads `root`; ``synthetic`` makes it first, if it is not there.
-        frame_size: height and width that frames are resized to.
+        frame_size: height and width of the canvas that frames are fitted into.
         small_boxes: keep, file or computed, see `datasets.rules.SMALL_BOXES`; a truth value as
             configs had before.
-        progress: show a bar while synthetic data are made.
+        cache: a folder for resized frames, see `ActionGenome`.
+        augment: changes no source, see `build_letterbox`.
+        progress: show a bar while synthetic data are made or a cache is filled.
         world: the knobs of the synthetic world, see `datasets.synthetic.world.World`.
 
     Raises:
@@ -41,7 +47,19 @@ def build_source(
         ensure(root, progress=progress, **world)
     elif name != "action_genome":
         raise InputError(f"there is no dataset {name!r}; choose synthetic or action_genome")
-    return ActionGenome(root, split, tuple(frame_size), small_boxes=small_boxes)
+    return ActionGenome(
+        root,
+        split,
+        tuple(frame_size),
+        small_boxes=small_boxes,
+        cache=cache,
+        progress=progress,
+    )
+
+
+def build_letterbox(source: ActionGenome, seed: int, **dataset: Any) -> Letterbox:
+    """What brings training batches of `source` onto the device, augmented as its config says."""
+    return Letterbox(source, Augmentation(**dataset.get("augment") or {}, seed=seed))
 
 
 def build_yardsticks(source: ActionGenome, **dataset: Any) -> Yardsticks | None:

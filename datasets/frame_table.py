@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bload.errors import InputError
 from datasets.annotations import Video
 from datasets.targets import FrameTargets
 
@@ -45,10 +46,40 @@ class FrameTable:
             relation_offsets=_offsets([len(frame.relations_G2) for frame in frames]),
         )
 
+    def sizes(self) -> list[tuple[int, int]]:
+        """The native sizes (height, width) that occur.
+
+        Raises `InputError` for videos whose frames differ: no picture of them would be whole.
+        """
+        first_F = np.repeat(self.video_offsets[:-1], self.lengths)
+        odd_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
+        if odd_F.any():
+            frame = int(odd_F.argmax())
+            (h, w), (other_h, other_w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
+            raise InputError(
+                f"{odd_F.sum():,} frames are annotated in another size than the first of their "
+                f"video, {self.names_F[frame]} in {other_w} x {other_h} instead of {w} x {h}; "
+                "mend bbox_size in the person annotations"
+            )
+        return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
+
     @property
     def lengths(self) -> np.ndarray:
         """Frames a video, int64 ``(V,)``."""
         return np.diff(self.video_offsets)
+
+    def reach(self, video: int) -> np.ndarray:
+        """The box around all boxes of a video, float ``(4,)``, xyxy as shares of the picture."""
+        first, last = self.video_offsets[video : video + 2]
+        boxes_N4 = np.concatenate(
+            [
+                self.person_boxes_F4[first:last],
+                self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]],
+            ]
+        )
+        height, width = self.sizes_F2[first]
+        corners = np.concatenate([boxes_N4[:, :2].min(0), boxes_N4[:, 2:].max(0)])
+        return corners / np.array([width, height] * 2)
 
     def frame(self, video: int, position: int) -> FrameTargets:
         """Targets of frame `position` of video `video`."""

@@ -16,7 +16,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
-from datasets.frames import read_frames
 from datasets.iou import Convention
 from datasets.prediction import FramePrediction
 from datasets.ranking import top_triplets, triplet_ranks
@@ -91,7 +90,7 @@ def draw_video(
     (folder / name).mkdir(parents=True, exist_ok=True)
     small = []
     for number, target in enumerate(targets, 1):
-        frame_CHW = read_frames(source.root, [target.name], target.size_hw)[0]
+        frame_CHW = source.picture(target)
         picture = draw_frame(
             Image.fromarray(frame_CHW.permute(1, 2, 0).numpy()),
             target,

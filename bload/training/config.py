@@ -49,11 +49,24 @@ class BloadExactConfig(LoaderConfig):
 
 
 @dataclass
+class AugmentConfig:
+    """See `datasets.augmentation.Augmentation`; 0 changes nothing."""
+
+    flip: float = 0.0
+    jitter: float = 0.0
+    hue: float = 0.0
+    crop: float = 0.0
+    shrink: float = 0.0
+
+
+@dataclass
 class DatasetConfig:
     name: str = MISSING
     root: str = MISSING
-    frame_size: list[int] = MISSING  # height and width that frames are resized to
+    frame_size: list[int] = MISSING  # height and width of the canvas that frames are fitted into
     small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
+    cache: str | None = None  # folder for resized frames: filled by the first run, then read
+    augment: AugmentConfig = field(default_factory=AugmentConfig)  # of training frames
 
 
 @dataclass

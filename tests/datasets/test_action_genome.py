@@ -7,6 +7,7 @@ import torch
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.synthetic import write_scripts
+from tests.datasets.box_root import write_box_root
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -44,11 +45,34 @@ def test_a_run_of_frames_is_the_same_as_the_slice_of_the_whole_video(small_root)
     assert [t.name for t in part_targets] == [t.name for t in targets[3:7]]
 
 
-def test_boxes_stay_in_native_pixels_when_images_are_resized(small_root):
+def test_frames_are_read_as_stored_and_resized_later(small_root):
     source = ActionGenome(small_root, "test", (32, 48))
     frames_TCHW, targets = source.read(0, 0, 2)
-    assert frames_TCHW.shape == (2, 3, 32, 48)
+    assert frames_TCHW.shape == (2, 3, 64, 64)
     assert targets[0].size_hw == (64, 64)
+    assert torch.equal(source.picture(targets[1]), frames_TCHW[1])
+
+
+def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
+    source = ActionGenome(small_root, "train", (64, 64))
+    for video, length in enumerate(source.lengths.tolist()):
+        boxes = [
+            box
+            for target in source.targets(video, 0, length)
+            for box in (target.person_box_4, *target.object_boxes_M4)
+        ]
+        low, high = np.min(boxes, 0)[:2], np.max(boxes, 0)[2:]
+        np.testing.assert_allclose(source.reach(video), [*low / 64, *high / 64])
+
+
+def test_a_video_whose_frames_differ_in_size_is_refused(tmp_path):
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
+    path = root / "annotations" / "person_bbox.pkl"
+    person_of = pickle.loads(path.read_bytes())
+    person_of["A.mp4/000007.png"]["bbox_size"] = (24, 40)
+    path.write_bytes(pickle.dumps(person_of))
+    with pytest.raises(InputError, match=r"A.mp4/000007.png in 24 x 40 instead of 40 x 24"):
+        ActionGenome(root, "train", (24, 40))
 
 
 def test_a_source_is_small_to_pickle_and_comes_back_equal(small_root):

@@ -4,9 +4,16 @@ import torch
 from PIL import Image
 
 from bload.errors import InputError
-from datasets.frames import read_frames
+from datasets.frames import FrameFiles
+from datasets.prepare.manifest import Manifest, write_manifest
+from datasets.targets import FrameTargets
 
 NAME = "A.mp4/000001.png"
+
+
+def target(name=NAME, size_hw=(24, 40)):
+    box = np.zeros((1, 4), np.float32)
+    return FrameTargets(name, size_hw, box[0], box, np.array([5]), np.zeros((0, 2), dtype=np.int64))
 
 
 @pytest.fixture
@@ -18,28 +25,36 @@ def picture(tmp_path):
     return path, pixels_HW3
 
 
-def test_pixels_come_back_unchanged_at_their_own_size(tmp_path, picture):
-    frames_TCHW = read_frames(tmp_path, [NAME, NAME], (24, 40))
+def test_pixels_come_back_unchanged(tmp_path, picture):
+    frames_TCHW = FrameFiles(tmp_path).read(0, [target(), target()])
     assert frames_TCHW.shape == (2, 3, 24, 40)
     assert frames_TCHW.dtype == torch.uint8
     np.testing.assert_array_equal(frames_TCHW[1].permute(1, 2, 0).numpy(), picture[1])
 
 
-def test_another_size_is_resized(tmp_path, picture):
-    frames_TCHW = read_frames(tmp_path, [NAME], (12, 16))
-    assert frames_TCHW.shape == (1, 3, 12, 16)
-    assert abs(frames_TCHW.float().mean() - picture[1].mean()) < 3
+def test_a_frame_of_another_size_than_annotated_is_refused_with_both_sizes(tmp_path, picture):
+    with pytest.raises(InputError, match=rf"{NAME} is 40 x 24 pixels .* asks for 64 x 48"):
+        FrameFiles(tmp_path).read(0, [target(size_hw=(48, 64))])
+
+
+def test_the_manifest_says_what_the_files_are_called_and_how_large_they_are(tmp_path, picture):
+    made = Manifest("jpeg", 90, 24, "decoder", "encoder")
+    write_manifest(tmp_path / "frames", made)
+    Image.fromarray(picture[1]).save(picture[0].with_suffix(".jpg"))
+    picture[0].unlink()
+    frames_TCHW = FrameFiles(tmp_path).read(0, [target(size_hw=(48, 80))])
+    assert frames_TCHW.shape == (1, 3, 24, 40)
 
 
 def test_grey_images_get_three_channels(tmp_path, picture):
     Image.fromarray(picture[1][..., 0]).save(picture[0])
-    frames_TCHW = read_frames(tmp_path, [NAME], (24, 40))
+    frames_TCHW = FrameFiles(tmp_path).read(0, [target()])
     assert (frames_TCHW[0, 0] == frames_TCHW[0, 2]).all()
 
 
 def test_a_missing_frame_is_named(tmp_path):
-    with pytest.raises(InputError, match=rf"{NAME} is missing; extract it"):
-        read_frames(tmp_path, [NAME], (24, 40))
+    with pytest.raises(InputError, match=rf"{NAME} is missing"):
+        FrameFiles(tmp_path).read(0, [target()])
 
 
 def test_a_truncated_empty_or_corrupt_frame_is_named_and_never_replaced(tmp_path, picture):
@@ -50,9 +65,9 @@ def test_a_truncated_empty_or_corrupt_frame_is_named_and_never_replaced(tmp_path
     for content in (whole[: len(whole) // 2], whole[:30], b"", b"text", bytes(flipped)):
         path.write_bytes(content)
         with pytest.raises(InputError, match=rf"{NAME} \({len(content)} bytes\) does not decode"):
-            read_frames(tmp_path, [NAME], (24, 40))
+            FrameFiles(tmp_path).read(0, [target()])
 
 
 def test_a_name_that_leaves_the_root_is_refused(tmp_path):
     with pytest.raises(InputError, match="is not of the form"):
-        read_frames(tmp_path, ["../000001.png"], (24, 40))
+        FrameFiles(tmp_path).read(0, [target("../000001.png")])

@@ -223,7 +223,7 @@ def cut_short(frame: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "thing", "way_out"),
     [
-        (Path.unlink, "is missing", "extract it with ffmpeg"),
+        (Path.unlink, "is missing", "extract it with python -m datasets.prepare"),
         (cut_short, "does not decode", "extract or copy it again"),
     ],
     ids=["missing", "cut-short"],

@@ -45,7 +45,7 @@ class Seer(nn.Module):
             for frame, target in zip(frames, targets, strict=True):
                 self.answers[frame.numpy().tobytes()] = target
 
-    def forward(self, frames_BTCHW, start_BT, valid_BT):
+    def forward(self, frames_BTCHW, start_BT, valid_BT, extent_BT2=None, gap_BT=None):
         outputs = self.network(frames_BTCHW, start_BT, valid_BT)
         person, boxes, classes = (
             field.clone()

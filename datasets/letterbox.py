@@ -1,0 +1,81 @@
+"""Frames as the network sees them: resized on the device, all on one canvas, proportions kept.
+
+B blocks, T slots, C channels, H x W pixels; h x w pixels of a picture on its canvas.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torchvision.transforms.v2 import functional as transforms
+
+from bload.batch import Batch
+from datasets.action_genome import ActionGenome
+from datasets.augmentation import Augmentation
+from datasets.fitting import fit
+
+
+class Letterbox:
+    """Resizes the videos of a batch, as large as they fit, into the top left of the canvas.
+
+    Args:
+        source: what the batches were read from; its `image_size_hw` is the canvas.
+        augmentation: changes frames and boxes of a video alike; None for evaluation.
+    """
+
+    def __init__(self, source: ActionGenome, augmentation: Augmentation | None = None) -> None:
+        self.source = source
+        self.augmentation = augmentation if augmentation and augmentation.changes else None
+
+    def __call__(
+        self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
+    ) -> tuple[Batch, Tensor | None]:
+        """Move a batch to `device` and resize it there.
+
+        Returns:
+            the batch, its frames ``(B, T, 3, H, W)`` uint8 and its targets changed by the
+            augmentation; and `extent_BT2`, the shares of the canvas' width and height that each
+            picture fills (1 on padding), or None if all fill it. Pictures that have the right size
+            come through untouched.
+        """
+        segments, canvas_hw = _segments(batch), self.source.image_size_hw
+        stored_S = [
+            self.source.store.stored_size(batch.targets[first].size_hw)
+            for _, _, first, _, _ in segments
+        ]
+        batch = batch.to(device, non_blocking=True)
+        if not self.augmentation and all(
+            size_hw == canvas_hw == self.source.canvas_hw for size_hw in stored_S
+        ):
+            return batch, None
+        frames_BTCHW = batch.frames_BT.new_zeros(*batch.frames_BT.shape[:3], *canvas_hw)
+        extent_BT2 = torch.ones(*frames_BTCHW.shape[:2], 2)
+        targets = list(batch.targets)
+        for (block, slot, first, length, video), (height, width) in zip(
+            segments, stored_S, strict=True
+        ):
+            slots, mine = slice(slot, slot + length), slice(first, first + length)
+            picture_TCHW = batch.frames_BT[block, slots, :, :height, :width]
+            into_hw = canvas_hw
+            if self.augmentation:
+                picture_TCHW, targets[mine], share = self.augmentation(
+                    picture_TCHW, targets[mine], self.source.reach(video), video, epoch
+                )
+                into_hw = tuple(max(1, round(share * side)) for side in canvas_hw)
+            height, width = fit(tuple(picture_TCHW.shape[-2:]), into_hw)
+            frames_BTCHW[block, slots, :, :height, :width] = transforms.resize(
+                picture_TCHW, [height, width], antialias=True
+            )
+            extent_BT2[block, slots] = torch.tensor([width / canvas_hw[1], height / canvas_hw[0]])
+        full = bool((extent_BT2 == 1).all())
+        batch = replace(batch, frames_BT=frames_BTCHW, targets=tuple(targets))
+        return batch, None if full else extent_BT2.to(device, non_blocking=True)
+
+
+def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
+    """Block, slot, number of the first frame among the targets, length and video of each."""
+    table = batch.table
+    first_S = table.length_S.cumsum(0) - table.length_S
+    video_S = batch.sequence_BT[table.block_S, table.slot_S]
+    columns = (table.block_S, table.slot_S, first_S, table.length_S, video_S)
+    return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -1,0 +1,52 @@
+"""A root whose frames are black but for one white object: what boxes say can be looked at."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+Box = tuple[int, int, int, int]
+
+
+def write_box_root(root: Path, videos: dict[str, tuple[tuple[int, int], list[Box]]]) -> Path:
+    """Write a training root; `videos`: name -> (width, height), white box xyxy of every frame.
+
+    The person's box is the object's; frames are numbered 1, 4, 7, ...
+    """
+    entries_of, person_of = {}, {}
+    for video, (size_wh, boxes) in videos.items():
+        (root / "frames" / video).mkdir(parents=True)
+        for position, (x1, y1, x2, y2) in enumerate(boxes):
+            name = f"{video}/{1 + 3 * position:06d}.png"
+            pixels_HW3 = np.zeros((size_wh[1], size_wh[0], 3), np.uint8)
+            pixels_HW3[y1:y2, x1:x2] = 255
+            Image.fromarray(pixels_HW3).save(root / "frames" / name)
+            entries_of[name] = [
+                {
+                    "class": "table",
+                    "bbox": (x1, y1, x2 - x1, y2 - y1),
+                    "attention_relationship": ["looking_at"],
+                    "spatial_relationship": ["behind"],
+                    "contacting_relationship": ["touching"],
+                    "metadata": {"tag": "", "set": "train"},
+                    "visible": True,
+                }
+            ]
+            person_of[name] = {
+                "bbox": np.array([[x1, y1, x2, y2]], np.float32),
+                "bbox_size": size_wh,
+            }
+    (root / "annotations").mkdir()
+    for file, value in (
+        ("object_bbox_and_relationship.pkl", entries_of),
+        ("person_bbox.pkl", person_of),
+    ):
+        (root / "annotations" / file).write_bytes(pickle.dumps(value))
+    return root
+
+
+def white_box(picture_CHW: np.ndarray) -> list[int]:
+    """Where a picture is bright, xyxy."""
+    rows, columns = np.nonzero(np.asarray(picture_CHW).mean(0) > 100)
+    return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]

@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+import torch
+
+from bload import BlockLoader
+from datasets.action_genome import ActionGenome
+from datasets.augmentation import Augmentation
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
+from tests.datasets.box_root import white_box, write_box_root
+
+WIDE, TALL, SAME = (120, 68), (68, 120), (96, 64)
+EVERY = {"flip": 0.5, "jitter": 0.2, "hue": 0.05, "crop": 0.8, "shrink": 0.4}
+KINDS = [{name: value} for name, value in EVERY.items()] + [EVERY]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    def moving(width, height, frames):
+        return [(10 + 2 * t, 12 + t, width // 2 + 2 * t, height // 2 + t) for t in range(frames)]
+
+    return write_box_root(
+        tmp_path_factory.mktemp("boxes") / "root",
+        {
+            "wide.mp4": (WIDE, moving(*WIDE, 5)),
+            "tall.mp4": (TALL, moving(*TALL, 7)),
+            "same.mp4": (SAME, moving(*SAME, 4)),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def source(root):
+    return ActionGenome(root, "train", (64, 96))
+
+
+def batches(source, packer="bload_exact", **options):
+    return list(BlockLoader(source, packer, batch_frames=24, seed=1, **options))
+
+
+def pictures(batch, extent_BT2):
+    """(what the network is shown without the border, its target) of every frame."""
+    places = batch.valid_BT.nonzero().tolist()
+    for (b, t), target in zip(places, batch.targets, strict=True):
+        width, height = (1.0, 1.0) if extent_BT2 is None else extent_BT2[b, t].tolist()
+        frame_CHW = batch.frames_BT[b, t]
+        height, width = (
+            round(share * side)
+            for share, side in zip((height, width), frame_CHW.shape[1:], strict=True)
+        )
+        yield frame_CHW[:, :height, :width], frame_CHW, target
+
+
+def assert_box_is_where_the_target_says(picture_CHW, target):
+    _, height, width = picture_CHW.shape
+    scale = np.array([width / target.size_hw[1], height / target.size_hw[0]] * 2)
+    found = white_box(picture_CHW)
+    for box_4 in (target.person_box_4, target.object_boxes_M4[0]):
+        np.testing.assert_allclose(found, box_4 * scale, atol=1.5)
+
+
+def test_read_puts_frames_into_the_corner_of_a_common_canvas(source):
+    assert source.canvas_hw == (120, 120)
+    video = source.videos.index("wide.mp4")
+    frames_TCHW, targets = source.read(video, 1, 2)
+    assert frames_TCHW.shape == (2, 3, 120, 120)
+    assert not frames_TCHW[:, :, 68:].any()
+    assert white_box(frames_TCHW[0]) == targets[0].object_boxes_M4[0].tolist()
+
+
+def test_all_pictures_have_one_size_and_keep_their_proportions(source):
+    sizes = set()
+    for batch in batches(source):
+        shown, extent_BT2 = Letterbox(source)(batch)
+        assert shown.frames_BT.shape[2:] == (3, 64, 96)
+        for picture, frame, target in pictures(shown, extent_BT2):
+            height, width = picture.shape[1:]
+            sizes.add((height, width))
+            native_h, native_w = target.size_hw
+            assert abs(height / native_h - width / native_w) < 0.5 / min(native_h, native_w)
+            assert height == 64 or width == 96
+            assert not frame[:, height:].any()
+            assert not frame[:, :, width:].any()
+    assert sizes == {(54, 96), (64, 36), (64, 96)}
+
+
+def test_boxes_are_where_their_things_are(source):
+    for batch in batches(source):
+        shown, extent_BT2 = Letterbox(source)(batch)
+        assert shown.targets == batch.targets  # predictions are told in native pixels
+        for picture, _, target in pictures(shown, extent_BT2):
+            assert_box_is_where_the_target_says(picture, target)
+
+
+@pytest.mark.parametrize("changes", KINDS, ids=lambda changes: "+".join(changes))
+def test_boxes_follow_every_augmentation(source, changes):
+    native = {target.name: target for batch in batches(source) for target in batch.targets}
+    moved = 0
+    for epoch in range(6):
+        letterbox = Letterbox(source, Augmentation(**changes))
+        for batch in batches(source):
+            shown, extent_BT2 = letterbox(batch, epoch=epoch)
+            for picture, _, target in pictures(shown, extent_BT2):
+                assert_box_is_where_the_target_says(picture, target)
+                before = native[target.name]
+                share, share_before = (
+                    one.person_box_4 / np.array([*one.size_hw[::-1]] * 2)
+                    for one in (target, before)
+                )
+                moved += not np.allclose(share, share_before)
+    assert (moved > 0) == bool({"flip", "crop"} & set(changes))
+
+
+def test_shrunk_pictures_are_smaller_than_the_canvas(source):
+    letterbox = Letterbox(source, Augmentation(shrink=0.5))
+    shares = [letterbox(batch)[1][batch.valid_BT].amax(-1) for batch in batches(source)]
+    shares = torch.cat(shares)
+    assert (shares >= 0.5 - 0.02).all()
+    assert (shares < 0.99).any()
+
+
+def test_pictures_of_the_right_size_come_through_untouched(small_root):
+    source = ActionGenome(small_root, "train", (64, 64))
+    for batch in list(BlockLoader(source, "bload", batch_frames=64)):
+        shown, extent_BT2 = Letterbox(source)(batch)
+        assert extent_BT2 is None
+        assert shown.frames_BT is batch.frames_BT
+
+
+def test_padding_stays_black_and_full(source):
+    for batch in batches(source, "naive"):
+        shown, extent_BT2 = Letterbox(source, Augmentation(**EVERY))(batch)
+        assert not shown.frames_BT[~batch.valid_BT].any()
+        assert (extent_BT2[~batch.valid_BT] == 1).all()
+
+
+def test_what_a_video_looks_like_hangs_on_neither_packing_nor_ranks(source):
+    def looks(**options):
+        found = {}
+        for batch in batches(source, **options):
+            letterbox = Letterbox(source, Augmentation(**EVERY, seed=4))
+            shown, extent_BT2 = letterbox(batch, epoch=3)
+            for _, frame, target in pictures(shown, extent_BT2):
+                found[target.name] = (frame.numpy().tobytes(), target.person_box_4.tobytes())
+        return found
+
+    whole = looks()
+    assert len(whole) == 16
+    assert looks(packer="naive") == whole
+    assert looks(packer="bload", t_max=3, long="split") == whole  # in pieces
+    halves = [looks(rank=rank, world_size=2) for rank in (0, 1)]
+    assert halves[0] | halves[1] == whole
+
+
+def test_gaps_are_frames_since_the_frame_before_in_the_same_segment(source):
+    for batch in batches(source):
+        gap_BT = frame_gaps(batch)
+        assert (gap_BT[batch.start_BT] == 0).all()
+        assert (gap_BT[~batch.valid_BT] == 0).all()
+        assert (gap_BT[batch.valid_BT & ~batch.start_BT] == 3).all()
