@@ -1,13 +1,15 @@
 """Checkpoints: written whole or not at all, read without executing anything."""
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import MISSING
 
 from bload.errors import InputError
-from bload.training.config import NOT_COMPUTED
+from bload.training.config import NOT_COMPUTED, ModelConfig
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -46,10 +48,13 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
 
 def check_same_model(saved: dict[str, Any], wanted: dict[str, Any], path: Path | str) -> None:
     """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
+    # A key that came later stands for what was done before it: its default.
+    before = {key.name: key.default for key in fields(ModelConfig) if key.default != MISSING}
+    before |= saved
     differs = [
-        f"model.{key} was {saved.get(key)} and is {wanted.get(key)}"
+        f"model.{key} was {before.get(key)} and is {wanted.get(key)}"
         for key in {**wanted, **saved}
-        if key not in NOT_COMPUTED and saved.get(key) != wanted.get(key)
+        if key not in NOT_COMPUTED and before.get(key) != wanted.get(key)
     ]
     if differs:
         raise InputError(

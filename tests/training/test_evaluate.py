@@ -1,5 +1,6 @@
 """The figures of an evaluation depend on the model and the data, not on ranks or packing."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -77,17 +78,16 @@ def seer_and_source(config):
     return Seer(sizes, source).eval(), source
 
 
-class FirstVideo:
-    """A source of one video, so that one rank of two has nothing to read."""
-
-    def __init__(self, source):
-        self.lengths = source.lengths[:1]
-        self.read = source.read
+def first_video(source):
+    """The same source with one video, so that one rank of two has nothing to read."""
+    one = copy.copy(source)
+    one.lengths = source.lengths[:1]
+    return one
 
 
 def figures(ranks, config, batch_frames=64, workers=0, only_first=False):
     seer, source = seer_and_source(config)
-    source = FirstVideo(source) if only_first else source
+    source = first_video(source) if only_first else source
     result = evaluate(seer, source, ranks, batch_frames=batch_frames, workers=workers)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
