@@ -74,7 +74,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
         test_source = build_source("test", progress=ranks.is_first, **cfg["dataset"])
         yardsticks = build_yardsticks(test_source, **cfg["dataset"])
-    letterbox = build_letterbox(source, job["seed"], **cfg["dataset"])
+    letterbox = build_letterbox(source, cfg["dataset"]["augment"], job["seed"])
     loader = BlockLoader(
         source,
         cfg["loader"]["name"],

@@ -57,9 +57,11 @@ def build_source(
     )
 
 
-def build_letterbox(source: ActionGenome, seed: int, **dataset: Any) -> Letterbox:
-    """What brings training batches of `source` onto the device, augmented as its config says."""
-    return Letterbox(source, Augmentation(**dataset.get("augment") or {}, seed=seed))
+def build_letterbox(
+    source: ActionGenome, augment: Mapping[str, float] | None, seed: int
+) -> Letterbox:
+    """What brings training batches of `source` onto the device, augmented as `augment` says."""
+    return Letterbox(source, Augmentation(**augment or {}, seed=seed))
 
 
 def build_yardsticks(source: ActionGenome, **dataset: Any) -> Yardsticks | None:

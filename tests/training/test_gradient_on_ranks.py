@@ -47,7 +47,8 @@ class Lingering:
 
     def __init__(self, source):
         self.source = source
-        self.videos = source.videos
+        self.videos, self.store = source.videos, source.store
+        self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 
     def read(self, video, first, length):

@@ -98,7 +98,7 @@ class StartingAt(nn.Module):
         super().__init__()
         self.seer, self.starts = seer, starts
 
-    def forward(self, frames_BTCHW, start_BT, valid_BT):
+    def forward(self, frames_BTCHW, start_BT, valid_BT, **told):
         return self.seer(frames_BTCHW, self.starts(start_BT), valid_BT)
 
 
