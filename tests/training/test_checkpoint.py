@@ -96,5 +96,5 @@ def test_another_model_is_named_by_what_differs():
 
 def test_a_checkpoint_from_before_a_key_was_there_is_of_the_same_model():
     check_same_model({"width": 64}, {"width": 64, "time": "none"}, "last.pt")
-    with pytest.raises(InputError, match="model.time was none and is gap"):
+    with pytest.raises(InputError, match=r"model\.time was none and is gap"):
         check_same_model({"width": 64}, {"width": 64, "time": "gap"}, "last.pt")
