@@ -122,7 +122,7 @@ def test_jobs_have_the_names_of_runs_started_alone(command_line, config):
         (["train.seed=0,1", "run.name=mine"], "are the same run, runs/mine; vary a key"),
         (["experiment=lengths,lengths"], "experiment has several values"),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_job_that_cannot_be_is_told_before_any_starts(
     experiment, trained, monkeypatch, capsys, arguments, says
