@@ -6,6 +6,7 @@ first one starts.
 """
 
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def sweep(run: Run, arguments: Sequence[str]) -> None:
     root = Path(jobs[0].config["run"]["root"])
     record = {
         "name": name,
-        "command": f"python train.py -m {' '.join(arguments)}",
+        "command": shlex.join(["python", "train.py", "-m", *arguments]),
         "jobs": [
             {"run": job.folder.path.name, "overrides": job.varied} for job in jobs if job.trains
         ],
