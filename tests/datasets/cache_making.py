@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from datasets.annotations import FRAMES_FOLDER
+from datasets.annotations import FRAMES_FOLDER, Video
 from datasets.decoders import decode
 from datasets.frame_cache import FrameCache, open_cache
 from datasets.frame_identity import frames_identity
@@ -46,8 +46,9 @@ class Files:
 
 def make_frames(root: Path, seed: int = 0) -> FrameTable:
     """Write the frames and give their table: a video of each size of `SIZES`."""
-    rng, targets = np.random.default_rng(seed), []
+    rng, videos = np.random.default_rng(seed), []
     for video, (h, w) in SIZES.items():
+        targets = []
         (root / FRAMES_FOLDER / video).mkdir(parents=True)
         for number in range(1, LENGTH + 1):
             name = f"{video}/{number:06d}.png"
@@ -63,24 +64,8 @@ def make_frames(root: Path, seed: int = 0) -> FrameTable:
                     relations_G2=np.zeros((1, 2), np.int64),
                 )
             )
-    return table_of(targets)
-
-
-def table_of(targets: Sequence[FrameTargets]) -> FrameTable:
-    videos = [target.name.partition("/")[0] for target in targets]
-    starts = [f for f in range(len(videos)) if f == 0 or videos[f] != videos[f - 1]]
-    each = np.arange(len(targets) + 1)
-    return FrameTable(
-        names_F=np.array([target.name for target in targets]),
-        sizes_F2=np.array([target.size_hw for target in targets], dtype=np.int32),
-        person_boxes_F4=np.stack([target.person_box_4 for target in targets]),
-        object_boxes_M4=np.concatenate([target.object_boxes_M4 for target in targets]),
-        object_classes_M=np.concatenate([target.object_classes_M for target in targets]),
-        relations_G2=np.concatenate([target.relations_G2 for target in targets]),
-        video_offsets=np.array([*starts, len(targets)]),
-        object_offsets=each,
-        relation_offsets=each,
-    )
+        videos.append(Video(video, tuple(targets)))
+    return FrameTable.of(videos)
 
 
 def read_all(store: FrameCache | Files, table: FrameTable) -> list[torch.Tensor]:
