@@ -14,9 +14,10 @@ SLACK = 1.0  # pixels that a box may stand out before it is remarked on
 def check_boxes(table: FrameTable, problems: Problems, remarks: Problems) -> None:
     """Note boxes without an area or wholly outside as problems, partly outside as remarks."""
     frame_of_M = np.repeat(np.arange(len(table.names_F)), np.diff(table.object_offsets))
-    for what, boxes_N4, frame_of_N in (
-        ("object", table.object_boxes_M4, frame_of_M),
-        ("person", table.person_boxes_F4, np.arange(len(table.names_F))),
+    every_F = np.arange(len(table.names_F))
+    for what, boxes_N4, frame_of_N, first_row_F in (
+        ("object", table.object_boxes_M4, frame_of_M, table.object_offsets),
+        ("person", table.person_boxes_F4, every_F, every_F),
     ):
         high_N, wide_N = table.sizes_F2[frame_of_N].T
         x1_N, y1_N, x2_N, y2_N = boxes_N4.T
@@ -34,4 +35,5 @@ def check_boxes(table: FrameTable, problems: Problems, remarks: Problems) -> Non
                 frame = frame_of_N[row]
                 corners = ", ".join(f"{number:g}" for number in boxes_N4[row])
                 size = f"{wide_N[row]} x {high_N[row]}"
-                notes.add(kind, f"{table.names_F[frame]} (row {row}: {corners} in {size})")
+                which = f"box {row - first_row_F[frame] + 1}: {corners} in {size}"
+                notes.add(kind, f"{table.names_F[frame]} ({which})")

@@ -167,7 +167,7 @@ def test_odd_boxes_are_found(root, box, problem, remark):
     report = checked(root)
     assert set(report.problems.counts()) == {problem} - {None}
     assert set(report.remarks.counts()) == {remark} - {None}
-    assert (name in str(report)) == bool(problem or remark)
+    assert (f"{name} (box 1: " in str(report)) == bool(problem or remark)
 
 
 def test_a_person_without_an_area_is_found(root):
