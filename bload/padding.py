@@ -32,8 +32,7 @@ def repeat_last(batch: Batch) -> Batch:
     """
     frames_B = batch.valid_BT.sum(1)
     slots_T = torch.arange(batch.valid_BT.shape[1], device=frames_B.device)
-    last_BT = torch.minimum(slots_T, frames_B[:, None] - 1)
-    from_BT = torch.where(frames_B[:, None] > 0, last_BT, slots_T)
+    from_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: as empty as any slot
     row_B1 = torch.arange(len(frames_B), device=frames_B.device)[:, None]
 
     valid_BT = batch.valid_BT[row_B1, from_BT]
