@@ -49,6 +49,8 @@ def run(
             # A list of plain values stands for its first; the rest is Hydra's grammar.
             plain = [job if re.search(r"[\[{('\"]", job) else job.split(",")[0] for job in jobs]
             check_overrides(config_name, plain if sweeps else jobs)
+            if not sweeps:
+                check_is_one_run(config_name, jobs)
     except InputError as error:
         stop(error)
     others = options or any(job.startswith(("hydra/launcher", "hydra/sweeper")) for job in jobs)
@@ -102,6 +104,20 @@ def check_overrides(config_name: str, overrides: list[str]) -> DictConfig:
     if missing:
         raise InputError(f"{', '.join(sorted(missing))} is not set; give {min(missing)}=VALUE")
     return config
+
+
+def check_is_one_run(config_name: str, overrides: list[str]) -> None:
+    """Raise an `InputError` if an experiment of several runs was asked for without ``-m``.
+
+    Hydra would quietly train the default values under the experiment's name.
+    """
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        params = compose(config_name, overrides, return_hydra_config=True).hydra.sweeper.params
+    if params:
+        raise InputError(
+            f"this experiment is several runs, over {', '.join(map(str, params))}; type "
+            f"python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
+        )
 
 
 def _sentence(error: Exception, known: DictConfig) -> str:
