@@ -31,6 +31,7 @@ from bload.training import cli
 from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
 from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
 from bload.training.equal_work import equal_work
+from bload.training.experiment import start_experiment
 from bload.training.figures import epoch_figures, summarise
 from bload.training.launch import start
 from bload.training.memory import reset_peak_memory
@@ -60,6 +61,9 @@ def main(config: DictConfig) -> None:
 
 def run(cfg: dict) -> None:
     """What one rank does."""
+    if cfg["experiment"]["kind"] != "train":
+        start_experiment(cfg)
+        return
     with start_ranks(cfg["train"]["device"]) as ranks:
         train(cfg, ranks)
 

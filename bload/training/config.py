@@ -163,6 +163,28 @@ class ExperimentConfig:
 
 
 @dataclass
+class DeadlockConfig(ExperimentConfig):
+    """See `bload.experiments.deadlock.run`."""
+
+    videos: int = MISSING
+    clip: int = MISSING  # frames a step without blocks
+    batch_frames: int = MISSING  # frames a rank works through in a step with blocks
+    timeout: float = MISSING  # seconds that a rank waits for the other
+    seed: int = 0
+
+
+@dataclass
+class LengthVarianceConfig(ExperimentConfig):
+    """See `bload.experiments.length_variance.run`. The first three go together."""
+
+    longest: list[int] = MISSING
+    sequences: list[int] = MISSING
+    rows: list[int] = MISSING  # blocks of the longest in a step
+    parts: list[int] = MISSING  # T_max = longest / part, for the last spread
+    seed: int = 0
+
+
+@dataclass
 class WandbConfig:
     mode: str = "offline"  # offline, online or disabled
     project: str = "bload"
@@ -213,6 +235,8 @@ def register() -> None:
         ("bload_exact", BloadExactConfig),
     ):
         store.store(group="loader", name=f"{name}_schema", node=node)
+    store.store(group="experiment", name="deadlock_schema", node=DeadlockConfig)
+    store.store(group="experiment", name="length_variance_schema", node=LengthVarianceConfig)
     store.store(group="dataset", name="action_genome_schema", node=DatasetConfig)
     store.store(group="dataset", name="synthetic_schema", node=SyntheticConfig)
 
