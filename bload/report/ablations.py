@@ -51,6 +51,7 @@ ABLATIONS = (
 
 
 def ablations_section(collection: Collection) -> Section:
+    charts: list[Block] = []
     blocks: list[Block] = []
     for ablation in ABLATIONS:
         found = _runs(collection, ablation)
@@ -62,8 +63,10 @@ def ablations_section(collection: Collection) -> Section:
                 )
             )
             continue
-        blocks += _compared(ablation, found)
-    return Section("ablations", "Ablations", tuple(blocks))
+        chart, table = _compared(ablation, found)
+        charts.append(chart)
+        blocks.append(table)
+    return Section("ablations", "Ablations", (*charts, *blocks))
 
 
 def starts_compared(
@@ -85,7 +88,7 @@ def _runs(collection: Collection, ablation: Ablation) -> Comparable | None:
     return comparable(experiment.finished, ablation.key) if experiment else None
 
 
-def _compared(ablation: Ablation, found: Comparable) -> list[Block]:
+def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
     groups = found.by(lambda run: str(run.get(ablation.key)))
     names = sorted(groups, key=lambda name: (*_place(ablation.order, name), name))
     base = recalls(groups.get(ablation.baseline, []))
@@ -116,22 +119,19 @@ def _compared(ablation: Ablation, found: Comparable) -> list[Block]:
     table = Table(
         ablation.title,
         (
-            *(ablation.key, "seeds", "Recall@20, %", f"less {ablation.baseline}, points"),
+            *(ablation.key, "seeds", "Recall@20, %", f"minus {ablation.baseline}, points"),
             *("must be remembered, %", "frames a second"),
         ),
         tuple(rows),
         note.strip(),
     )
     told = "; ".join(f"{row[0].text} {row[2].text}" for row in rows)
-    return [
-        Chart(
-            ablation.title,
-            interval_chart(bars, "Recall@20 with constraint, %"),
-            f"Recall@20 in percent by {ablation.key}, with 95 % intervals: {told}.",
-            table=table,
-            shows_figures=True,
-        )
-    ]
+    chart = Chart(
+        ablation.title,
+        interval_chart(bars, "Recall@20 with constraint, %"),
+        f"Recall@20 in percent by {ablation.key}, with 95 % intervals: {told}.",
+    )
+    return chart, table
 
 
 def _place(order: Sequence[str], name: str) -> tuple[int, str]:

@@ -141,7 +141,7 @@ def _recall(compared: Compared | None, when: str, experiment: str) -> Claim:
     figures = (
         f"{when}: {_told(estimate(bload))} against {_told(estimate(sampling))} %, "
         f"{_told(between, 1, sign=True)} points (Welch, {len(bload)} and {len(sampling)} seeds; "
-        f"the paper {theirs[0] - theirs[1]:+.1f}); {compared.setting}"
+        f"the paper {theirs[0] - theirs[1]:+.1f}); {compared.experiment.name}: {compared.setting}"
     )
     return Claim(says, _above_zero(between), figures + _one_seed(between) + ".", command)
 

@@ -45,6 +45,11 @@ class Table:
                 raise ValueError(f"{self.title}: {len(row)} cells for {len(self.columns)} columns")
 
     @property
+    def folds(self) -> bool:
+        """So long that a page shows it on demand."""
+        return len(self.rows) > 30
+
+    @property
     def numeric(self) -> tuple[bool, ...]:
         """Which columns hold figures, to be set to the right."""
         return tuple(
@@ -64,8 +69,6 @@ class Chart:
     """(small drawing as SVG, what it stands for)"""
     table: Table | None = None
     note: str = ""
-    shows_figures: bool = False
-    """The table is open from the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,14 +121,23 @@ def _recall_table(compared: Compared, at: str) -> Table:
         f"Recall@20 at {at}",
         (
             *("loader", "seeds", "with constraint, %", "standard deviation"),
-            *("less sampling, points", "no constraint, %", "must be remembered, %"),
+            *("minus sampling, points", "no constraint, %", "must be remembered, %"),
             "training seconds",
         ),
         tuple(rows),
         f"`{compared.experiment.name}`: {compared.setting}; 95 % intervals by Student's t, of "
         f"differences by Welch (seeds unpaired). The paper has BLoad {paper:.1f} points above "
-        f"sampling (43.3 and 41.2). {compared.runs.note}".strip(),
+        f"sampling (43.3 and 41.2). {_budget(compared)}{compared.runs.note}".strip(),
     )
+
+
+def _budget(compared: Compared) -> str:
+    """Equal time is equal work: the whole epochs nearest to a number of slots."""
+    slots = {run.get("train.slots") for run in compared.runs.runs} - {None}
+    if not slots:
+        return ""
+    given = " or ".join(f"{count:,}" for count in sorted(slots))
+    return f"Every loader has the whole epochs, at least one, nearest to {given} slots. "
 
 
 def _recall(runs: list, key: str) -> Cell:

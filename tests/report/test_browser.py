@@ -42,7 +42,7 @@ def findings(page: str, folder: Path, width: int, *, dark: bool = False) -> list
     return found["findings"]
 
 
-@pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (PHONE, True)])
+@pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (PHONE, True), (700, False)])
 def test_a_reader_stumbles_over_nothing(made, tmp_path, width, dark):
     page = (made / "report.html").read_text()
     assert findings(page, tmp_path, width, dark=dark) == []

@@ -5,7 +5,7 @@ import pytest
 from bload.report.collect import collect
 from bload.report.document import Chart, Missing, Table
 from bload.report.write import make_page
-from tests.report.made_runs import make_run
+from tests.report.made_runs import make_deadlock, make_run
 
 
 def tables(runs) -> dict[str, Table]:
@@ -75,7 +75,7 @@ def test_at_equal_time_epochs_differ_by_loader_and_extra_budgets_stand_apart(cop
 def test_ablations_compare_to_their_baseline(made):
     table = tables(made)["Where states are cleared"]
     assert [row[0].text for row in table.rows] == ["table", "ignored", "wrong"]
-    against = column(table, "less table, points")
+    against = column(table, "minus table, points")
     assert against["table"] is None
     assert against["ignored"] == pytest.approx(-2.5)
 
@@ -84,6 +84,25 @@ def test_t_max_shows_the_bound_of_its_frames(made):
     table = tables(made)["Padding and Recall@20 against T_max, in runs"]
     row = next(r for r in table.rows if (r[0].text, r[1].value) == ("BLoad exact", 86))
     assert row[4].value == -(-22_342 // 86) * 86 - 22_342
+
+
+def test_sequences_that_are_split_stay_out_of_the_curve_of_whole_ones(made):
+    charts = {
+        block.title: block
+        for section in make_page(collect(made)).sections
+        for block in section.blocks
+        if isinstance(block, Chart)
+    }
+    said = charts["Padding against the longest sequence"].alternative
+    assert "BLoad 1.0 up to 1,000, 1.0 up to 10,000" in said
+    rows = tables(made)["Every measurement"].rows
+    assert [row[2].value for row in rows if row[1].text == "BLoad"][-1] == 1_000
+
+
+def test_what_did_not_end_as_expected_is_marked(tmp_path):
+    make_deadlock(tmp_path / "deadlock", plain="finished")
+    ended = [row[2].text for row in tables(tmp_path)["Two ranks on videos of uneven length"].rows]
+    assert ended[:2] == ["finished, not as expected", "finished, as expected"]
 
 
 def test_what_is_missing_names_its_command(tmp_path):
