@@ -183,10 +183,10 @@ def t_max_section(collection: Collection) -> Section:
         )
         for loader in loaders
     ]
-    bound = Series("frames alone", tuple(Point(t, b) for t, b in bounds.items()), "bound")
-    title = "Padding and Recall@20 against T_max, in runs"
+    bound = Series("at least", tuple(Point(t, b) for t, b in bounds.items()), "bound")
+    title = "Padding against T_max, in runs"
     table = Table(
-        title,
+        "Runs by T_max",
         (
             *("loader", "T_max", "runs", "padded", "at least", "deleted"),
             *("seconds an epoch", "Recall@20, %"),
