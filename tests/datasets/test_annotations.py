@@ -6,6 +6,7 @@ import pytest
 
 from bload.errors import InputError
 from datasets.annotations import filter_annotations, read_annotations
+from datasets.build import build_source
 from datasets.rules import small_boxes_choice
 from datasets.vocabulary import RELATIONS
 
@@ -218,6 +219,12 @@ def test_an_unknown_choice_for_small_boxes_is_named(tmp_path):
 )
 def test_truth_values_of_older_configs_still_say_what_they_said(saved, choice):
     assert small_boxes_choice(saved) == choice
+
+
+@pytest.mark.parametrize("saved", [False, "keep"])
+def test_a_config_with_a_truth_value_still_makes_its_source(small_root, saved):
+    options = {"name": "action_genome", "root": str(small_root), "frame_size": [64, 64]}
+    assert len(build_source("test", **options, small_boxes=saved)) == 4
 
 
 def test_all_faults_are_told_at_once_with_their_number():
