@@ -53,16 +53,19 @@ def test_the_error_of_a_rank_ends_all_with_one_sentence(capfd, how, says):
     assert ("Traceback" in printed) == (how == "bug")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_no_rank_running(number):
-    def press_when_there_are_two():
-        while len(multiprocessing.active_children()) < 2:
-            time.sleep(0.01)
+@pytest.mark.parametrize(
+    ("number", "started", "pause"),
+    [(signal.SIGINT, 2, 3), (signal.SIGTERM, 2, 0), (signal.SIGINT, 1, 0)],
+    ids=["at work", "while they import", "before the second is started"],
+)
+def test_a_signal_leaves_no_rank_running(number, started, pause):
+    def send():
+        while len(multiprocessing.active_children()) < started:
+            time.sleep(0.001)
         time.sleep(pause)
         os.kill(os.getpid(), number)
 
-    pause = 3 if number == signal.SIGINT else 0  # at work, or while they still start
-    threading.Thread(target=press_when_there_are_two).start()
+    threading.Thread(target=send).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         launch(fail, {"rank": None, "how": "not"}, 2)
