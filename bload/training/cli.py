@@ -109,13 +109,16 @@ def check_overrides(config_name: str, overrides: list[str]) -> DictConfig:
 def check_is_one_run(config_name: str, overrides: list[str]) -> None:
     """Raise an `InputError` if an experiment of several runs was asked for without ``-m``.
 
-    Hydra would quietly train the default values under the experiment's name.
+    Hydra would quietly train the default values under the experiment's name. One of its runs can
+    be had, under torchrun for instance, by giving all that varies a value.
     """
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         params = compose(config_name, overrides, return_hydra_config=True).hydra.sweeper.params
-    if params:
+    given = {override.partition("=")[0] for override in overrides}
+    missing = [str(key) for key in params or () if key not in given]
+    if missing:
         raise InputError(
-            f"this experiment is several runs, over {', '.join(map(str, params))}; type "
+            f"this experiment is several runs, over {', '.join(missing)}; type "
             f"python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
         )
 

@@ -104,14 +104,22 @@ def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
         assert sizes == {256, 258}
 
 
-@pytest.mark.parametrize("more", [[], ["loader=bload"]])
-def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(monkeypatch, capsys, more):
+@pytest.mark.parametrize(
+    ("more", "over"), [([], "loader, train.seed"), (["loader=bload"], "train.seed")]
+)
+def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(
+    monkeypatch, capsys, more, over
+):
     arguments = ["experiment=paper_table_quick", *more]
     monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
     with pytest.raises(SystemExit) as end:
         cli.run(train.main, "train", train.sweep)
     assert end.value.code == 2
     assert capsys.readouterr().err == (
-        "train.py: error: this experiment is several runs, over loader, train.seed; type "
+        f"train.py: error: this experiment is several runs, over {over}; type "
         f"python train.py -m {' '.join(arguments)}\n"
     )
+
+
+def test_one_run_of_an_experiment_needs_no_m():
+    cli.check_is_one_run("train", ["experiment=paper_table_quick", "loader=bload", "train.seed=0"])
