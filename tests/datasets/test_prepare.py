@@ -181,6 +181,7 @@ def test_what_a_killed_run_left_is_cleared_and_only_what_is_missing_is_done(done
     after = files(done)
     assert sorted(after) == sorted(before)
     assert leftovers(done) == []
+    assert (done / "frames" / cut).stat().st_size > 0
     redone = {file.partition("/")[0] for file in after if after[file] != before[file]}
     assert redone == {lost.partition("/")[0], cut.partition("/")[0]}
 

@@ -1,3 +1,4 @@
+import os
 import subprocess
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_a_decoder_that_is_left_early_ends_its_process(long_video, monkeypatch):
     )
     frames = decode(long_video, range(1, 61))
     assert next(frames)[0] == 1
+    assert os.getpgid(started[0].pid) != os.getpgid(0)  # Ctrl-C never cuts a video off
     frames.close()
     assert started[0].returncode is not None
 
