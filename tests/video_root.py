@@ -17,6 +17,7 @@ from datasets.synthetic.painter import paint
 from datasets.synthetic.script import Script, write_script
 from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import object_entries, person_entry
+from datasets.vocabulary import OBJECTS, RELATIONS, without_separators
 from tests.datasets.video_making import encode
 
 SIDE = 96
@@ -49,7 +50,12 @@ def make_video_root(root: Path) -> Path:
         (PERSONS_FILE, person_of),
     ):
         (root / "annotations" / file).write_bytes(pickle.dumps(value, protocol=4))
-    (root / "annotations" / "frame_list.txt").write_text("".join(f"{n}\n" for n in entries_of))
+    for file, names in (
+        ("object_classes.txt", map(without_separators, OBJECTS[1:])),
+        ("relationship_classes.txt", map(without_separators, RELATIONS)),
+        ("frame_list.txt", entries_of),
+    ):
+        (root / "annotations" / file).write_text("".join(f"{name}\n" for name in names))
     return root
 
 

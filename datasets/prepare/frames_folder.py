@@ -136,7 +136,7 @@ class FramesFolder:
 
 
 @contextmanager
-def one_writer(root: Path) -> Iterator[None]:
+def only_writer(root: Path) -> Iterator[None]:
     """Hold the lock of the frames folder, which the system frees when this process ends."""
     folder = root / FRAMES_FOLDER
     with (folder / _LOCK).open("w") as lock:

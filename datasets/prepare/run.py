@@ -13,7 +13,7 @@ from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE
 from datasets.frame_names import video_of
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.estimate import Estimate, check_disk, duration, gib, pilot
-from datasets.prepare.frames_folder import VIDEOS_FOLDER, FramesFolder, one_writer
+from datasets.prepare.frames_folder import VIDEOS_FOLDER, FramesFolder, only_writer
 from datasets.prepare.manifest import Manifest
 from datasets.prepare.pool import Pool, open_pool
 from datasets.prepare.wanted import annotated_frames
@@ -40,7 +40,7 @@ def prepare(
     _check(root, workers)
     wanted = annotated_frames(root)
     try:
-        with one_writer(root):
+        with only_writer(root):
             folder = FramesFolder(root, wanted, encoding)
             todo = folder.to_do()
             folder.write_manifest()

@@ -21,7 +21,7 @@ from datasets.annotations import OBJECTS_FILE
 from datasets.prepare import run
 from datasets.prepare.__main__ import main
 from datasets.prepare.encoding import Encoding
-from datasets.prepare.frames_folder import FramesFolder, one_writer
+from datasets.prepare.frames_folder import FramesFolder, only_writer
 from datasets.prepare.manifest import MANIFEST, frames_checksum, read_manifest
 from datasets.prepare.run import prepare
 from datasets.stored_size import stored_size
@@ -121,7 +121,7 @@ def test_a_prepared_root_can_be_read_in_both_orientations(prepared):
     sizes = set()
     for video, length in enumerate(source.lengths.tolist()):
         frames_TCHW, targets = source.read(video, 0, length)
-        assert frames_TCHW.shape == (length, 3, 48, 48)
+        assert frames_TCHW.shape == (length, 3, *source.canvas_hw)
         for target in targets:
             with Image.open(prepared / "frames" / target.name) as image:
                 assert (image.height, image.width) == target.size_hw
@@ -307,7 +307,7 @@ def test_frames_of_unknown_origin_are_refused(done):
 
 
 def test_two_runs_at_once_are_refused(done):
-    with one_writer(done), pytest.raises(InputError, match="another process is writing"):
+    with only_writer(done), pytest.raises(InputError, match="another process is writing"):
         prepare(done)
 
 
