@@ -7,13 +7,12 @@ from bload.report.ablations import starts_compared
 from bload.report.collect import Collection
 from bload.report.document import Cell, Section, Table, Text
 from bload.report.measured import Compared, epoch_times, equal_epochs, equal_time, recalls
-from bload.report.names import setting
+from bload.report.names import LOADERS, setting
 from bload.report.packing import COMMAND, EPOCHS, packed_action_genome
 from bload.report.statistics import CONFIDENCE, Estimate, difference, estimate
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTED = "reproduced", "not reproduced", "not tested"
 TONES = {REPRODUCED: "good", NOT_REPRODUCED: "bad", NOT_TESTED: "open"}
-LOADERS_TO_END = {"naive", "sampling", "mix", "bload", "bload_exact"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +166,8 @@ def _deadlock(collection: Collection) -> Claim:
     command = "python train.py experiment=deadlock"
     experiment = collection.find("deadlock")
     rows = experiment.rows if experiment else ()
-    plain = [row for row in rows if "plain" in str(row.get("what", "")).lower()]
-    ended = {str(row.get("loader")): row.get("ended") for row in rows if row not in plain}
-    packed = {name: ended[name] for name in LOADERS_TO_END & ended.keys()}
+    plain = [row for row in rows if row.get("what") == "plain DDP"]
+    packed = {row["loader"]: row.get("ended") for row in rows if row.get("loader") in LOADERS}
     if not plain or not packed:
         return Claim(says, NOT_TESTED, "No finished deadlock experiment here.", command)
     hangs = all(row.get("ended") == "timed out" for row in plain)

@@ -102,7 +102,7 @@ def _shares(rows: Sequence[Row]) -> Chart:
         f"Padding in percent of the work by the longest sequence: {told}.",
         _legend(series),
         note="Mean and range over shapes of the distribution; T_max is the longest sequence, of "
-        "sampling and mix pad the mean.",
+        "sampling and mix pad the mean. What fills the last step counts as work, not as padding.",
     )
 
 

@@ -115,7 +115,10 @@ def _origin(experiment: Experiment) -> tuple[Cell, ...]:
     commit = record.get("git")
     return (
         Cell(experiment.name),
-        *(number(states.count(state)) for state in ("finished", "failed", "unfinished")),
+        *(
+            number(states.count(state) if states else None)
+            for state in ("finished", "failed", "unfinished")
+        ),
         Cell(_machine(record.get("machine"))),
         Cell(_pairs(record.get("versions"))),
         Cell(str(commit)[:12] if commit else NOTHING.text),
