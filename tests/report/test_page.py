@@ -4,8 +4,11 @@ import csv
 import json
 import math
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +20,7 @@ from bload.report.chart import Point, Series, line_chart
 from bload.report.scale import scale
 from tests.report.made_runs import make_run
 
+ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -127,6 +131,17 @@ def test_the_command_prints_verdicts_and_paths(made, capsys):
     out = capsys.readouterr().out
     assert "reproduced" in out
     assert str(made / "report.html") in out
+
+
+def test_the_library_does_without_what_the_report_needs(tmp_path):
+    code = (
+        "import sys; sys.modules['jinja2'] = sys.modules['scipy'] = None; import bload; "
+        f"from bload.__main__ import main; sys.exit(main(['report', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "run pip install jinja2 scipy" in done.stderr
 
 
 def test_a_folder_that_is_not_there_is_told_in_one_sentence(tmp_path, capsys):
