@@ -163,6 +163,8 @@ def _job(line: Sequence[str], hydra: Sequence[str], varied: set[str]) -> Job:
     config = plain(check_overrides("train", [*line, *hydra]))
     check_values(config)
     name = config["run"]["name"] or run_name(config, config["launch"]["nproc"])
+    if config["experiment"]["kind"] != "train":
+        name = config["experiment"]["kind"]
     kept = tuple(override for override in line if override.partition("=")[0] in varied)
     return Job(kept, config, RunFolder(config["run"]["root"], name))
 
