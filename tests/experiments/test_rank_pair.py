@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bload.experiments.rank_pair import RankPair
-from tests.experiments.processes import all_end
+from tests.experiments.processes import all_end, running
 from tests.experiments.standing import rank_0_dies, rank_1_stands
 
 REPOSITORY = Path(__file__).parents[2]
@@ -61,8 +61,9 @@ def test_ranks_end_with_their_parent(number, tmp_path):
         text=True,
         start_new_session=True,
     )
+    pids: list[int] = []
     try:
-        pids = [int(parent.stdout.readline()) for _ in range(2)]
+        pids += [int(parent.stdout.readline()) for _ in range(2)]
         if number == signal.SIGINT:
             os.killpg(parent.pid, number)  # Ctrl-C reaches all processes of the terminal
         else:
@@ -70,5 +71,6 @@ def test_ranks_end_with_their_parent(number, tmp_path):
         parent.wait(timeout=30)
         assert all_end(pids, within=30)
     finally:
-        parent.kill()
+        for pid in filter(running, [parent.pid, *pids]):
+            os.kill(pid, signal.SIGKILL)
         parent.communicate()
