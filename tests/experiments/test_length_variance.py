@@ -45,6 +45,7 @@ def test_slots_add_up(rows):
         assert row["blocks"] * row["t_max"] + row["filler"] == row["processed"]
         assert 0 <= row["lower_bound_padding"] <= row["padding"]
         assert row["epoch_seconds"] > 0
+        assert row["epoch_cpu_seconds"] > 0
 
 
 def test_what_each_loader_does_to_the_data(rows):
