@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bload.report.chart import Bar, Point, Series, interval_chart, line_chart, swatch
-from bload.report.collect import Collection, Run
+from bload.report.collect import Collection, Run, is_figure
 from bload.report.comparison import Comparable, comparable
 from bload.report.document import (
     NOTHING,
@@ -100,6 +100,7 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
             against = interval(difference(values, base), sign=True)
         figure = estimate(values)
         speed = [run.summary.get("frames_per_second") for run in groups[name]]
+        speed = [value for value in speed if is_figure(value)]
         rows.append(
             (
                 Cell(name),
@@ -107,7 +108,7 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
                 interval(figure),
                 against,
                 interval(estimate(memory)) if memory else NOTHING,
-                number(estimate(speed).mean) if None not in speed else NOTHING,
+                number(estimate(speed).mean) if speed else NOTHING,
             )
         )
         bars.append(Bar(name, figure.mean, figure.low, figure.high, i))

@@ -24,6 +24,7 @@ NEEDED = (
     *("epochs", "epoch_seconds", "train_seconds", "with/recall@20"),
 )
 """Figures that the summary of a run must hold."""
+POSITIVE = ("t_max", "processed", "frames", "epoch_seconds")
 GROUPS = ("loader", "dataset", "model", "train")
 """Groups that the config of a run must have."""
 OPTIONS = {"draw": "video", "clips": "one", "place": "random"}
@@ -58,7 +59,7 @@ class Run:
 
     @property
     def seed(self) -> int:
-        return self.get("train.seed", 0)
+        return self.config["train"]["seed"]
 
     def percent(self, key: str) -> float | None:
         """A share of the summary in percent; None where the run does not have it."""
@@ -67,10 +68,10 @@ class Run:
 
 def percent(figures: dict[str, Any], key: str) -> float | None:
     value = figures.get(key)
-    return 100 * value if _is_figure(value) else None
+    return 100 * value if is_figure(value) else None
 
 
-def _is_figure(value: Any) -> bool:
+def is_figure(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
@@ -182,10 +183,14 @@ def _experiment(folder: Path, strange: list[tuple[str, str]]) -> Experiment | No
 def _jobs(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     jobs = record.get("jobs")
     return {
-        str(job["run"]): tuple(map(str, job.get("overrides") or ()))
-        for job in (jobs if isinstance(jobs, list) else ())
+        str(job["run"]): tuple(map(str, _list(job.get("overrides"))))
+        for job in _list(jobs)
         if isinstance(job, dict) and "run" in job
     }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _rows(content: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -204,12 +209,18 @@ def _run(folder: Path, overrides: tuple[str, ...]) -> Run:
     )
     if path["summary.json"].exists():
         summary = _read_json(path["summary.json"])
-        lacking = [key for key in NEEDED if not _is_figure(summary.get(key))]
+        lacking = [key for key in NEEDED if not is_figure(summary.get(key))]
         if lacking:
             raise _UnreadableError(f"summary.json lacks {', '.join(lacking)}")
+        unfit = [key for key in POSITIVE if summary[key] <= 0]
+        if unfit:
+            raise _UnreadableError(f"summary.json has {unfit[0]} {summary[unfit[0]]}")
         without = [group for group in GROUPS if not isinstance(config.get(group), dict)]
-        if without or "name" not in config["loader"]:
-            raise _UnreadableError(f"config.json lacks {', '.join(without) or 'loader.name'}")
+        if without:
+            raise _UnreadableError(f"config.json lacks {', '.join(without)}")
+        for group, key, kind in (("loader", "name", str), ("train", "seed", int)):
+            if not isinstance(config[group].get(key), kind):
+                raise _UnreadableError(f"config.json lacks {group}.{key}")
         return Run(folder.name, "finished", config, summary, epochs, evals, "", overrides)
     if path["error.json"].exists():
         says = str(_read_json(path["error.json"]).get("error", "error.json does not say why"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bload.report.chart import Point, Series, line_chart, swatch
-from bload.report.collect import Collection, Run, percent
+from bload.report.collect import Collection, Run, is_figure, percent
 from bload.report.document import Block, Cell, Chart, Missing, Section, Table, number
 from bload.report.measured import MEMORY, WITH, equal_epochs
 from bload.report.names import in_order, loader_name, style
@@ -13,7 +13,7 @@ from bload.report.statistics import estimate
 def curves_section(collection: Collection) -> Section:
     compared = equal_epochs(collection)
     groups = compared.by_loader if compared else {}
-    curves = {loader: _curve(groups[loader], WITH) for loader in in_order(groups)}
+    curves = _curves(groups, WITH)
     if not any(len(points) > 1 for points in curves.values()):
         missing = Missing(
             "No finished runs here were evaluated after several epochs.",
@@ -24,8 +24,7 @@ def curves_section(collection: Collection) -> Section:
         _chart("Recall@20 against epochs", "epoch", curves, "epochs"),
         _chart("Recall@20 against training time", "training seconds", curves, "seconds"),
     ]
-    remembered = {loader: _curve(groups[loader], MEMORY) for loader in in_order(groups)}
-    remembered = {loader: points for loader, points in remembered.items() if points}
+    remembered = _curves(groups, MEMORY)
     if remembered:
         blocks.append(
             _chart(
@@ -37,6 +36,12 @@ def curves_section(collection: Collection) -> Section:
             )
         )
     return Section("curves", "Recall@20 while training", tuple(blocks))
+
+
+def _curves(groups: dict[str, list[Run]], key: str) -> dict[str, list[dict[str, float]]]:
+    """Loader -> its curve, without loaders whose seeds were never evaluated at one epoch."""
+    curves = {loader: _curve(groups[loader], key) for loader in in_order(groups)}
+    return {loader: points for loader, points in curves.items() if points}
 
 
 def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
@@ -67,9 +72,9 @@ def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float]]:
         if value is None or not isinstance(epoch, int):
             continue
         # a resumed epoch may have been logged twice: the last line counts
-        seconds = {e.get("epoch"): e.get("seconds") for e in run.epochs}
-        until = [seconds.get(i) for i in range(epoch + 1)]
-        if all(isinstance(s, int | float) for s in until):
+        seconds = {str(e.get("epoch")): e.get("seconds") for e in run.epochs}
+        until = [seconds.get(str(i)) for i in range(epoch + 1)]
+        if all(is_figure(s) for s in until):
             found[epoch] = (sum(until), value)
     return found
 

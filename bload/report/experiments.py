@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bload.report.chart import Point, Series, line_chart, swatch
-from bload.report.collect import Collection
+from bload.report.collect import Collection, is_figure
 from bload.report.document import NOTHING, Block, Cell, Chart, Missing, Section, Table, number
 from bload.report.names import in_order, loader_name, style
 from bload.report.statistics import estimate
@@ -173,7 +173,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _figure(row: Row, key: str) -> float | None:
     value = row.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if is_figure(value) else None
 
 
 def _text(value: Any) -> str:

@@ -26,8 +26,8 @@ class Compared:
     @property
     def by_loader(self) -> dict[str, list[Run]]:
         """Loader -> runs; at equal time those of the slots that most runs were given."""
-        slots = Counter(run.get("train.slots") for run in self.runs.runs).most_common(1)[0][0]
-        groups = self.runs.by(lambda run: (run.loader, run.get("train.slots")))
+        slots = Counter(_slots(run) for run in self.runs.runs).most_common(1)[0][0]
+        groups = self.runs.by(lambda run: (run.loader, _slots(run)))
         return {loader: runs for (loader, given), runs in groups.items() if given == slots}
 
     @property
@@ -61,6 +61,10 @@ class Compared:
             for name in ("naive", loader)
         )
         return naive / other
+
+
+def _slots(run: Run) -> str:
+    return str(run.get("train.slots"))
 
 
 def recalls(runs: Sequence[Run], key: str = WITH) -> list[float]:

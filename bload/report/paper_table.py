@@ -133,10 +133,11 @@ def _recall_table(compared: Compared, at: str) -> Table:
 
 def _budget(compared: Compared) -> str:
     """Equal time is equal work: the whole epochs nearest to a number of slots."""
-    slots = {run.get("train.slots") for run in compared.runs.runs} - {None}
+    counts = [run.get("train.slots") for run in compared.runs.runs]
+    slots = sorted({count for count in counts if isinstance(count, int)})
     if not slots:
         return ""
-    given = " or ".join(f"{count:,}" for count in sorted(slots))
+    given = " or ".join(f"{count:,}" for count in slots)
     return f"Every loader has the whole epochs, at least one, nearest to {given} slots. "
 
 

@@ -41,6 +41,11 @@ def test_a_foreign_folder_is_listed(made):
         ("summary.json", "[1]", "holds no json object"),
         ("summary.json", '{"t_max": 94}', "lacks padding, deleted"),
         ("config.json", "{}", "lacks loader, dataset, model, train"),
+        (
+            "config.json",
+            '{"loader": {"name": 3}, "dataset": {}, "model": {}, "train": {}}',
+            "lacks loader.name",
+        ),
         ("config.json", "\x00", "config.json cannot be read"),
     ],
 )
@@ -60,6 +65,11 @@ def test_a_recall_that_is_no_number_is_no_result(tmp_path):
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(summary | {"with/recall@20": float("nan")}))
     assert "lacks with/recall@20" in collect(tmp_path).strange[0][1]
+
+
+def test_blocks_of_no_slots_are_no_result(tmp_path):
+    make_run(tmp_path / "paper_table", "naive", costs=(0, 10, 0))
+    assert "has t_max 0" in collect(tmp_path).strange[0][1]
 
 
 def test_half_a_line_of_metrics_is_left_out(tmp_path):

@@ -105,6 +105,17 @@ def test_what_did_not_end_as_expected_is_marked(tmp_path):
     assert ended[:2] == ["finished, not as expected", "finished, as expected"]
 
 
+def test_a_loader_that_was_not_evaluated_on_the_way_has_no_curve(tmp_path):
+    for loader in ("sampling", "bload"):
+        run = make_run(tmp_path / "paper_table", loader)
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    kept = [line for line in lines if '"kind": "eval"' not in line]
+    (run / "metrics.jsonl").write_text("\n".join(kept))
+    found = tables(tmp_path)
+    assert {row[0].text for row in found["Recall@20 against epochs"].rows} == {"sampling"}
+    assert "BLoad, 5 epochs" in {row[0].text for row in found["Recall@20 at equal epochs"].rows}
+
+
 def test_what_is_missing_names_its_command(tmp_path):
     page = make_page(collect(tmp_path))
     commands = {
