@@ -114,7 +114,10 @@ HARMLESS: dict[str, bytes] = {
 
 def main(folder: Path, most: int) -> None:
     """Read every file of `folder` in `most` bytes of address space; a line of json each."""
+    import torch
+
     from bload.errors import InputError
+    from bload.training.memory import peak_memory_mib
     from datasets.annotations import read_pickles
     from datasets.problems import shown
     from datasets.unpickler import read_pickle
@@ -126,7 +129,7 @@ def main(folder: Path, most: int) -> None:
             read_pickles(path, path)
         except InputError as error:
             told = str(error)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        peak = round(peak_memory_mib(torch.device("cpu")))
         print(json.dumps([path.name, told, peak]), flush=True)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -19,6 +20,13 @@ from tests.training.rank_functions import fail, note_who
 
 pytestmark = pytest.mark.dist
 slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+@pytest.fixture
+def ranks() -> Callable[[], set]:
+    """The processes of this test that run; those of the session's ranks were there before."""
+    before = set(multiprocessing.active_children())
+    return lambda: set(multiprocessing.active_children()) - before
 
 
 def test_ranks_are_joined_and_share_the_cores(tmp_path, monkeypatch):
@@ -43,12 +51,12 @@ def test_ranks_are_joined_and_share_the_cores(tmp_path, monkeypatch):
         ("bug", r"^rank 1 failed with KeyError: 'nobody foresaw this'$"),
     ],
 )
-def test_the_error_of_a_rank_ends_all_with_one_sentence(capfd, how, says):
+def test_the_error_of_a_rank_ends_all_with_one_sentence(capfd, ranks, how, says):
     began = time.monotonic()
     with pytest.raises(InputError, match=says):
         launch(fail, {"rank": 1, "how": how}, 2)
     assert time.monotonic() - began < 40
-    assert not multiprocessing.active_children()
+    assert not ranks()
     printed = capfd.readouterr().err
     assert ("Traceback" in printed) == (how == "bug")
 
@@ -58,9 +66,9 @@ def test_the_error_of_a_rank_ends_all_with_one_sentence(capfd, how, says):
     [(signal.SIGINT, 2, 3), (signal.SIGTERM, 2, 0), (signal.SIGINT, 1, 0)],
     ids=["at work", "while they import", "before the second is started"],
 )
-def test_a_signal_leaves_no_rank_running(number, started, pause):
+def test_a_signal_leaves_no_rank_running(ranks, number, started, pause):
     def send():
-        while len(multiprocessing.active_children()) < started:
+        while len(ranks()) < started:
             time.sleep(0.001)
         time.sleep(pause)
         os.kill(os.getpid(), number)
@@ -70,7 +78,7 @@ def test_a_signal_leaves_no_rank_running(number, started, pause):
     with pytest.raises(KeyboardInterrupt):
         launch(fail, {"rank": None, "how": "not"}, 2)
     assert time.monotonic() - began < 40
-    assert not multiprocessing.active_children()
+    assert not ranks()
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):
