@@ -60,6 +60,10 @@ class ActionGenome:
         self.files = FrameFiles(root)
         self.store: FrameStore = self.files
         if cache is not None:
+            if self.files.folder.resolve() in (Path(cache) / split).resolve().parents:
+                raise InputError(
+                    f"the frame cache {cache} lies among the frames of {root}; give another folder"
+                )
             self.store = open_cache(
                 Path(cache) / split,
                 self.files,

@@ -86,15 +86,15 @@ def annotation_files(root: Path | str, small_boxes: str) -> tuple[Path, Path]:
     folder = root / "annotations"
     if not folder.is_dir():
         raise InputError(
-            f"{root} holds no Action Genome (no folder {folder}); give the root "
-            "that has annotations/ and frames/, or make one with "
-            f"python -m datasets.synthetic --root {root}"
+            f"{root} holds no Action Genome (no folder {folder}); put its annotations there, give "
+            "the root that has annotations/ and frames/, or choose dataset=synthetic, which needs "
+            "no download"
         )
     files = (SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE, PERSONS_FILE)
     missing = [file for file in files if not (folder / file).exists()]
     if missing:
-        instead = "choose small_boxes=computed, which does without the file"
-        remedy = instead if missing == [SMALL_BOXES_FILE] else "make a synthetic root"
+        instead = "choose small_boxes=computed (--small-boxes computed), which needs no such file"
+        remedy = instead if missing == [SMALL_BOXES_FILE] else "give the root that has them"
         raise InputError(
             f"{folder} lacks {' and '.join(missing)}; put Action Genome's annotations there, or "
             f"{remedy}"

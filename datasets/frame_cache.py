@@ -38,7 +38,7 @@ _DIFFERENCES = {
     "frames": "it has {found} frames and not {wanted}",
     "bytes": "its frames take {found} bytes and not {wanted}",
     "names": "its frames have other names, sizes or videos",
-    "source": "the frames were written anew since, or are others",
+    "source": "its frames were written or copied anew since, or are those of another root",
 }
 
 

@@ -176,8 +176,8 @@ def read_pickle(path: Path) -> Any:
             return _without_collections(_PlainUnpickler(file, path))
     except FileNotFoundError:
         raise InputError(
-            f"{path} is missing; put Action Genome's annotations there, or make a synthetic root "
-            "with python -m datasets.synthetic --root DIR"
+            f"{path} is missing; put Action Genome's annotations there, or give the root that has "
+            "them"
         ) from None
     except InputError:
         raise

@@ -136,14 +136,17 @@ def _sentence(error: Exception, known: DictConfig) -> str:
         group = OmegaConf.select(known, parent) if parent else known
         names = [str(name) for name in group] if isinstance(group, DictConfig) else list(known)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        near = [f"{parent}.{near[0]}" if parent else near[0]] if near else []
+        if near and parent and isinstance(group, DictConfig):
+            near = [f"{parent}.{near[0]}"]
         near = near or difflib.get_close_matches(key[1], _keys(known), n=1, cutoff=0.8)
         there = f"{parent} has" if names != list(known) else "there are"
         hint = f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}"
         return f"there is no config key {key[1]!r}; {hint}"
     merging = re.search(r"Error merging override (\S+)", text)
     if merging:
-        return f"cannot set {merging[1]}: {str(error.__cause__).splitlines()[0]}"
+        reason = str(error.__cause__).splitlines()[0].rstrip(".")
+        hint = "; give a list, like [480,640]" if "ListConfig" in reason else ""
+        return f"cannot set {merging[1]}: {reason}{hint}"
     return " ".join(text.split())
 
 

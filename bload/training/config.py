@@ -66,7 +66,7 @@ class DatasetConfig:
     frame_size: list[int] = MISSING  # height and width of the canvas that frames are fitted into
     small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
     cache: str | None = None  # folder for resized frames: filled by the first run, then read
-    augment: AugmentConfig = field(default_factory=AugmentConfig)  # of training frames
+    augment: AugmentConfig | None = field(default_factory=AugmentConfig)  # null: none
 
 
 @dataclass

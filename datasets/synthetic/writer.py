@@ -52,8 +52,7 @@ def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
 def _write_root(root: Path, world: World, progress: bool) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
-            f"{root} exists and is not empty, and a root is never written over; "
-            "remove it or give another path"
+            f"{root} exists and is not empty, and a root is never written over; give another path"
         )
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)

@@ -327,7 +327,7 @@ def test_small_boxes_reads_the_other_file(tmp_path):
 
 
 def test_a_root_without_annotations_is_named_with_the_remedy(tmp_path):
-    with pytest.raises(InputError, match=r"python -m datasets\.synthetic --root"):
+    with pytest.raises(InputError, match=r"put its annotations there.*dataset=synthetic"):
         read_annotations(tmp_path, "train")
 
 

@@ -160,7 +160,7 @@ def test_frames_written_anew_are_noticed(root, table, opened, folder, change):
         (root / "synthetic.json").write_text("{}")
     else:
         path.unlink()
-    with pytest.raises(InputError, match=f"frames were written anew .* remove {folder} and it is"):
+    with pytest.raises(InputError, match=f"written or copied anew .* remove {folder} and it is"):
         opened()
 
 
@@ -221,7 +221,7 @@ def test_something_else_in_its_place_is_never_written_over(opened, folder):
 def test_too_little_space_is_told_before_anything_is_decoded(opened, store, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(cache_writer.shutil, "disk_usage", lambda path: usage(4499))
-    with pytest.raises(InputError, match=r"needs 0\.0 GiB and 0\.0 GiB are free"):
+    with pytest.raises(InputError, match=r"needs 0\.0 MiB and 0\.0 MiB are free"):
         opened()
     assert not store.log.exists()
     monkeypatch.setattr(cache_writer.shutil, "disk_usage", lambda path: usage(4500))

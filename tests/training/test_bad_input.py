@@ -304,6 +304,7 @@ def test_evaluation_needs_a_checkpoint(sentence):
     ("wrong", "thing", "way_out"),
     [
         ("checkpont=x", "'checkpont'", "did you mean checkpoint?"),
+        ("dataset.root=x", "'dataset.root'", "did you mean root?"),
         ("split=val", "'val'", "train, test"),
         ("iou=exact", "exact", "inclusive"),
         ("amp=fp16", "'fp16'", "auto, bf16 or off"),
