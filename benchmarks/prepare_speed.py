@@ -23,7 +23,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from datasets.annotations import OBJECTS_FILE
+from datasets.annotations import OBJECTS_FILE, PERSONS_FILE
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.run import prepare
 from tests.datasets.video_making import ffmpeg
@@ -86,7 +86,8 @@ def main() -> None:
                 make_video(first / "videos" / name, height, width, seed)
             numbers = range(EVERY, FRAMES + 1, EVERY)
             entries_of = {f"{name}/{number:06d}.png": [] for name in names for number in numbers}
-            (first / "annotations" / OBJECTS_FILE).write_bytes(pickle.dumps(entries_of))
+            for file in (OBJECTS_FILE, PERSONS_FILE):
+                (first / "annotations" / file).write_bytes(pickle.dumps(entries_of))
             rows, files_of = [], []
             for index, encoding in enumerate(ENCODINGS):
                 root = Path(folder) / str(index)

@@ -20,6 +20,9 @@ from PIL import Image
 
 from bload.errors import InputError
 
+MISSING, DAMAGED = "is missing", "is damaged"
+"""How the reasons begin of a video that is not there, and of one that gave all its frames."""
+
 
 class VideoError(Exception):
     """Why a video is not sound, in a few words for the list at the end."""
@@ -44,7 +47,7 @@ def decode(video: Path, numbers: Collection[int]) -> Iterator[tuple[int, Image.I
     after the frames that could be had also if it ends too soon or the decoder complained.
     """
     if not video.exists():
-        raise VideoError(f"is missing; put it at {video}")
+        raise VideoError(f"{MISSING}; put it at {video}")
     if not video.stat().st_size:
         raise VideoError("is empty (0 bytes)")
     last = max(1, *numbers)
@@ -104,9 +107,7 @@ def _judge(numbers: Collection[int], decoded: int, complaint: str) -> None:
     if min(numbers) < 1:
         raise VideoError(f"is annotated at frame {min(numbers)}, but the first frame is 1")
     if complaint:
-        raise VideoError(
-            f"is damaged{why}; all annotated frames were kept as the decoder made them"
-        )
+        raise VideoError(f"{DAMAGED}{why}; all annotated frames were kept as the decoder made them")
 
 
 def _complaint(text: str) -> str:

@@ -1,5 +1,6 @@
 """How frames are stored: format, quality and size."""
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import PIL
 from PIL import Image
 
 from bload.errors import InputError
+from datasets.prepare.checksums import Checksum, checksum_of
 from datasets.prepare.manifest import Format
 from datasets.stored_size import stored_size
 
@@ -30,17 +32,18 @@ class Encoding:
         if self.short_side is not None and self.short_side < 1:
             raise InputError(f"--short-side {self.short_side} is not a number of pixels, 1 or more")
 
-    def save(self, image: Image.Image, path: Path) -> int:
-        """Write a frame to `path`; returns the size of the file in bytes."""
+    def save(self, image: Image.Image, path: Path) -> Checksum:
+        """Write a frame to `path`; returns the checksum of the file."""
         height, width = stored_size((image.height, image.width), self.short_side)
         if (width, height) != image.size:
             image = image.resize((width, height), Image.Resampling.BILINEAR)  # antialiased
-        with path.open("wb") as file:
-            if self.format == "png":
-                image.save(file, "PNG", compress_level=PNG_LEVEL)
-            else:
-                image.save(file, "JPEG", quality=self.quality)
-            return file.tell()
+        file = io.BytesIO()
+        if self.format == "png":
+            image.save(file, "PNG", compress_level=PNG_LEVEL)
+        else:
+            image.save(file, "JPEG", quality=self.quality)
+        path.write_bytes(file.getbuffer())
+        return checksum_of(file.getvalue())
 
     def __str__(self) -> str:
         size = "native size" if self.short_side is None else f"short side {self.short_side}"

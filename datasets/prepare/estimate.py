@@ -22,7 +22,7 @@ class Estimate:
         self.decoded += frames_to_decode([frames])
         self.kept += len(frames)
         self.seconds += extracted.seconds
-        self.bytes += sum(extracted.size_of.values())
+        self.bytes += sum(size for size, _ in extracted.checksums.values())
 
     def bytes_of(self, videos: Iterable[list[str]]) -> int:
         """Disk that these videos will take."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from datasets.annotations import FRAMES_FOLDER
 from datasets.frame_names import frame_number, video_of
+from datasets.prepare.checksums import Checksum
 from datasets.prepare.decoder import VideoError, decode
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.manifest import file_of
@@ -15,10 +16,10 @@ from datasets.prepare.manifest import file_of
 
 @dataclass(slots=True)
 class Extracted:
-    """What became of a video: file -> bytes, why it is not sound (or None), time it took."""
+    """What became of a video: file -> checksum, why it is not sound (or None), time it took."""
 
     video: str
-    size_of: dict[str, int] = field(default_factory=dict)
+    checksums: dict[str, Checksum] = field(default_factory=dict)
     problem: str | None = None
     seconds: float = 0.0
 
@@ -49,7 +50,7 @@ def extract(
                 return None
             for frame in frames_of[number]:
                 file = file_of(frame, encoding.format)
-                done.size_of[file] = encoding.save(image, folder / file.rpartition("/")[2])
+                done.checksums[file] = encoding.save(image, folder / file.rpartition("/")[2])
     except VideoError as error:
         done.problem = str(error)
     done.seconds = time.perf_counter() - began

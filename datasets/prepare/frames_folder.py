@@ -1,18 +1,25 @@
 """The frames folder while it is being filled: what is there, what is bad, and the manifest."""
 
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from bload.errors import InputError
 from datasets.annotations import FRAMES_FOLDER
-from datasets.prepare.decoder import decoder_version
+from datasets.prepare.checksums import (
+    CHECKSUMS,
+    Checksum,
+    add_checksums,
+    read_checksums,
+    write_checksums,
+)
+from datasets.prepare.decoder import MISSING, decoder_version
+from datasets.prepare.downloads import VIDEOS_FOLDER
 from datasets.prepare.encoding import Encoding, encoder_version
 from datasets.prepare.extraction import Extracted, partial_folder
+from datasets.prepare.inspection import inspect
 from datasets.prepare.manifest import (
     MANIFEST,
     Manifest,
@@ -20,10 +27,7 @@ from datasets.prepare.manifest import (
     read_manifest,
     write_manifest,
 )
-from datasets.prepare.wanted import Wanted, sizes_there
-
-VIDEOS_FOLDER = "videos"
-_LOCK = ".prepare.lock"
+from datasets.prepare.wanted import Wanted
 
 
 class FramesFolder:
@@ -31,21 +35,46 @@ class FramesFolder:
 
     Refuses frames of another encoding or of unknown origin. Clears what a killed run has left.
     `problems` says of each video that is not sound why; it lasts from run to run in the manifest.
+    `altered` has the files of each video that are not as they were written: they count as missing.
     """
 
-    def __init__(self, root: Path, wanted: Wanted, encoding: Encoding) -> None:
+    def __init__(
+        self,
+        root: Path,
+        wanted: Wanted,
+        encoding: Encoding,
+        *,
+        read_all: bool = False,
+        workers: int = 1,
+        progress: bool = False,
+    ) -> None:
         self.path = root / FRAMES_FOLDER
         self._videos = root / VIDEOS_FOLDER
-        self._decoder, self._encoder = decoder_version(), encoder_version()
         self._wanted = wanted
+        self._decoder, self._encoder = decoder_version(), encoder_version()
         before = read_manifest(self.path)
         self._check_origin(before, encoding)
         self.clear_partials()
-        self._size_of: dict[str, int] = {}
-        for frames in wanted.values():
-            self._size_of |= sizes_there(self.path, frames, encoding.format)
-        told = before.problems if before else {}
-        self.problems = {video: told[video] for video in told if video in wanted}
+        self._written = read_checksums(self.path)
+        self._sound: dict[str, Checksum] = {}
+        self.altered: dict[str, list[str]] = {}
+        for video in inspect(
+            self.path,
+            wanted,
+            encoding.format,
+            self._written,
+            read_all=read_all,
+            workers=workers,
+            progress=progress,
+        ):
+            self._sound |= video.sound
+            if video.altered:
+                self.altered[video.video] = video.altered
+        self.problems = {
+            video: why
+            for video, why in (before.problems if before else {}).items()
+            if video in wanted and not why.startswith(MISSING)  # which is looked up anew
+        }
         self.manifest = Manifest(
             encoding.format,
             encoding.quality,
@@ -67,59 +96,77 @@ class FramesFolder:
                 continue
             if (self._videos / video).exists():
                 todo.append(frames)
-            else:
-                self.problems[video] = f"is missing; put it at {self._videos / video}"
+            elif not self._has_all(frames):
+                files = self.altered.get(video, [])
+                altered = f" and {_altered(files)}" if files else ""
+                self.problems[video] = f"{MISSING}{altered}; put it at {self._videos / video}"
+        if todo:
+            self.manifest = replace(
+                self.manifest,
+                decoder=_also(self.manifest.decoder, self._decoder),
+                encoder=_also(self.manifest.encoder, self._encoder),
+            )
         return todo
 
     def take(self, extracted: Extracted) -> None:
-        """Move a video that is done from its partial folder to its place, problems first."""
+        """Move a video that is done from its partial folder to its place, problems first.
+
+        One that gives fewer frames than are there already is left out.
+        """
         video, partial = extracted.video, partial_folder(self.path, extracted.video)
         if extracted.problem is None:
             self.problems.pop(video, None)
         else:
             self.problems[video] = extracted.problem
             self.write_manifest()
-        if not extracted.size_of:
+        files = map(self.manifest.file_of, self._wanted[video])
+        sound = [file for file in files if file in self._sound]
+        if len(extracted.checksums) <= len(sound) and extracted.problem is not None:
             shutil.rmtree(partial)
             return
+        add_checksums(self.path, extracted.checksums)
         if (self.path / video).exists():
             shutil.rmtree(self.path / video)
         os.replace(partial, self.path / video)
-        for frame in self._wanted[video]:
-            self._size_of.pop(self.manifest.file_of(frame), None)
-        self._size_of |= extracted.size_of
-        self.manifest = replace(
-            self.manifest,
-            decoder=_also(self.manifest.decoder, self._decoder),
-            encoder=_also(self.manifest.encoder, self._encoder),
-        )
+        for file in sound:
+            del self._sound[file]
+        self._sound |= extracted.checksums
+        self.altered.pop(video, None)
+
+    def write_checksums(self) -> None:
+        """Write down what every file is to be, those that are lost or altered too."""
+        files = {self.manifest.file_of(frame) for frame in chain(*self._wanted.values())}
+        written = {file: self._written[file] for file in files & self._written.keys()}
+        write_checksums(self.path, written | self._sound)
 
     def write_manifest(self) -> Manifest:
-        """Write down what is there now."""
-        missing = [why for why in self.problems.values() if why.startswith("is missing")]
+        """Write down how much is there now."""
+        missing = [why for why in self.problems.values() if why.startswith(MISSING)]
         complete = [frames for frames in self._wanted.values() if self._has_all(frames)]
-        absent = sum(map(len, self._wanted.values())) - len(self._size_of)
+        size_of = {file: checksum.bytes for file, checksum in self._sound.items()}
+        absent = sum(map(len, self._wanted.values())) - len(self._sound)
         self.manifest = replace(
             self.manifest,
-            complete=not absent and not self.problems,
+            complete=not absent,
             videos=len(complete),
-            frames=len(self._size_of),
-            bytes=sum(self._size_of.values()),
+            frames=len(self._sound),
+            bytes=sum(size_of.values()),
             frames_missing=absent,
             videos_missing=len(missing),
             videos_corrupt=len(self.problems) - len(missing),
-            checksum=frames_checksum(self._size_of),
+            checksum=frames_checksum(size_of),
             problems=dict(sorted(self.problems.items())),
         )
         write_manifest(self.path, self.manifest)
         return self.manifest
 
     def _has_all(self, frames: list[str]) -> bool:
-        return all(self.manifest.file_of(frame) in self._size_of for frame in frames)
+        return all(self.manifest.file_of(frame) in self._sound for frame in frames)
 
     def _check_origin(self, before: Manifest | None, encoding: Encoding) -> None:
         if before is None:
-            videos = [path for path in self.path.iterdir() if not path.name.startswith(".")]
+            videos = [path for path in self.path.iterdir() if path.name[0] != "."]
+            videos = [path for path in videos if path.name != CHECKSUMS]
             if videos:
                 raise InputError(
                     f"{self.path} holds {len(videos)} entries ({videos[0].name} is one) and no "
@@ -131,22 +178,15 @@ class FramesFolder:
         if there != encoding:
             raise InputError(
                 f"{self.path} holds frames stored as {there}, and {encoding} was asked for; ask "
-                "for what is there, or remove the folder"
+                "for what is there, remove the folder, or give another --root (its videos and "
+                "annotations may be links)"
             )
 
 
-@contextmanager
-def only_writer(root: Path) -> Iterator[None]:
-    """Hold the lock of the frames folder, which the system frees when this process ends."""
-    folder = root / FRAMES_FOLDER
-    with (folder / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"another process is writing {folder}; wait or stop it") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
+def _altered(files: list[str]) -> str:
+    """``2 of its frames are not as they were written (000089.png first)``."""
+    number = "one of its frames is" if len(files) == 1 else f"{len(files)} of its frames are"
+    return f"{number} not as written ({min(files).rpartition('/')[2]} first)"
 
 
 def _also(before: str, now: str) -> str:

@@ -30,7 +30,7 @@ class Manifest:
 
     `format`, `quality` (None for PNG) and `short_side` (None: native size) are the same for all
     files. `decoder` and `encoder` name programs and versions. `complete` says that every annotated
-    frame is there from a sound video. `videos` and `frames` count what is there, `bytes` its size,
+    frame is there as it was written. `videos` and `frames` count what is there, `bytes` its size,
     `frames_missing` the annotated frames that are not, `videos_missing` and `videos_corrupt` the
     videos among `problems` (video -> reason). `checksum` is that of `frames_checksum`.
     """

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
@@ -14,6 +13,7 @@ from pathlib import Path
 from bload.errors import InputError
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.extraction import Extracted, extract
+from datasets.prepare.termination import leave_to_parent
 
 _stop: Event
 
@@ -56,7 +56,7 @@ def open_pool(root: Path, encoding: Encoding, workers: int) -> Iterator[Pool]:
 def _begin(stop: Event) -> None:
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which says stop
+    leave_to_parent()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

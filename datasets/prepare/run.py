@@ -9,14 +9,16 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE
+from datasets.annotations import FRAMES_FOLDER
 from datasets.frame_names import video_of
+from datasets.prepare.downloads import check_downloads
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.estimate import Estimate, check_disk, duration, gib, pilot
-from datasets.prepare.frames_folder import VIDEOS_FOLDER, FramesFolder, only_writer
+from datasets.prepare.frames_folder import FramesFolder
+from datasets.prepare.lock import only_writer
 from datasets.prepare.manifest import Manifest
 from datasets.prepare.pool import Pool, open_pool
-from datasets.prepare.wanted import annotated_frames
+from datasets.problems import SHOWN
 
 _PILOT = 8  # videos measured before the estimate is told, or two a worker
 
@@ -26,23 +28,30 @@ def prepare(
     encoding: Encoding = Encoding(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
+    check: bool = False,
     progress: bool = True,
     say: Callable[[str], None] = print,
 ) -> Manifest:
     """Write the annotated frames of all videos of `root` that are not there yet.
 
-    `workers` processes (default: one a core) take a video each. Videos that are missing or not
-    sound are in `problems` of the manifest; all others are complete. Raises `InputError` for a
-    root that cannot be used, other frames in the folder or a disk that is too small.
+    `workers` processes (default: one a core) take a video each. A frame of another size in bytes
+    than was written, with `check` also one of other content, is not there: its video is extracted
+    again. Videos that are missing or not sound are in `problems` of the manifest. Raises
+    `InputError` for a root that cannot be used, other frames in the folder or a disk that is too
+    small.
     """
     root = Path(root)
     workers = os.cpu_count() or 1 if workers is None else workers
-    _check(root, workers)
-    wanted = annotated_frames(root)
+    wanted = check_downloads(root, workers, say)
     try:
-        with only_writer(root):
-            folder = FramesFolder(root, wanted, encoding)
+        (root / FRAMES_FOLDER).mkdir(exist_ok=True)
+        with only_writer(root / FRAMES_FOLDER):
+            folder = FramesFolder(
+                root, wanted, encoding, read_all=check, workers=workers, progress=progress
+            )
             todo = folder.to_do()
+            _tell_altered(folder, todo, say)
+            folder.write_checksums()
             folder.write_manifest()
             frames = sum(map(len, wanted.values()))
             say(
@@ -55,6 +64,7 @@ def prepare(
                         _extract_all(pool, folder, todo, min(workers, len(todo)), progress, say)
             finally:
                 folder.clear_partials()
+                folder.write_checksums()
                 manifest = folder.write_manifest()
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -63,6 +73,18 @@ def prepare(
             f"{'make room' if full else 'check the disk'} and run the same command again"
         ) from error
     return manifest
+
+
+def _tell_altered(folder: FramesFolder, todo: list[list[str]], say: Callable[[str], None]) -> None:
+    """Name the videos that are extracted again because their frames are not as written."""
+    again = [video_of(frames[0]) for frames in todo if video_of(frames[0]) in folder.altered]
+    if again:
+        altered = sum(len(folder.altered[video]) for video in again)
+        more = f" and {len(again) - SHOWN:,} more" if len(again) > SHOWN else ""
+        say(
+            f"frames that are not as they were written: {altered:,}; their videos are extracted "
+            f"again: {', '.join(again[:SHOWN])}{more}"
+        )
 
 
 def _extract_all(
@@ -97,27 +119,3 @@ def _extract_all(
                     f"({gib(free)} free)"
                 )
                 check_disk(needed, free, folder.path)
-
-
-def _check(root: Path, workers: int) -> None:
-    """Refuse a root that cannot be used, with everything that is wrong with it at once."""
-    wrong = [f"--workers {workers} is not 1 or more"] if workers < 1 else []
-    if not root.is_dir():
-        wrong.append(f"{root} is not a folder; give the root that has annotations/ and videos/")
-    else:
-        if not (root / VIDEOS_FOLDER).is_dir():
-            wrong.append(f"{root / VIDEOS_FOLDER} is not there; put the Charades videos into it")
-        if not (root / "annotations" / OBJECTS_FILE).is_file():
-            wrong.append(
-                f"{root / 'annotations' / OBJECTS_FILE} is not there; put Action Genome's "
-                "annotations into that folder"
-            )
-        try:
-            (root / FRAMES_FOLDER).mkdir(exist_ok=True)
-            writable = os.access(root / FRAMES_FOLDER, os.W_OK)
-        except OSError:
-            writable = False
-        if not writable:
-            wrong.append(f"{root / FRAMES_FOLDER} is no folder that can be written; mend that")
-    if wrong:
-        raise InputError("; and ".join(wrong))

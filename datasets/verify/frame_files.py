@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.image_header import DamagedImage, read_header
+from datasets.prepare.checksums import Checksum, checksum_of, read_checksums
+from datasets.prepare.lock import is_being_written
 from datasets.prepare.manifest import (
     MANIFEST,
     Manifest,
@@ -23,6 +25,11 @@ from datasets.stored_size import stored_size
 MISSING = "missing frames"
 UNREADABLE = "unreadable frames"
 OTHER_SIZE = "frames of another size than annotated"
+OTHER_VIDEO = "frames of another size than annotated, as their videos have it"
+ALTERED = "frames that are not as datasets.prepare wrote them"
+NOT_AS_SAID = "frames folders that are not as their manifest says"
+WRITING = "extractions that are going on"
+UNFINISHED = "extractions that are not finished"
 _MOST_BYTES = 2**28
 
 
@@ -52,8 +59,9 @@ def check_frames(
 ) -> FrameCounts:
     """Compare the frames folder with the native sizes (h, w) of the frames that count.
 
-    Every needed file is read: header, size, whether it is whole, and the checksums of a PNG;
-    `decode` makes pixels of each as well. A file that no annotation asks for is a remark.
+    Every needed file is read: header, size, whether it is whole, the checksums of a PNG, and that
+    of `datasets.prepare`; `decode` makes pixels of each as well. Of other annotated files the size
+    in bytes is compared. A file that no annotation asks for is a remark.
     """
     manifest = _manifest(folder, problems)
     there = _sizes(folder)
@@ -65,13 +73,16 @@ def check_frames(
     orphans = there.keys() - asked
     for orphan in sorted(orphans):
         remarks.add("files in frames/ that no annotation asks for", orphan)
+    written = read_checksums(folder) if manifest else {}
     if manifest:
-        _check_manifest(folder, manifest, {f: there[f] for f in asked & there.keys()}, problems)
+        size_of_file = {f: there[f] for f in asked & there.keys()}
+        _check_manifest(folder, manifest, size_of_file, written, problems)
+        _check_others(asked - set(file.values()), there, written, problems)
         for video, reason in manifest.problems.items():
             remarks.add("videos that datasets.prepare tells of", f"{video} {reason}")
     short_side = manifest.short_side if manifest else None
     jobs = [
-        (folder / file[name], stored_size(size, short_side), decode)
+        (folder / file[name], stored_size(size, short_side), written.get(file[name]), decode)
         for name, size in size_of.items()
         if file[name] in there
     ]
@@ -101,7 +112,8 @@ def describe(folder: Path) -> str:
         return "PNG files of native size (no manifest)"
     size = f"short side {manifest.short_side}" if manifest.short_side else "native size"
     quality = f" of quality {manifest.quality}" if manifest.quality else ""
-    return f"{manifest.format.upper()} files{quality}, {size}, written by {manifest.decoder}"
+    decoder = f", written by {manifest.decoder}" if manifest.decoder else ""
+    return f"{manifest.format.upper()} files{quality}, {size}{decoder}"
 
 
 def _manifest(folder: Path, problems: Problems) -> Manifest | None:
@@ -113,15 +125,49 @@ def _manifest(folder: Path, problems: Problems) -> Manifest | None:
 
 
 def _check_manifest(
-    folder: Path, manifest: Manifest, size_of: dict[str, int], problems: Problems
+    folder: Path,
+    manifest: Manifest,
+    size_of: dict[str, int],
+    written: Mapping[str, Checksum],
+    problems: Problems,
 ) -> None:
-    checksum = frames_checksum({file: size for file, size in size_of.items() if size})
-    if manifest.checksum and manifest.checksum != checksum:
+    """Tell an extraction that goes on or was cut short, and files that differ where none is known.
+
+    Where files have checksums of their own, in `written`, those say more than that of all.
+    """
+    if is_being_written(folder):
+        problems.add(WRITING, f"datasets.prepare holds the lock of {folder}")
+        return
+    size_of = {file: size for file, size in size_of.items() if size}
+    if written:
+        known = size_of.keys() & written.keys()
+        as_said = sum(size_of[file] == written[file].bytes for file in known) <= manifest.frames
+    else:
+        as_said = manifest.checksum in ("", frames_checksum(size_of))
+    if as_said:
+        return
+    if not manifest.complete:
         problems.add(
-            "frames folders that are not as their manifest says",
-            f"names and sizes of the files do not have the checksum in {folder / MANIFEST}: some "
-            "were lost, added or replaced since; run datasets.prepare again",
+            UNFINISHED,
+            f"{len(size_of):,} annotated frames are there and {folder / MANIFEST} tells of "
+            f"{manifest.frames:,}, as after a run that was cut short",
         )
+    elif not written:
+        problems.add(
+            NOT_AS_SAID,
+            f"names and sizes of the files do not have the checksum in {folder / MANIFEST}: some "
+            "were lost, added or replaced since",
+        )
+
+
+def _check_others(
+    asked: set[str], there: Mapping[str, int], written: Mapping[str, Checksum], problems: Problems
+) -> None:
+    """Compare the sizes in bytes of annotated files that do not count with those written."""
+    for file in sorted(asked & written.keys()):
+        size = there.get(file, 0)
+        if size != written[file].bytes:
+            problems.add(ALTERED, f"{file} ({size:,} bytes, not {written[file].bytes:,})")
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -137,12 +183,15 @@ def _sizes(folder: Path) -> dict[str, int]:
     return found
 
 
-def _check_file(job: tuple[Path, tuple[int, int], bool]) -> tuple[str, str] | None:
-    path, size_hw, decode = job
+def _check_file(
+    job: tuple[Path, tuple[int, int], Checksum | None, bool],
+) -> tuple[str, str] | None:
+    path, size_hw, written, decode = job
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise DamagedImage(f"it is larger than {_MOST_BYTES} bytes")
-        header = read_header(path.read_bytes())
+        data = path.read_bytes()
+        header = read_header(data)
         if decode:
             _decode(path)
     except (DamagedImage, OSError) as error:
@@ -151,7 +200,10 @@ def _check_file(job: tuple[Path, tuple[int, int], bool]) -> tuple[str, str] | No
         return UNREADABLE, str(error)
     if header.size_hw != size_hw:
         (height, width), (high, wide) = header.size_hw, size_hw
-        return OTHER_SIZE, f"{path} is {width} x {height}, not {wide} x {high}"
+        kind = OTHER_VIDEO if written == checksum_of(data) else OTHER_SIZE
+        return kind, f"{path} is {width} x {height}, not {wide} x {high}"
+    if written and written != checksum_of(data):
+        return ALTERED, f"{path} (other content)"
     return None
 
 

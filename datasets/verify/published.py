@@ -29,7 +29,7 @@ class Comparison:
         if self.same:
             return f"as published: {published}, and as many videos of every length"
         first = [
-            f"{length} frames: {here:,} for {there:,}"
+            f"{length} frames: {here:,} here, {there:,} published"
             for length, (here, there) in list(self.lengths.items())[:_SHOWN]
         ]
         more = len(self.lengths) - len(first)

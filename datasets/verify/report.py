@@ -1,12 +1,28 @@
 """What was found in a root: a text for readers, a dictionary for machines."""
 
+import shlex
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from datasets.problems import Problems
 from datasets.rules import FilterCounts
-from datasets.verify.frame_files import MISSING, FrameCounts
+from datasets.verify.frame_files import (
+    ALTERED,
+    MISSING,
+    NOT_AS_SAID,
+    OTHER_SIZE,
+    OTHER_VIDEO,
+    UNFINISHED,
+    UNREADABLE,
+    WRITING,
+    FrameCounts,
+)
 from datasets.verify.published import Comparison
+
+MadeBy = Literal["prepare", "synthetic"]
+"""What can make frames again: `datasets.prepare` from videos, or drawing a synthetic root."""
 
 SMALL_BOXES_SAID = {
     "keep": "small boxes stay",
@@ -22,6 +38,7 @@ class Report:
     root: str
     small_boxes: str
     frame_format: str = ""
+    made_by: MadeBy | None = None
     counts: dict[str, FilterCounts] = field(default_factory=dict)
     published: dict[str, Comparison] = field(default_factory=dict)
     frames: FrameCounts | None = None
@@ -57,7 +74,7 @@ class Report:
         for title, notes in (("remarks", self.remarks), ("problems", self.problems)):
             if notes:
                 lines += ["", f"{title}:", *(f"  {line}" for line in notes.sentences())]
-        lines += ["", _verdict(self.problems)]
+        lines += ["", _verdict(self)]
         return "\n".join(lines)
 
 
@@ -85,16 +102,41 @@ def _frames(frames: FrameCounts, frame_format: str) -> list[str]:
     ]
 
 
-def _verdict(problems: Problems) -> str:
-    if not problems:
+def _verdict(report: Report) -> str:
+    count, kinds = len(report.problems), report.problems.counts().keys()
+    if not count:
         return "everything that is needed is there"
-    remedy = ""
-    if MISSING in problems.counts():
-        remedy = (
-            "; python -m datasets.prepare --root ROOT writes missing frames from videos, and "
-            "removing a synthetic root has it drawn again"
+    remedies = _remedies(report, kinds)
+    return "; ".join([f"{count:,} problem{'' if count == 1 else 's'}", *remedies])
+
+
+def _remedies(report: Report, kinds: Collection[str]) -> list[str]:
+    """What to do about frames that are missing or wrong; the other problems say it themselves."""
+    root, spoilt = Path(report.root), not {ALTERED, UNREADABLE, OTHER_SIZE}.isdisjoint(kinds)
+    if WRITING in kinds:
+        return ["wait until datasets.prepare is done and verify again"]
+    if report.made_by == "synthetic":
+        again = "this root is synthetic: have it drawn anew at another --root"
+        return [again] if spoilt or MISSING in kinds else []
+    if report.made_by is None:
+        again = "make the frames that are named again, as the others were made"
+        return [again] if spoilt or MISSING in kinds else []
+    remedies = []
+    prepare = f"python -m datasets.prepare --root {shlex.quote(str(root))}"
+    if spoilt:
+        remedies.append(
+            f"{prepare} --check reads every frame and extracts again the videos of those that are "
+            "not as written"
         )
-    return f"{len(problems):,} problems{remedy}"
+    elif not {MISSING, UNFINISHED, NOT_AS_SAID}.isdisjoint(kinds):
+        remedies.append(f"{prepare} writes missing frames from videos")
+    if not {OTHER_VIDEO, OTHER_SIZE}.isdisjoint(kinds):
+        remedies.append(
+            "frames of another size may be those of another edition of the videos: have Charades' "
+            f'"scaled to 480p" in {root / "videos"}, remove the folders of these frames and run '
+            f"{prepare}"
+        )
+    return remedies
 
 
 def _notes(notes: Problems) -> list[dict[str, Any]]:

@@ -16,14 +16,17 @@ from datasets.annotations import (
     read_pickles,
 )
 from datasets.entries import FAULTS, split_of
+from datasets.frame_identity import MADE_BY
 from datasets.frame_names import check_frame_name
 from datasets.frame_table import FrameTable
+from datasets.prepare.downloads import VIDEOS_FOLDER
+from datasets.prepare.manifest import MANIFEST
 from datasets.rules import visible_objects, without_small
 from datasets.verify.boxes import check_boxes
 from datasets.verify.class_lists import check_class_lists
 from datasets.verify.frame_files import check_frames, describe
 from datasets.verify.published import compare_lengths
-from datasets.verify.report import Report
+from datasets.verify.report import MadeBy, Report
 
 
 def verify(
@@ -75,6 +78,7 @@ def verify(
             frame.name: frame.size_hw for video in annotations.videos for frame in video.frames
         }
     folder = Path(root) / FRAMES_FOLDER
+    report.made_by = _made_by(Path(root))
     report.frame_format = describe(folder)
     report.frames = check_frames(
         folder,
@@ -87,6 +91,16 @@ def verify(
         progress=progress,
     )
     return report
+
+
+def _made_by(root: Path) -> MadeBy | None:
+    """What can make the frames of a root again."""
+    frames = root / FRAMES_FOLDER
+    if (frames / MANIFEST).exists():
+        return "prepare"
+    if (root / MADE_BY).exists() and not (root / VIDEOS_FOLDER).exists():
+        return "synthetic"
+    return None if frames.is_dir() and any(frames.iterdir()) else "prepare"
 
 
 def _check_splits(entries_of: dict, report: Report) -> None:
@@ -114,7 +128,7 @@ def _compare_small_boxes(published: dict, whole: dict, report: Report) -> None:
         except FAULTS:
             continue
         if computed != kept:
-            kind = "frames where small_boxes=computed leaves other objects than the file does"
+            kind = "frames where --small-boxes computed leaves other objects than the file does"
             report.remarks.add(kind, f"{name} ({len(computed)} for {len(kept)})")
 
 

@@ -1,10 +1,13 @@
-"""One small synthetic root for the tests of the data."""
+"""One small synthetic root for the tests of the data, and one made of videos."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from datasets.prepare.run import prepare
 from datasets.synthetic import World, ensure
+from tests.video_root import make_video_root
 
 SMALL = {"train_videos": 8, "test_videos": 4, "image_size": 64, "seed": 3, "drop_rate": 0.1}
 
@@ -17,3 +20,23 @@ def small_world() -> World:
 @pytest.fixture(scope="session")
 def small_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ensure(tmp_path_factory.mktemp("synthetic") / "root", progress=False, **SMALL)
+
+
+@pytest.fixture(scope="session")
+def downloaded(tmp_path_factory) -> Path:
+    return make_video_root(tmp_path_factory.mktemp("downloaded") / "root")
+
+
+@pytest.fixture(scope="session")
+def prepared(downloaded, tmp_path_factory) -> Path:
+    """The root with its frames, as a run without options leaves it."""
+    root = tmp_path_factory.mktemp("prepared") / "root"
+    shutil.copytree(downloaded, root)
+    prepare(root, workers=2, say=lambda _: None)
+    return root
+
+
+@pytest.fixture
+def done(prepared, tmp_path) -> Path:
+    """A root of one's own with frames too."""
+    return shutil.copytree(prepared, tmp_path / "done")

@@ -68,12 +68,14 @@ def test_a_whole_root_has_no_problem_and_its_counts_are_those_of_its_files(root,
 
 def test_a_root_of_annotations_alone_is_told_what_is_still_missing(root, capsys):
     shutil.rmtree(root / "frames")
-    assert main(["--root", str(root)]) == 1
+    (root / "synthetic.json").unlink()
+    assert main(["--root", str(root), "--small-boxes", "keep"]) == 1
     text = capsys.readouterr().out
     needed = len(counting_frames(root))
     assert f"0 of {needed:,} are there" in text
     assert f"missing frames ({needed:,}): " in text
-    assert "python -m datasets.prepare" in text
+    assert f"python -m datasets.prepare --root {root} writes missing frames" in text
+    assert "synthetic" not in text
 
 
 def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
@@ -133,7 +135,7 @@ def test_frames_stored_as_the_manifest_says_are_right(root):
 
 
 def test_a_manifest_that_is_broken_or_does_not_fit_is_a_problem(root):
-    manifest(root, format="png", quality=None, short_side=None, checksum="sha256:0")
+    manifest(root, format="png", quality=None, short_side=None, checksum="sha256:0", complete=True)
     assert set(counts(root)) == {"frames folders that are not as their manifest says"}
     manifest(root, format="gif")
     assert "manifests that cannot be read" in counts(root)
@@ -234,7 +236,7 @@ def test_the_published_file_is_compared_with_the_computed_rule(root):
         for name, entries in value.items()
     }
     small.write_bytes(pickle.dumps(small_of))
-    kind = "frames where small_boxes=computed leaves other objects than the file does"
+    kind = "frames where --small-boxes computed leaves other objects than the file does"
     assert kind not in verify(root, progress=False).remarks.counts()
     name = counting_frames(root)[0]
     small_of[name] = []
@@ -249,7 +251,9 @@ def test_the_published_lengths_are_as_published_and_one_video_less_is_not(split)
     fewer = compare_lengths(lengths[1:], split)
     assert not fewer.same
     assert fewer.lengths == {3: (np.sum(lengths == 3) - 1, np.sum(lengths == 3))}
-    assert f"3 frames: {np.sum(lengths == 3) - 1} for {np.sum(lengths == 3)}" in str(fewer)
+    assert f"3 frames: {np.sum(lengths == 3) - 1} here, {np.sum(lengths == 3)} published" in str(
+        fewer
+    )
 
 
 def test_counts_that_are_not_published_fail_only_if_asked(root):
