@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import json
 import os
@@ -73,6 +74,15 @@ def start(root: Path, env: dict[str, str], *options: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def command_lines() -> str:
+    """Those of all processes of this machine."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(path.read_text(errors="replace"))
+    return "\n".join(lines)
 
 
 def wait_for(condition, seconds: float = 20) -> None:
@@ -202,6 +212,21 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(root, tmp_path):
     assert prepare(root, workers=1, say=lambda _: None).complete
 
 
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_sigterm_ends_as_ctrl_c_does_and_leaves_no_process(root, tmp_path, send):
+    stopped = start(root, slow_ffmpeg(tmp_path, "sleep 0.2"), "--workers", "2")
+    wait_for(lambda: len(files(root)) > 0)
+    send(stopped.pid, signal.SIGTERM)
+    _, errors = stopped.communicate(timeout=20)
+    assert stopped.returncode == 143
+    assert errors.strip().endswith("stopped; the same command goes on from here")
+    assert "Traceback" not in errors
+    assert "resource_tracker" not in errors
+    assert leftovers(root) == []
+    assert read_manifest(root / "frames").frames == len(files(root)) < len(wanted(root))
+    wait_for(lambda: str(root) not in command_lines(), seconds=2)
+
+
 def test_all_bad_videos_are_listed_and_the_rest_is_kept(root, capsys):
     videos = root / "videos"
     whole = {path.name: path.read_bytes() for path in sorted(videos.iterdir())}
@@ -249,12 +274,16 @@ def test_all_bad_videos_are_listed_and_the_rest_is_kept(root, capsys):
     assert read_manifest(root / "frames").problems == {}
 
 
-def test_a_damaged_video_stays_listed_until_it_is_mended(root):
+def test_a_damaged_video_stays_listed_until_it_is_mended(root, capsys):
     video = root / "videos" / "train00001.mp4"
     whole = video.read_bytes()
     middle = len(whole) // 3
     video.write_bytes(whole[:middle] + bytes(400) + whole[middle + 400 :])
     for _ in range(2):
+        assert main(["--root", str(root), "--workers", "1"]) == 0  # each annotated frame is there
+        assert (
+            "damaged, with all annotated frames (1): train00001.mp4 is " in capsys.readouterr().err
+        )
         manifest = prepare(root, workers=1, say=lambda _: None)
         assert list(manifest.problems) == ["train00001.mp4"]
         assert "is damaged (" in manifest.problems["train00001.mp4"]

@@ -299,3 +299,20 @@ def test_verifying_without_decoding_needs_no_torch(root):
     code += f"sys.exit(main(['--root', {str(root)!r}]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
+def test_the_advice_is_for_what_made_the_frames(root, damage):
+    damage(root / "frames" / counting_frames(root)[0])
+    again = "1 problem; this root is synthetic: have it drawn anew at another --root"
+    assert str(checked(root)).endswith(again)
+    (root / "videos").mkdir()
+    again = "1 problem; make the frames that are named again, as the others were made"
+    assert str(checked(root)).endswith(again)
+    manifest(root, format="png", quality=None, short_side=None)
+    assert f"1 problem; python -m datasets.prepare --root {root} " in str(checked(root))
+
+
+def test_frames_whose_origin_is_not_told_are_not_said_to_be_of_one(root):
+    manifest(root, format="png", quality=None, short_side=None, decoder="")
+    assert "frames: PNG files, native size\n" in str(checked(root))
