@@ -290,7 +290,7 @@ def find_source(cfg: dict, dataset: dict, sources: dict[str, Source], ranks: Ran
         }
     key = json.dumps(dataset, sort_keys=True)
     if key not in sources:
-        source = build_source(cfg["split"], progress=ranks.is_first, **dataset)
+        source = build_source(cfg["split"], progress=True, **dataset)
         sources[key] = source, build_yardsticks(source, **dataset)
     return sources[key]
 

@@ -73,11 +73,10 @@ def train(cfg: dict, ranks: Ranks) -> None:
     job = cfg["train"]
     folder = RunFolder(cfg["run"]["root"], cfg["run"]["name"] or run_name(cfg, ranks.world_size))
 
-    # Data. Rank 0 makes synthetic data while the others wait.
-    with ranks.first_alone():
-        source = build_source("train", progress=ranks.is_first, **cfg["dataset"])
-        test_source = build_source("test", progress=ranks.is_first, **cfg["dataset"])
-        yardsticks = build_yardsticks(test_source, **cfg["dataset"])
+    # Data. What has to be made is made by one rank, while the others wait for its lock.
+    source = build_source("train", progress=True, **cfg["dataset"])
+    test_source = build_source("test", progress=True, **cfg["dataset"])
+    yardsticks = build_yardsticks(test_source, **cfg["dataset"])
     letterbox = build_letterbox(source, cfg["dataset"]["augment"], job["seed"])
     loader = BlockLoader(
         source,

@@ -33,6 +33,8 @@ class ActionGenome:
         cache: a folder for resized frames, which is filled now if it is empty; None decodes.
         progress: show a bar while it is filled.
 
+    Raises `InputError` for what is wrong with the annotations, and for frames that are not there.
+
     Attributes: `lengths`, int64 ``(V,)``, frames a video; `videos`, their names, sorted;
     `counts`, what filtering took away; `canvas_hw`, the size of the frames as read.
     """
@@ -58,6 +60,7 @@ class ActionGenome:
         self._table = FrameTable.of(annotations.videos)
         self.lengths = self._table.lengths
         self.files = FrameFiles(root)
+        self.files.check_all_there(self._table.names_F.tolist())
         self.store: FrameStore = self.files
         if cache is not None:
             if self.files.folder.resolve() in (Path(cache) / split).resolve().parents:

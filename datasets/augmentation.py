@@ -77,7 +77,8 @@ class Augmentation:
         """
         size_hw = tuple(frames_TCHW.shape[-2:])
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_seed_of(self.seed, epoch, video))
+            # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.
+            torch.default_generator.manual_seed(_seed_of(self.seed, epoch, video))
             cut_4, shrink = torch.rand(4).numpy(), float(torch.rand(()))
             frames, boxes = tv_tensors.Image(frames_TCHW), _boxes(targets, size_hw)
             window = _window(self.crop * cut_4, reach_4, size_hw)

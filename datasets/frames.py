@@ -3,7 +3,8 @@
 C channels, h x w pixels as stored, T frames.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from bload.errors import InputError
 from datasets.annotations import FRAMES_FOLDER, check_frame_name
 from datasets.decoders import decode
 from datasets.prepare.manifest import read_manifest
+from datasets.problems import Problems
 from datasets.stored_size import stored_size
 from datasets.targets import FrameTargets
 
@@ -28,6 +30,22 @@ class FrameFiles:
         """Where the frame `name` of the annotations lies."""
         check_frame_name(name)
         return self.folder / (self.manifest.file_of(name) if self.manifest else name)
+
+    def check_all_there(self, names: Iterable[str]) -> None:
+        """Raise `InputError` naming how many of the frames `names` are missing; reads none."""
+        there: dict[Path, set[str]] = {}
+        problems = Problems()
+        for path in map(self.path, names):
+            if path.parent not in there:
+                exists = path.parent.is_dir()
+                there[path.parent] = set(os.listdir(path.parent)) if exists else set()
+            if path.name not in there[path.parent]:
+                problems.add("missing frames", str(path.relative_to(self.folder)))
+        problems.refuse(
+            self.folder,
+            "python -m datasets.prepare makes them from the videos, python -m datasets.verify "
+            "tells of every frame; a synthetic root is made again under another dataset.root",
+        )
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
         return stored_size(size_hw, self.manifest.short_side if self.manifest else None)

@@ -17,11 +17,11 @@ def one_writer(folder: Path) -> Iterator[None]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = (folder.parent / f".{folder.name}.lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise InputError(
-            f"cannot write beside {folder} ({error.strerror}); "
-            "give a path in a folder you may write"
+            f"cannot write and lock beside {folder} ({error.strerror or error}); "
+            "give a path in a folder you may write, on a file system that has locks"
         ) from error
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,5 @@
 from dataclasses import asdict
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -41,12 +42,14 @@ def test_the_draw_is_a_function_of_seed_epoch_and_video():
     assert len({draw(), draw(seed=8), draw(video=3), draw(epoch=6), draw(video=5, epoch=2)}) == 5
 
 
-def test_drawing_leaves_the_global_random_state_alone():
+def test_drawing_leaves_the_global_random_states_alone():
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
-    SOME(FRAMES, TARGETS, REACH, 0, 0)
+    with mock.patch.object(torch.cuda, "manual_seed_all") as seed_gpus:
+        SOME(FRAMES, TARGETS, REACH, 0, 0)
     assert torch.equal(torch.rand(3), expected)
+    seed_gpus.assert_not_called()
 
 
 def test_a_piece_of_a_video_is_changed_like_the_whole():

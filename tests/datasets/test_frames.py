@@ -71,3 +71,11 @@ def test_a_truncated_empty_or_corrupt_frame_is_named_and_never_replaced(tmp_path
 def test_a_name_that_leaves_the_root_is_refused(tmp_path):
     with pytest.raises(InputError, match="is not of the form"):
         FrameFiles(tmp_path).read(0, [target("../000001.png")])
+
+
+def test_all_missing_frames_are_told_together_before_any_is_read(tmp_path, picture):
+    files = FrameFiles(tmp_path)
+    files.check_all_there([NAME])
+    names = [NAME, "A.mp4/000004.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
+    with pytest.raises(InputError, match=r"missing frames \(5\): A.mp4/000004.png; .* and 2 more"):
+        files.check_all_there(names)

@@ -9,8 +9,10 @@ import pytest
 import datasets.frames
 import eval as evaluation
 import train
+from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
 from datasets.verify.__main__ import main as verify
+from models import DDS
 from tests.training.jobs import compose_config, metrics, one_rank, only_run
 from tests.video_root import make_video_root
 
@@ -85,3 +87,28 @@ def test_augmentation_changes_training_and_is_drawn_alike_again(root, tmp_path):
     augmented = losses()
     assert augmented == losses()
     assert augmented != losses(*still)
+
+
+def test_the_network_is_told_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):
+    forward, drawn, told = DDS.forward, Augmentation.__call__, []
+    epochs = set()
+
+    def listen(model, *inputs, **more):
+        told.append((model.training, more["extent_BT2"], more["gap_BT"]))
+        return forward(model, *inputs, **more)
+
+    def draw(augmentation, *inputs):
+        epochs.add(inputs[-1])
+        return drawn(augmentation, *inputs)
+
+    with (
+        mock.patch.object(DDS, "forward", listen),
+        mock.patch.object(Augmentation, "__call__", draw),
+    ):
+        train.train(job(root, tmp_path / "runs", "train.epochs=2"), one_rank())
+    assert epochs == {0, 1}
+    for training in (True, False):
+        extents = [extent_BT2 for mode, extent_BT2, _ in told if mode == training]
+        assert extents
+        assert all((extent_BT2 < 0.99).any() for extent_BT2 in extents)
+        assert any(gap_BT.max() > 1 for mode, _, gap_BT in told if mode == training)
