@@ -67,8 +67,8 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError(
-            f"frame {path} is missing; extract it with python -m datasets.prepare, leave it out of "
-            "the annotations, or remove a synthetic root so that it is drawn again"
+            f"frame {path} is missing; extract it with python -m datasets.prepare, or leave it out "
+            "of the annotations"
         ) from None
     except OSError as error:
         raise InputError(
