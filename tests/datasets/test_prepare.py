@@ -178,7 +178,7 @@ def test_what_a_killed_run_left_is_cleared_and_only_what_is_missing_is_done(done
 
 
 def test_a_run_killed_at_any_time_leaves_no_half_video_and_the_next_goes_on(root, tmp_path):
-    killed = start(root, slow_ffmpeg(tmp_path, "sleep 0.2"), "--workers", "1")
+    killed = start(root, slow_ffmpeg(tmp_path, "sleep 1"), "--workers", "1")
     wait_for(lambda: len(files(root)) > 0 and leftovers(root))
     killed.kill()
     killed.communicate()
@@ -198,7 +198,7 @@ def test_a_run_killed_at_any_time_leaves_no_half_video_and_the_next_goes_on(root
 
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(root, tmp_path):
-    stopped = start(root, slow_ffmpeg(tmp_path, "sleep 0.2"), "--workers", "2")
+    stopped = start(root, slow_ffmpeg(tmp_path, "sleep 1"), "--workers", "2")
     wait_for(lambda: len(files(root)) > 0)
     os.killpg(stopped.pid, signal.SIGINT)
     _, errors = stopped.communicate(timeout=20)
@@ -214,7 +214,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(root, tmp_path):
 
 @pytest.mark.parametrize("send", [os.kill, os.killpg])
 def test_sigterm_ends_as_ctrl_c_does_and_leaves_no_process(root, tmp_path, send):
-    stopped = start(root, slow_ffmpeg(tmp_path, "sleep 0.2"), "--workers", "2")
+    stopped = start(root, slow_ffmpeg(tmp_path, "sleep 1"), "--workers", "2")
     wait_for(lambda: len(files(root)) > 0)
     send(stopped.pid, signal.SIGTERM)
     _, errors = stopped.communicate(timeout=20)
