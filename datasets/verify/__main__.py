@@ -42,7 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if args.workers < 1:
             raise InputError(f"--workers is {args.workers}; give at least 1")
-        if args.out and not Path(args.out).absolute().parent.is_dir():
+        out = Path(args.out).absolute() if args.out else None
+        if out and (out.is_dir() or not out.parent.is_dir()):
             raise InputError(f"{args.out} cannot be written; name a file in a folder that exists")
         report = verify(
             args.root,
@@ -58,8 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("error: interrupted", file=sys.stderr)
         return 130
     print(report)
-    if args.out:
-        Path(args.out).write_text(json.dumps(report.as_dict(), indent=2) + "\n")
+    if out:
+        out.write_text(json.dumps(report.as_dict(), indent=2) + "\n")
     return 1 if report.problems else 0
 
 

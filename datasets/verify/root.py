@@ -71,7 +71,12 @@ def verify(
         if published and not report.published[split].same:
             report.problems.add("splits that are not as published", split)
         if annotations.videos:
-            check_boxes(FrameTable.of(annotations.videos), report.problems, report.remarks)
+            table = FrameTable.of(annotations.videos)
+            check_boxes(table, report.problems, report.remarks)
+            try:
+                table.sizes()
+            except InputError as error:
+                report.problems.add("frames annotated in another size than their video", str(error))
         else:
             report.problems.add("splits without a video that counts", split)
         size_of |= {

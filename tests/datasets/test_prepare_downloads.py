@@ -74,3 +74,16 @@ def test_the_file_without_small_boxes_can_be_done_without(root, capsys):
     said = capsys.readouterr().out
     assert f"{SMALL_BOXES_FILE} is missing; " in said
     assert "--small-boxes computed of datasets.verify" in said
+
+
+def test_all_frame_names_that_cannot_be_are_told_together(root, capsys):
+    path = root / "annotations" / OBJECTS_FILE
+    entries_of = pickle.loads(path.read_bytes())
+    first = next(iter(entries_of))
+    other = first.replace(".png", ".jpg")
+    for name in ("../000001.png", "A.mp4/x.png", other):
+        entries_of[name] = entries_of[first]
+    path.write_bytes(pickle.dumps(entries_of))
+    error = refusal(root, capsys)
+    assert "not of the form VIDEO/NUMBER.png (2): '../000001.png'; 'A.mp4/x.png'" in error
+    assert f"frames under two names (1): {first} and {other}" in error

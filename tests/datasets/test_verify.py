@@ -13,6 +13,7 @@ from bload.lengths import action_genome_lengths
 from datasets.verify import verify
 from datasets.verify.__main__ import main
 from datasets.verify.published import compare_lengths
+from tests.datasets.box_root import write_box_root
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -316,3 +317,18 @@ def test_the_advice_is_for_what_made_the_frames(root, damage):
 def test_frames_whose_origin_is_not_told_are_not_said_to_be_of_one(root):
     manifest(root, format="png", quality=None, short_side=None, decoder="")
     assert "frames: PNG files, native size\n" in str(checked(root))
+
+
+def test_a_report_into_a_folder_is_refused_before_the_work(tmp_path, capsys):
+    assert main(["--root", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "cannot be written; name a file" in capsys.readouterr().err
+
+
+def test_a_video_in_two_sizes_is_a_problem_as_it_is_for_training(tmp_path):
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
+    path = root / "annotations" / "person_bbox.pkl"
+    person_of = pickle.loads(path.read_bytes())
+    person_of["A.mp4/000007.png"]["bbox_size"] = (24, 40)
+    path.write_bytes(pickle.dumps(person_of))
+    problems = verify(root, small_boxes="keep", progress=False).problems.counts()
+    assert problems["frames annotated in another size than their video"] == 1
