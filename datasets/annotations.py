@@ -176,7 +176,7 @@ def _apply(rule: Rule, frames: Entries, problems: Problems) -> Entries:
         try:
             kept = rule(name, entries)
         except FAULTS as fault:
-            problems.add(_MALFORMED, _told(name, fault))
+            _note(problems, name, fault)
         else:
             if kept:
                 left[name] = kept
@@ -189,12 +189,20 @@ def _targets(frames: Entries, person_of: dict, problems: Problems) -> dict[str, 
         try:
             targets[name] = frame_targets(name, entries, person_of[name])
         except FAULTS as fault:
-            problems.add(_MALFORMED, _told(name, fault))
+            _note(problems, name, fault)
     return targets
 
 
-def _told(name: str, fault: Exception) -> str:
-    return f"{name}: {f'it lacks {fault}' if isinstance(fault, KeyError) else fault}"
+def _note(problems: Problems, name: str, fault: Exception) -> None:
+    """Count frames with the same fault together; of others tell each."""
+    if isinstance(fault, InputError):
+        problems.add(f"frames in which {fault}", name)
+    elif isinstance(fault, KeyError):
+        problems.add(f"frames that lack {fault}", name)
+    elif isinstance(fault, ValueError):
+        problems.add(_MALFORMED, f"{name}: {fault}")
+    else:  # Python's own words about what it could not take apart
+        problems.add("frames that are not made of lists and dictionaries as they should be", name)
 
 
 def _step(rule: str, frames: Entries) -> Step:

@@ -3,7 +3,8 @@
 A file of annotations comes from elsewhere, so nothing in it is taken for granted: types, numbers
 and sizes are checked where they are used. Every function raises `InputError`, `KeyError`,
 `TypeError`, `ValueError`, `IndexError` or `OverflowError` for a value that is not as Action Genome
-writes it; `FAULTS` lists them, and `datasets.annotations` tells them with the name of the frame.
+writes it; `FAULTS` lists them, and `datasets.annotations` tells them with the names of the frames:
+`InputError` for what many frames may have in common, an unknown class or a box that is none.
 
 M visible objects, G ground-truth relations.
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bload.errors import InputError
 from datasets.problems import shown
 from datasets.targets import FrameTargets
 from datasets.vocabulary import GROUPS, object_index, relation_index
@@ -27,6 +29,7 @@ MOST_LABELS = 32  # a group of relations; Action Genome has up to 5
 LARGEST_SIDE = 16_384  # pixels of a frame
 LARGEST_NUMBER = 1e6  # of a box, in pixels
 
+_NO_BOX = f"a box is not four numbers within {LARGEST_NUMBER:,.0f} pixels"
 _NUMBERS = (int, float, np.integer, np.floating)
 _LISTS = (list, tuple, np.ndarray)
 
@@ -39,7 +42,7 @@ def split_of(entries: Any) -> str | None:
         return None
     split = entries[0]["metadata"]["set"]
     if not isinstance(split, str):
-        raise TypeError(f"set is {shown(split)}, not a text")
+        raise ValueError(f"set is {shown(split)}, not a text")
     return split
 
 
@@ -47,7 +50,7 @@ def is_visible(entry: dict) -> bool:
     """Whether an object can be seen in the frame."""
     visible = entry["visible"]
     if not isinstance(visible, bool | np.bool_ | int):
-        raise TypeError(f"visible is {shown(visible)}, not True or False")
+        raise ValueError(f"visible is {shown(visible)}, not True or False")
     return bool(visible)
 
 
@@ -60,10 +63,10 @@ def is_small(entry: dict) -> bool:
 def four_numbers(box: Any) -> tuple[float, float, float, float]:
     """A box as floats, from a list, tuple or array of four finite numbers."""
     if not isinstance(box, _LISTS) or len(box) != 4:
-        raise TypeError(f"{shown(box)} is no box of four numbers")
+        raise InputError(_NO_BOX)
     for number in box:
         if not isinstance(number, _NUMBERS) or not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
-            raise ValueError(f"{shown(box)} is no box of four numbers within {LARGEST_NUMBER:,.0f}")
+            raise InputError(_NO_BOX)
     return float(box[0]), float(box[1]), float(box[2]), float(box[3])
 
 
@@ -73,7 +76,7 @@ def labels(entry: dict, group: str) -> Sequence[str]:
     if names is None:
         return ()
     if not isinstance(names, _LISTS) or len(names) > MOST_LABELS:
-        raise TypeError(f"{group} is {shown(names)}, not a list of up to {MOST_LABELS} names")
+        raise ValueError(f"{group} is {shown(names)}, not a list of up to {MOST_LABELS} names")
     return names
 
 
@@ -81,7 +84,7 @@ def image_size(person: dict) -> tuple[int, int]:
     """Native height and width of a frame."""
     size = person["bbox_size"]
     if not isinstance(size, _LISTS) or len(size) != 2:
-        raise TypeError(f"bbox_size is {shown(size)}, not a width and a height")
+        raise ValueError(f"bbox_size is {shown(size)}, not a width and a height")
     for side in size:
         if not isinstance(side, _NUMBERS) or not 1 <= side <= LARGEST_SIDE:
             raise ValueError(
@@ -96,7 +99,7 @@ def person_boxes(person: dict) -> Sequence[Any]:
     boxes = person["bbox"]
     if not isinstance(boxes, _LISTS) or person.get("bbox_mode", "xyxy") != "xyxy":
         mode = person.get("bbox_mode", "xyxy")
-        raise TypeError(f"bbox is {shown(boxes)} in mode {shown(mode)}, not rows of xyxy")
+        raise ValueError(f"bbox is {shown(boxes)} in mode {shown(mode)}, not rows of xyxy")
     return boxes
 
 

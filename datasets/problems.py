@@ -6,6 +6,7 @@ from typing import Any
 from bload.errors import InputError
 
 SHOWN = 3
+MOST_KINDS = 12
 _LONGEST = 200  # characters of one example
 
 
@@ -40,7 +41,10 @@ class Problems:
 
     def sentences(self) -> list[str]:
         """One text a kind: the kind, how many, the first few."""
-        return [self._sentence(kind) for kind in self._counts]
+        kinds = list(self._counts)
+        more = len(kinds) - MOST_KINDS
+        rest = [f"and {more:,} more kinds of problems"] if more > 0 else []
+        return [self._sentence(kind) for kind in kinds[:MOST_KINDS]] + rest
 
     def _sentence(self, kind: str) -> str:
         more = self._counts[kind] - len(self._examples[kind])

@@ -138,16 +138,17 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     [
         ({"class": "unicorn"}, "'unicorn'"),
         ({"spatial_relationship": ["looking_at"]}, "'looking_at' is not a spatial"),
-        ({"bbox": None}, "no box of four numbers"),
-        ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "no box of four numbers"),
-        ({"metadata": None}, "not subscriptable"),
+        ({"bbox": None}, "box is not four numbers"),
+        ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "box is not four numbers"),
+        ({"metadata": None}, "lists and dictionaries as they should be"),
     ],
 )
 def test_a_bad_entry_is_refused_with_the_name_of_its_frame(changes, message):
     entries_of = frames("A", [1, 2, 3])
     entries_of["A.mp4/000002.png"][0].update(changes)
-    with pytest.raises(InputError, match=f"as Action Genome does it.*A.mp4/000002.png.*{message}"):
+    with pytest.raises(InputError, match=message) as caught:
         filter_annotations(entries_of, persons(entries_of), "train")
+    assert "A.mp4/000002.png" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -227,18 +228,32 @@ def test_a_config_with_a_truth_value_still_makes_its_source(small_root, saved):
     assert len(build_source("test", **options, small_boxes=saved)) == 4
 
 
-def test_all_faults_are_told_at_once_with_their_number():
-    entries_of = frames("A", range(1, 9)) | {"../1.png": [entry()]}
-    for number in (2, 3, 4, 5, 6):
-        entries_of[f"A.mp4/{number:06d}.png"][0]["class"] = f"unicorn{number}"
+def test_all_faults_are_told_at_once_by_kind_with_their_number():
+    entries_of = frames("A", range(1, 10)) | {"../1.png": [entry()]}
+    spoilt = [{"class": "dragon"}] * 5 + [{"class": "unicorn"}, {"bbox": (0, 0, 1)}]
+    for number, changes in enumerate(spoilt, 2):
+        entries_of[f"A.mp4/{number:06d}.png"][0].update(changes)
     with pytest.raises(InputError) as caught:
         filter_annotations(entries_of, persons(entries_of), "train")
     message = str(caught.value)
-    assert r"VIDEO/NUMBER.png (1): '../1.png', and frames not annotated" in message
-    assert "as Action Genome does it (5): A.mp4/000002.png: object class 'unicorn2'" in message
-    assert "'unicorn4'" in message
-    assert "'unicorn5'" not in message
-    assert "and 2 more; mend" in message
+    assert "VIDEO/NUMBER.png (1): '../1.png', and frames in which" in message
+    assert (
+        "object class 'dragon' is not one of the 36 of Action Genome (5): A.mp4/000002" in message
+    )
+    assert "A.mp4/000004.png and 2 more, and frames" in message
+    assert (
+        "object class 'unicorn' is not one of the 36 of Action Genome (1): A.mp4/000007" in message
+    )
+    assert "box is not four numbers within 1,000,000 pixels (1): A.mp4/000008.png; mend" in message
+
+
+def test_a_thousand_kinds_of_faults_make_no_endless_sentence():
+    entries_of = frames("A", range(1, 1001))
+    for number, entries in enumerate(entries_of.values()):
+        entries[0]["class"] = f"unicorn{number}"
+    with pytest.raises(InputError, match="and 988 more kinds of problems; mend") as caught:
+        filter_annotations(entries_of, persons(entries_of), "train")
+    assert len(str(caught.value)) < 2000
 
 
 @pytest.mark.parametrize(
@@ -248,8 +263,8 @@ def test_all_faults_are_told_at_once_with_their_number():
         ({"bbox_size": (10**30, 270)}, "bbox_size is"),
         ({"bbox_size": (float("nan"), 270)}, "bbox_size is"),
         ({"bbox_size": None}, "bbox_size is None"),
-        ({"bbox": [[0, 0, 1]]}, "no box of four numbers"),
-        ({"bbox": [[0, 0, 1, float("inf")]]}, "no box of four numbers"),
+        ({"bbox": [[0, 0, 1]]}, "box is not four numbers"),
+        ({"bbox": [[0, 0, 1, float("inf")]]}, "box is not four numbers"),
         ({"bbox": "0011"}, "not rows of xyxy"),
         ({"bbox_mode": "xywh"}, "'xywh', not rows of xyxy"),
     ],
@@ -258,8 +273,9 @@ def test_a_bad_person_is_refused_with_the_name_of_its_frame(changes, message):
     entries_of = frames("A", [1, 2, 3])
     person_of = persons(entries_of)
     person_of["A.mp4/000003.png"].update(changes)
-    with pytest.raises(InputError, match=f"A.mp4/000003.png.*{message}"):
+    with pytest.raises(InputError, match=message) as caught:
         filter_annotations(entries_of, person_of, "train")
+    assert "A.mp4/000003.png" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -267,8 +283,8 @@ def test_a_bad_person_is_refused_with_the_name_of_its_frame(changes, message):
     [
         ({"visible": "yes"}, "visible is 'yes'"),
         ({"visible": np.array([True, False])}, "visible is array"),
-        ({"bbox": ("1", "2", "3", "4")}, "no box of four numbers"),
-        ({"bbox": (10**5000, 2, 3, 4)}, "is no box of four numbers"),
+        ({"bbox": ("1", "2", "3", "4")}, "box is not four numbers"),
+        ({"bbox": (10**5000, 2, 3, 4)}, "box is not four numbers"),
         ({"spatial_relationship": "behind"}, "not a list of up to"),
         ({"spatial_relationship": ["behind"] * 1000}, "not a list of up to"),
         ({"class": ["sofa/couch"]}, "object class"),
@@ -279,8 +295,9 @@ def test_a_bad_person_is_refused_with_the_name_of_its_frame(changes, message):
 def test_values_of_another_type_or_size_are_refused(changes, message):
     entries_of = frames("A", [1, 2, 3])
     entries_of["A.mp4/000002.png"][0].update(changes)
-    with pytest.raises(InputError, match=f"A.mp4/000002.png.*{message}"):
+    with pytest.raises(InputError, match=message) as caught:
         filter_annotations(entries_of, persons(entries_of), "train")
+    assert "A.mp4/000002.png" in str(caught.value)
 
 
 def test_a_frame_of_a_thousand_objects_is_refused():

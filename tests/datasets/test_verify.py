@@ -197,7 +197,10 @@ def test_all_kinds_of_problems_are_told_in_one_run(root):
     assert counts(root) == {
         "class lists that do not agree with the vocabulary": 1,
         "frame names not of the form VIDEO/NUMBER.png": 1,
-        "frames not annotated as Action Genome does it": 3,
+        "frames in which a box is not four numbers within 1,000,000 pixels": 1,
+        "frames in which object class 'unicorn' is not one of the 36 of Action Genome": 1,
+        "frames in which relation 'inside_out' is not a spatial_relationship, which are: above, "
+        "beneath, in_front_of, behind, on_the_side_of, in": 1,
         "object boxes without an area": 1,
         "missing frames": 1,
         "unreadable frames": 1,
