@@ -6,8 +6,8 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.entries import FAULTS, frame_targets
-from datasets.frame_names import check_frame_name, frames_by_video, video_of
-from datasets.problems import Problems, shown
+from datasets.frame_names import frames_by_video, sound_names, video_of
+from datasets.problems import Problems
 from datasets.rules import (
     LONG_ENOUGH,
     MIN_FRAMES,
@@ -26,7 +26,6 @@ OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
 
-_MISNAMED = "frame names not of the form VIDEO/NUMBER.png"
 _MALFORMED = "frames not annotated as Action Genome does it"
 
 Entries = dict[str, list[dict[str, Any]]]
@@ -140,7 +139,7 @@ def filter_annotations(
     raised together as one `InputError`.
     """
     faults = Problems() if problems is None else problems
-    left = {name: entries for name, entries in entries_of.items() if _is_named(name, faults)}
+    left = {name: entries_of[name] for name in sound_names(entries_of, faults)}
     steps: dict[str, Step] = {}
     for title, rule in frame_rules(split, small_boxes, person_of):
         left = _apply(rule, left, faults)
@@ -159,15 +158,6 @@ def filter_annotations(
         ),
         counts=FilterCounts(tuple(steps.values())),
     )
-
-
-def _is_named(name: Any, problems: Problems) -> bool:
-    try:
-        check_frame_name(name)
-    except InputError:
-        problems.add(_MISNAMED, shown(name))
-        return False
-    return True
 
 
 def _apply(rule: Rule, frames: Entries, problems: Problems) -> Entries:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bload.errors import InputError
-from datasets.problems import shown
+from datasets.problems import Problems, shown
 
 _FRAME_NAME = re.compile(r"(?![. ])[\w .()+-]{1,100}/[0-9]{1,9}\.[A-Za-z]{1,8}")
 
@@ -27,6 +27,27 @@ def check_frame_name(name: Any) -> None:
             f"frame name {shown(name)} is not of the form VIDEO/NUMBER.png, like "
             "001YG.mp4/000089.png; mend the annotations"
         )
+
+
+def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
+    """Those of `names` that can be frames, each frame once; what is wrong is noted in `problems`.
+
+    A name is wrong if it is of another form, if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which
+    makes the frames, begins with 1), or if an earlier name says the same video and number.
+    """
+    name_of: dict[tuple[str, int], str] = {}
+    for name in names:
+        try:
+            check_frame_name(name)
+        except InputError:
+            problems.add("frame names not of the form VIDEO/NUMBER.png", shown(name))
+            continue
+        video, number = video_of(name), frame_number(name)
+        if number == 0:
+            problems.add("frames numbered 0, though videos begin with frame 1", name)
+        elif (other := name_of.setdefault((video, number), name)) != name:
+            problems.add("frames under two names", f"{other} and {name}")
+    return list(name_of.values())
 
 
 def frames_by_video(names: Iterable[str]) -> dict[str, list[str]]:

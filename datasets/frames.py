@@ -10,8 +10,9 @@ from pathlib import Path
 import torch
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER, check_frame_name
+from datasets.annotations import FRAMES_FOLDER
 from datasets.decoders import decode
+from datasets.frame_names import check_frame_name
 from datasets.prepare.manifest import read_manifest
 from datasets.problems import Problems
 from datasets.stored_size import stored_size

@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bload.errors import InputError
 from datasets.annotations import OBJECTS_FILE, read_annotation_file
-from datasets.frame_names import check_frame_name, frame_number, frames_by_video, video_of
+from datasets.frame_names import frames_by_video, sound_names, video_of
 from datasets.prepare.manifest import Format, file_of
-from datasets.problems import Problems, shown
+from datasets.problems import Problems
 
 Wanted = Mapping[str, list[str]]
 """Video -> its annotated frames in order of time, as the annotations name them."""
@@ -17,22 +16,14 @@ Wanted = Mapping[str, list[str]]
 def annotated_frames(root: Path) -> Wanted:
     """All frames in the object annotations of `root`, whether or not they count later.
 
-    Raises `InputError` for a file that cannot be read, and for all names that would leave the root
-    or stand for a frame that has another name.
+    Raises `InputError` for a file that cannot be read, and for all names that
+    `datasets.frame_names.sound_names` finds wrong.
     """
     path = root / "annotations" / OBJECTS_FILE
-    problems, number_of = Problems(), {}
-    for name in read_annotation_file(path):
-        try:
-            check_frame_name(name)
-        except InputError:
-            problems.add("frame names not of the form VIDEO/NUMBER.png", shown(name))
-            continue
-        other = number_of.setdefault((video_of(name), frame_number(name)), name)
-        if other != name:
-            problems.add("frames under two names", f"{other} and {name}")
+    problems = Problems()
+    names = sound_names(read_annotation_file(path), problems)
     problems.refuse(path, "mend the file or download it again")
-    return dict(sorted(frames_by_video(number_of.values()).items()))
+    return dict(sorted(frames_by_video(names).items()))
 
 
 def sizes_there(folder: Path, frames: list[str], format: Format) -> dict[str, int]:

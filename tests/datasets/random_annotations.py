@@ -14,7 +14,7 @@ def random_annotations(rng: np.random.Generator) -> tuple[dict, dict]:
     objects, persons = {}, {}
     for index in range(int(rng.integers(1, 7))):
         video = f"{'ABC'[index % 3]}{index}{rng.choice(['', '-x', '.y', ' z'])}.mp4"
-        numbers = rng.choice(200, size=int(rng.integers(1, 9)), replace=False)
+        numbers = 1 + rng.choice(200, size=int(rng.integers(1, 9)), replace=False)
         split = str(rng.choice(["train", "test"]))
         for number in numbers:
             name = f"{video}/{number:06d}.png"

@@ -159,6 +159,24 @@ def test_names_that_leave_the_root_are_refused(name):
         filter_annotations({name: [entry()]}, {}, "train")
 
 
+@pytest.mark.parametrize("other", ["A.mp4/000002.jpg", "A.mp4/2.png", "A.mp4/0000002.png"])
+def test_a_frame_under_two_names_is_told_with_both(other):
+    entries_of = frames("A", [1, 2, 3]) | {other: [entry()]}
+    with pytest.raises(InputError, match=f"two names \\(1\\): A.mp4/000002.png and {other}; mend"):
+        filter_annotations(entries_of, persons(entries_of), "train")
+
+
+def test_the_same_number_in_two_videos_is_two_frames():
+    entries_of = frames("A", [1, 2, 3]) | frames("B", [1, 2, 3])
+    assert names(filter_annotations(entries_of, persons(entries_of), "train")) == ["A.mp4", "B.mp4"]
+
+
+def test_frame_0_is_refused_for_videos_begin_with_frame_1():
+    entries_of = frames("A", [0, 1, 2, 3])
+    with pytest.raises(InputError, match=r"begin with frame 1 \(1\): A.mp4/000000.png"):
+        filter_annotations(entries_of, persons(entries_of), "train")
+
+
 def write_root(root, entries_of, person_of, objects_file="object_bbox_and_relationship.pkl"):
     folder = root / "annotations"
     folder.mkdir(exist_ok=True)
