@@ -248,7 +248,8 @@ def test_a_pickled_cache_and_workers_of_a_loader_read_the_same(opened, table, re
     loader = torch.utils.data.DataLoader(Videos(cache, table), batch_size=None, num_workers=2)
     assert all(map(torch.equal, loader, before))
     del cache
-    assert not recwarn.list
+    # A loader warns of its own where cores are few.
+    assert not [one for one in recwarn if "DataLoader will create" not in str(one.message)]
 
 
 class Videos(torch.utils.data.Dataset):
