@@ -1,8 +1,14 @@
-"""Annotations of an Action Genome root, read and filtered by the rules of `datasets.rules`."""
+"""Annotations of an Action Genome root, read and filtered by the rules of `datasets.rules`.
 
+M objects of a frame, N boxes.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bload.errors import InputError
 from datasets.entries import FAULTS, frame_targets
@@ -156,8 +162,14 @@ def filter_annotations(
             Video(video, tuple(targets[name] for name in names))
             for video, names in sorted(videos.items())
         ),
-        counts=FilterCounts(tuple(steps.values())),
+        counts=FilterCounts(tuple(steps.values()), _without_area(targets[name] for name in left)),
     )
+
+
+def _without_area(frames: Iterable[FrameTargets]) -> int:
+    boxes = [box_N4 for t in frames for box_N4 in (t.object_boxes_M4, t.person_box_4[None])]
+    x1_N, y1_N, x2_N, y2_N = np.concatenate([np.empty((0, 4), np.float32), *boxes]).T
+    return int(np.count_nonzero((x2_N <= x1_N) | (y2_N <= y1_N)))
 
 
 def _apply(rule: Rule, frames: Entries, problems: Problems) -> Entries:

@@ -96,9 +96,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """What each rule left over and took away, for one split; `steps` are in order of the rules."""
+    """What each rule left over and took away, for one split; `steps` are in order of the rules.
+
+    `boxes_without_area` of the frames that count, of objects and persons, stay, as in the
+    field: whoever reads the data should be told how many there are.
+    """
 
     steps: tuple[Step, ...]
+    boxes_without_area: int = 0
 
     def dropped(self, rule: str) -> int:
         """Frames that the rule of this title took away; 0 if it was not applied."""

@@ -228,6 +228,20 @@ def test_steps_count_frames_videos_and_objects_after_each_rule():
     ]
 
 
+def test_boxes_without_an_area_stay_and_are_counted_in_frames_that_count():
+    flat = [(10.0, 10.0, -5.0, 20.0), (10.0, 10.0, 20.0, 0.0), (0.0, 0.0, -1.0, -1.0)]
+    entries_of = frames("A", range(1, 5)) | frames("B", [1], bbox=flat[0])
+    for number, box in enumerate(flat, 1):
+        entries_of[f"A.mp4/{number:06d}.png"].append(entry(bbox=box))
+    person_of = persons(entries_of)
+    person_of["A.mp4/000004.png"]["bbox"] = np.array([[9, 9, 9, 20]], dtype=np.float32)
+    annotations = filter_annotations(entries_of, person_of, "train")
+    assert annotations.counts.boxes_without_area == 4
+    assert annotations.videos[0].frames[0].object_boxes_M4[1].tolist() == [10, 10, 5, 30]
+    sound = frames("A", [1, 2, 3])
+    assert filter_annotations(sound, persons(sound), "train").counts.boxes_without_area == 0
+
+
 def test_an_unknown_choice_for_small_boxes_is_named(tmp_path):
     with pytest.raises(InputError, match="'drop'; choose keep, file, computed"):
         read_annotations(tmp_path, "train", small_boxes="drop")
