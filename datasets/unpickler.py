@@ -8,8 +8,11 @@ allocated. They are instances without attributes, so that a pickle cannot change
 What opcodes alone can ask for (a memo of 2**31 places, a text of 2**60 bytes) is stopped by
 `memory_limited`: while a file is read the process may grow in proportion to the file and no more.
 
-One thing is not stopped: Python hashes tuples by recursion, so a dictionary key of tuples nested
-hundreds of thousands deep ends the process (it runs out of stack; no code runs).
+Two things are not stopped, and no code runs in either. Python hashes tuples by recursion, so a
+dictionary key of tuples nested hundreds of thousands deep ends the process (it runs out of stack).
+And a file made to waste time can: a key of 60 tuples in one another, each holding the next twice,
+takes 2**60 steps to hash, and numbers of one hash take the square of their number. Ctrl-C may not
+end that; killing the process does.
 """
 
 import gc
@@ -32,7 +35,14 @@ _BYTES_A_BYTE = 24  # memory for a byte of the file; honest files take 6 to 10
 _SPARE = 256 * 2**20
 
 
-class _Dtype:
+class _NoKey:
+    """What a pickle may neither use as a key nor put into a set, where `_plain` does not look."""
+
+    __slots__ = ()
+    __hash__ = None
+
+
+class _Dtype(_NoKey):
     """A dtype in the making: what ``numpy.dtype(code)`` is in a pickle."""
 
     __slots__ = ("dtype",)
@@ -71,7 +81,7 @@ def _check_contents(shape: Any, dtype: Any, data: Any) -> None:
         raise pickle.UnpicklingError(f"array of shape {shown(shape)} from {len(data)} bytes")
 
 
-class _MakeDtype:
+class _MakeDtype(_NoKey):
     __slots__ = ()
 
     def __call__(self, code: str, *_: Any) -> _Dtype:
@@ -83,7 +93,7 @@ class _MakeDtype:
         return _Dtype(dtype)
 
 
-class _Reconstruct:
+class _Reconstruct(_NoKey):
     """Numpy's ``_reconstruct(ndarray, (0,), b"b")``: an empty array that gets its state next."""
 
     __slots__ = ()
@@ -94,7 +104,7 @@ class _Reconstruct:
         return _Array.__new__(_Array, 0, np.int8)
 
 
-class _FromBuffer:
+class _FromBuffer(_NoKey):
     """Numpy's ``_frombuffer(data, dtype, shape, order)`` of protocol 5."""
 
     __slots__ = ()
@@ -106,7 +116,7 @@ class _FromBuffer:
         return np.ndarray(shape, dtype.dtype, bytearray(data), order=order)
 
 
-class _Scalar:
+class _Scalar(_NoKey):
     """Numpy's ``scalar(dtype, data)``."""
 
     __slots__ = ()
@@ -116,7 +126,7 @@ class _Scalar:
         return np.ndarray((), dtype.dtype, data)[()]
 
 
-class _Encode:
+class _Encode(_NoKey):
     """What bytes become under pickle protocols 0 to 2."""
 
     __slots__ = ()
@@ -127,7 +137,7 @@ class _Encode:
         return text.encode("latin-1")
 
 
-class _NoBytes:
+class _NoBytes(_NoKey):
     """What empty bytes become under pickle protocols 0 to 2."""
 
     __slots__ = ()
@@ -154,6 +164,7 @@ class _PlainUnpickler(pickle.Unpickler):
     def __init__(self, file: io.BufferedIOBase, path: Path) -> None:
         super().__init__(file)
         self._path = path
+        self.names_asked = 0
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
@@ -161,6 +172,7 @@ class _PlainUnpickler(pickle.Unpickler):
                 f"{self._path} asks for {shown(f'{module}.{name}')}, which annotations never need: "
                 "do not trust this file; download it again from Action Genome"
             )
+        self.names_asked += 1
         return _ALLOWED[module, name]
 
 
@@ -196,12 +208,45 @@ def read_pickle(path: Path) -> Any:
         ) from error
 
 
-def _without_collections(unpickler: pickle.Unpickler) -> Any:
+def _without_collections(unpickler: _PlainUnpickler) -> Any:
     """Load with the garbage collector off, which would look at millions of new values in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:
-        return unpickler.load()
+        value = unpickler.load()
+        return _plain(value) if unpickler.names_asked else value
     finally:
         if enabled:
             gc.enable()
+
+
+_PLAIN = frozenset(
+    (str, float, int, bool, type(None), bytes, bytearray, set, frozenset, np.ndarray)
+) | {np.dtype(code).type for code in "?bhilqBHILQefdgSU"}
+
+
+def _plain(value: Any) -> Any:
+    """`value` with numpy's own arrays for those that were checked on the way, in place.
+
+    Raises `UnpicklingError` for what is neither a plain container nor a number, text or array, and
+    for an array in a tuple, which cannot be replaced there; Action Genome has none.
+    """
+    top = [value]
+    seen, left = set(), [top]
+    while left:
+        container = left.pop()
+        places = container.items() if type(container) is dict else enumerate(container)
+        for place, item in places:
+            kind = type(item)
+            if kind in _PLAIN:
+                continue
+            if kind in (dict, list, tuple):
+                if id(item) not in seen:
+                    seen.add(id(item))
+                    left.append(item)
+            elif kind is _Array and type(container) is not tuple:
+                container[place] = item.view(np.ndarray)
+            else:
+                what = "an array" if kind is _Array else "what is no value"
+                raise pickle.UnpicklingError(f"{what} in a {type(container).__name__}")
+    return top[0]

@@ -13,7 +13,7 @@ from bload.errors import InputError
 from datasets import unpickler
 from datasets.memory_limit import memory_limited
 from datasets.unpickler import read_pickle
-from tests.datasets.hostile_pickles import F4, HARMLESS, HOSTILE, array
+from tests.datasets.hostile_pickles import DTYPE, ENCODE, F4, HARMLESS, HOSTILE, RECONSTRUCT, array
 
 REPOSITORY = Path(__file__).parents[2]
 CAP = 3 * 2**30  # bytes of address space: a file that would take more fails its test, no more
@@ -148,3 +148,53 @@ def test_the_helper_opcodes_make_an_honest_array(tmp_path):
     path = tmp_path / "honest.pkl"
     path.write_bytes(array(b"(K\x01t", F4, b"C\x04\0\0\x80\x3f"))
     assert read_pickle(path).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    {
+        "dtype alone": DTYPE + b".",
+        "in a list": b"](" + DTYPE + b"e.",
+        "in a dictionary": b"}U\x01a" + DTYPE + b"s.",
+        "in a tuple": b"(" + DTYPE + b"t.",
+        "deep": b"}U\x01a](K\x01](" + DTYPE + b"t" + b"a" + b"es.",
+        "a dtype made": b"](" + F4 + b"e.",
+        "a constructor": RECONSTRUCT + b".",
+        "as a key": b"}" + DTYPE + b"K\x01s.",
+        "in a key": b"}" + DTYPE + b"\x85K\x01s.",
+        "in a set": b"\x80\x04\x8f(" + ENCODE + b"\x90.",
+        "in a frozen set": b"\x80\x04(" + DTYPE + b"\x91.",
+        "an array in a tuple": array(b"(K\x01t")[:-1] + b"\x85.",
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_what_is_no_value_is_refused_wherever_it_stands(tmp_path, content):
+    path = tmp_path / "odd.pkl"
+    path.write_bytes(content[1])
+    with pytest.raises(InputError, match=r"no value|an array in a tuple|unhashable"):
+        read_pickle(path)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_arrays_are_numpys_own_in_lists_dictionaries_and_alone(tmp_path, protocol):
+    shared = np.arange(3)
+    value = {"a": [shared, {"b": (1, [shared])}], "c": np.float32(1), 2: np.ones((2, 2))}
+    path = tmp_path / "arrays.pkl"
+    path.write_bytes(pickle.dumps(value, protocol))
+    back = read_pickle(path)
+    for array_there in (back["a"][0], back["a"][1]["b"][1][0], back[2]):
+        assert type(array_there) is np.ndarray
+        assert type(pickle.loads(pickle.dumps(array_there))) is np.ndarray
+    path.write_bytes(pickle.dumps(shared, protocol))
+    assert type(read_pickle(path)) is np.ndarray
+
+
+def test_values_that_hold_themselves_come_back(tmp_path):
+    value = {"array": np.ones(2)}
+    value["itself"] = [value, (value,)]
+    path = tmp_path / "cycle.pkl"
+    path.write_bytes(pickle.dumps(value))
+    back = read_pickle(path)
+    assert back["itself"][0] is back
+    assert back["itself"][1][0] is back
+    assert type(back["array"]) is np.ndarray
