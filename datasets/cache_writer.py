@@ -18,6 +18,7 @@ from bload.errors import InputError
 from datasets.cache_layout import CacheLayout, runs
 from datasets.frame_store import FrameStore
 from datasets.frame_table import FrameTable
+from datasets.units import gib
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 RUN = 32
@@ -46,9 +47,7 @@ def write_cache(
     shutil.rmtree(partial, ignore_errors=True)
     _check_space(folder, layout.bytes)
     if progress:
-        print(
-            f"frame cache {folder}: {len(table.names_F)} frames, {_gib(layout.bytes)}", flush=True
-        )
+        print(f"frame cache {folder}: {len(table.names_F)} frames, {gib(layout.bytes)}", flush=True)
     try:
         partial.mkdir()
         with (partial / DATA).open("wb", buffering=0) as file:
@@ -70,7 +69,7 @@ def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder.parent).free
     if needed > free:
         raise InputError(
-            f"the frame cache {folder} needs {_gib(needed)} and {_gib(free)} are free; "
+            f"the frame cache {folder} needs {gib(needed)} and {gib(free)} are free; "
             "free some space, give another path or a smaller size, or do without it"
         )
 
@@ -112,7 +111,3 @@ def _write_frames(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"

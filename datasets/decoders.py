@@ -22,10 +22,7 @@ import torch
 from PIL import Image, ImageOps
 
 from bload.errors import InputError
-from datasets.image_header import DamagedImage, ImageHeader, read_header
-
-MAX_BYTES = 2**28
-"""Size of the largest file that is read."""
+from datasets.image_header import MAX_BYTES, DamagedImage, ImageHeader, read_header
 
 Decoder = Callable[..., torch.Tensor]
 
@@ -36,7 +33,11 @@ def decode(path: Path) -> torch.Tensor:
     Transparency is dropped, 16-bit samples keep their high byte, an EXIF orientation is applied.
     Raises `InputError` naming the path for a file that is missing or does not decode.
     """
-    data = _read(path)
+    return decode_image(_read(path), path)
+
+
+def decode_image(data: bytes, path: Path) -> torch.Tensor:
+    """As `decode`, from the bytes of the file at `path`."""
     try:
         header = read_header(data)
         return _by_torchcodec(data, header) if header.plain else _by_pillow(data)

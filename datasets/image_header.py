@@ -10,6 +10,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Literal
 
+MAX_BYTES = 2**28
+"""Size of the largest file that is read."""
+
 MAX_PIXELS = 2**26
 """Height x width of the largest image that is decoded: 8192 x 8192."""
 

@@ -50,6 +50,10 @@ class Encoding:
         return f"PNG, {size}" if self.format == "png" else f"JPEG {self.quality}, {size}"
 
 
+AS_PUBLISHED = Encoding()
+"""PNG of native size, as the official dump."""
+
+
 def encoder_version() -> str:
     """Program and version, like ``Pillow 12.0.0``."""
     return f"Pillow {PIL.__version__}"

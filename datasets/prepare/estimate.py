@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from bload.errors import InputError
 from datasets.frame_names import frame_number
 from datasets.prepare.extraction import Extracted
+from datasets.units import gib
 
 
 @dataclass(slots=True)
@@ -54,16 +55,3 @@ def check_disk(needed: int, free: int, folder: object) -> None:
             "and run the same command again, or remove the folder and store less with --format "
             "jpeg or --short-side"
         )
-
-
-def gib(count: int) -> str:
-    """Bytes for people."""
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.image_header import DamagedImage, read_header
+from datasets.image_header import MAX_BYTES, DamagedImage, read_header
 from datasets.prepare.checksums import Checksum, checksum_of, read_checksums
 from datasets.prepare.lock import is_being_written
 from datasets.prepare.manifest import (
@@ -30,7 +30,6 @@ ALTERED = "frames that are not as datasets.prepare wrote them"
 NOT_AS_SAID = "frames folders that are not as their manifest says"
 WRITING = "extractions that are going on"
 UNFINISHED = "extractions that are not finished"
-_MOST_BYTES = 2**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +187,17 @@ def _check_file(
 ) -> tuple[str, str] | None:
     path, size_hw, written, decode = job
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DamagedImage(f"it is larger than {_MOST_BYTES} bytes")
+        if path.stat().st_size > MAX_BYTES:
+            raise DamagedImage(f"it is larger than {MAX_BYTES} bytes")
         data = path.read_bytes()
-        header = read_header(data)
-        if decode:
-            _decode(path)
+        # Decoded, a picture may turn out to be turned.
+        found_hw = _decoded_size(data, path) if decode else read_header(data).size_hw
     except (DamagedImage, OSError) as error:
         return UNREADABLE, f"{path} ({error})"
     except InputError as error:
         return UNREADABLE, str(error)
-    if header.size_hw != size_hw:
-        (height, width), (high, wide) = header.size_hw, size_hw
+    if found_hw != size_hw:
+        (height, width), (high, wide) = found_hw, size_hw
         kind = OTHER_VIDEO if written == checksum_of(data) else OTHER_SIZE
         return kind, f"{path} is {width} x {height}, not {wide} x {high}"
     if written and written != checksum_of(data):
@@ -207,7 +205,8 @@ def _check_file(
     return None
 
 
-def _decode(path: Path) -> None:
-    from datasets.decoders import decode  # torch takes seconds to import, and only this needs it
+def _decoded_size(data: bytes, path: Path) -> tuple[int, int]:
+    # Torch takes seconds to import, and only this needs it.
+    from datasets.decoders import decode_image
 
-    decode(path)
+    return tuple(decode_image(data, path).shape[1:])

@@ -335,3 +335,14 @@ def test_a_video_in_two_sizes_is_a_problem_as_it_is_for_training(tmp_path):
     path.write_bytes(pickle.dumps(person_of))
     problems = verify(root, small_boxes="keep", progress=False).problems.counts()
     assert problems["frames annotated in another size than their video"] == 1
+
+
+def test_a_picture_that_turns_when_decoded_is_of_another_size_as_for_training(tmp_path):
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
+    path = root / "frames" / "A.mp4" / "000004.png"
+    with Image.open(path) as image:
+        turned = image.getexif()
+        turned[0x0112] = 6  # orientation: a quarter turn
+        image.save(path, exif=turned)
+    problems = verify(root, small_boxes="keep", decode=True, progress=False).problems
+    assert problems.counts()["frames of another size than annotated"] == 1
