@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "folder", nargs="?", default="runs", help="an experiment's folder or one of several"
     )
+    report.add_argument("--charts", metavar="FOLDER", help="every plot as an SVG file there")
     report.set_defaults(run=_report)
     return parser
 
@@ -156,7 +157,7 @@ def _report(args: argparse.Namespace) -> None:
         from bload.report import write_report
     except ModuleNotFoundError as error:
         raise InputError(f"the report needs {error.name}; run pip install jinja2 scipy") from error
-    report = write_report(args.folder)
+    report = write_report(args.folder, args.charts)
     print(f"{report.summary}\n\n{report.html}\n{report.markdown}\n{report.csv}")
 
 

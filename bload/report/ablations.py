@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bload.report.chart import Bar, Point, Series, interval_chart, line_chart, swatch
-from bload.report.collect import Collection, Run, is_figure
+from bload.report.collect import Collection, Run
 from bload.report.comparison import Comparable, comparable
 from bload.report.document import (
     NOTHING,
@@ -17,7 +17,7 @@ from bload.report.document import (
     interval,
     number,
 )
-from bload.report.measured import MEMORY, recalls
+from bload.report.measured import MEMORY, MEMORY_OF, mean_figure, recalls
 from bload.report.names import in_order, loader_name, setting, style
 from bload.report.packing import t_max_chart
 from bload.report.statistics import difference, estimate
@@ -99,8 +99,6 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
         if base and name != ablation.baseline:
             against = interval(difference(values, base), sign=True)
         figure = estimate(values)
-        speed = [run.summary.get("frames_per_second") for run in groups[name]]
-        speed = [value for value in speed if is_figure(value)]
         rows.append(
             (
                 Cell(name),
@@ -108,7 +106,7 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
                 interval(figure),
                 against,
                 interval(estimate(memory)) if memory else NOTHING,
-                number(estimate(speed).mean) if speed else NOTHING,
+                mean_figure(groups[name], "frames_per_second"),
             )
         )
         bars.append(Bar(name, figure.mean, figure.low, figure.high, i))
@@ -169,10 +167,13 @@ def t_max_section(collection: Collection) -> Section:
                 Cell(loader_name(loader)),
                 number(t_max),
                 number(len(runs)),
+                mean_figure(runs, "blocks"),
+                number((frames + bounds[t_max]) // t_max),
                 number(means(loader, t_max, "padding")),
                 number(bounds[t_max]),
                 number(means(loader, t_max, "deleted")),
                 number(means(loader, t_max, "epoch_seconds"), 1),
+                mean_figure(runs, "peak_memory_mib"),
                 interval(estimate(recalls(runs))),
             )
         )
@@ -189,12 +190,13 @@ def t_max_section(collection: Collection) -> Section:
     table = Table(
         "Runs by T_max",
         (
-            *("loader", "T_max", "runs", "padded", "at least", "deleted"),
-            *("seconds an epoch", "Recall@20, %"),
+            *("loader", "T_max", "runs", "blocks", "fewest", "padded", "at least", "deleted"),
+            *("seconds an epoch", "peak memory, MiB", "Recall@20, %"),
         ),
         tuple(rows),
         f"`{experiment.name}`: {setting(found.runs[0])}; videos longer than T_max are split. "
-        f"At least: what fills up the last block. {found.note}".strip(),
+        "Fewest: blocks that all frames need; at least: what fills up the last of them. "
+        f"{MEMORY_OF} {found.note}".strip(),
     )
     told = "; ".join(f"{r[0].text} at T_max {r[1].text} pads {r[3].text}" for r in rows)
     blocks.append(

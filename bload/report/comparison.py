@@ -38,6 +38,11 @@ class Comparable:
             f"{len(self.others)} {are} apart, in the list of runs: other settings than most here."
         )
 
+    def alike(self, runs: Iterable[Run], *free: str) -> list[Run]:
+        """Those of `runs` that are like these in all but the seed and the `free` keys."""
+        settings = {_text(run, {*free}) for run in self.runs}
+        return [run for run in runs if _text(run, {*free}) in settings]
+
     def by(self, key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
         """The runs grouped, each group in the order of seeds."""
         groups: dict[Key, list[Run]] = defaultdict(list)

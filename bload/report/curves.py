@@ -1,11 +1,11 @@
-"""Recall@20 of each loader against epochs and against training time."""
+"""Recall@20 of each loader against epochs, training time and the work done."""
 
 from collections.abc import Sequence
 
 from bload.report.chart import Point, Series, line_chart, swatch
 from bload.report.collect import Collection, Run, is_figure, percent
 from bload.report.document import Block, Cell, Chart, Missing, Section, Table, number
-from bload.report.measured import MEMORY, WITH, equal_epochs
+from bload.report.measured import MEMORY, WITH, equal_epochs, equal_time
 from bload.report.names import in_order, loader_name, style
 from bload.report.statistics import estimate
 
@@ -24,6 +24,16 @@ def curves_section(collection: Collection) -> Section:
         _chart("Recall@20 against epochs", "epoch", curves, "epochs"),
         _chart("Recall@20 against training time", "training seconds", curves, "seconds"),
     ]
+    work = equal_time(collection)
+    if work:
+        blocks.append(
+            _chart(
+                "Recall@20 against work, at equal work",
+                "thousand slots processed, padding included",
+                _curves(work.by_loader, WITH),
+                "work",
+            )
+        )
     remembered = _curves(groups, MEMORY)
     if remembered:
         blocks.append(
@@ -50,11 +60,12 @@ def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
     common = set.intersection(*(set(one) for one in seen)) if seen else set()
     points = []
     for epoch in sorted(common):
-        seconds, values = zip(*(one[epoch] for one in seen), strict=True)
+        seconds, slots, values = zip(*(one[epoch] for one in seen), strict=True)
         points.append(
             {
                 "epochs": epoch + 1,
                 "seconds": estimate(seconds).mean,
+                "work": estimate(slots).mean / 1000,
                 "mean": estimate(values).mean,
                 "low": min(values),
                 "high": max(values),
@@ -64,18 +75,19 @@ def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
     return points
 
 
-def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float]]:
-    """Epoch -> (training seconds until then, the figure in percent)."""
+def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float, float]]:
+    """Epoch -> (training seconds and slots processed until then, the figure in percent)."""
     found = {}
     for line in run.evals:
         value, epoch = percent(line, key), line.get("epoch")
         if value is None or not isinstance(epoch, int):
             continue
         # a resumed epoch may have been logged twice: the last line counts
-        seconds = {str(e.get("epoch")): e.get("seconds") for e in run.epochs}
-        until = [seconds.get(str(i)) for i in range(epoch + 1)]
-        if all(is_figure(s) for s in until):
-            found[epoch] = (sum(until), value)
+        lines = {str(e.get("epoch")): (e.get("seconds"), e.get("processed")) for e in run.epochs}
+        until = [lines.get(str(i), (None, None)) for i in range(epoch + 1)]
+        if all(is_figure(figure) for line in until for figure in line):
+            seconds, slots = map(sum, zip(*until, strict=True))
+            found[epoch] = (seconds, slots, value)
     return found
 
 
@@ -108,12 +120,16 @@ def _chart(
         Series(name, (Point(min(places), value), Point(max(places), value)), broken)
         for (name, value), broken in zip(observers, ("bound", "dotted"), strict=False)
     ]
-    columns = ("loader", "epoch", "training seconds", "mean, %", "lowest", "highest", "seeds")
+    columns = (
+        *("loader", "epoch", "training seconds", "thousand slots"),
+        *("mean, %", "lowest", "highest", "seeds"),
+    )
     rows = tuple(
         (
             Cell(loader_name(loader)),
             number(point["epochs"]),
             number(point["seconds"], 1),
+            number(point["work"], 1),
             *(number(point[key], 1) for key in ("mean", "low", "high")),
             number(point["seeds"]),
         )

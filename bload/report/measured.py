@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from bload.report.collect import Collection, Experiment, Run
+from bload.report.collect import Collection, Experiment, Run, is_figure
 from bload.report.comparison import Comparable, comparable
+from bload.report.document import NOTHING, Cell, number
 from bload.report.names import setting
 from bload.report.statistics import Estimate, estimate, ratio
 
 EXPERIMENTS = (
-    *("paper_table", "paper_table_equal_time", "epoch_time", "tmax_sweep"),
+    *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
     *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
 )
+MEMORY_OF = "Peak memory is that of the GPU, on CPUs of the process."
 WITH, NO, MEMORY = "with/recall@20", "no/recall@20", "with/recall@20_memory"
 
 
@@ -22,13 +25,20 @@ class Compared:
 
     experiment: Experiment
     runs: Comparable
+    stand_ins: tuple[Run, ...] = ()
+    """Runs of another experiment that are what loaders without runs here would have trained."""
+
+    @property
+    def slots(self) -> Any:
+        """What `train.slots` gave most runs; None at equal epochs."""
+        return Counter(run.get("train.slots") for run in self.runs.runs).most_common(1)[0][0]
 
     @property
     def by_loader(self) -> dict[str, list[Run]]:
         """Loader -> runs; at equal time those of the slots that most runs were given."""
-        slots = Counter(_slots(run) for run in self.runs.runs).most_common(1)[0][0]
-        groups = self.runs.by(lambda run: (run.loader, _slots(run)))
-        return {loader: runs for (loader, given), runs in groups.items() if given == slots}
+        groups = self.runs.by(lambda run: (run.loader, run.get("train.slots")))
+        found = {loader: runs for (loader, given), runs in groups.items() if given == self.slots}
+        return found | Comparable(self.stand_ins, ()).by(lambda run: run.loader)
 
     @property
     def setting(self) -> str:
@@ -63,13 +73,15 @@ class Compared:
         return naive / other
 
 
-def _slots(run: Run) -> str:
-    return str(run.get("train.slots"))
-
-
 def recalls(runs: Sequence[Run], key: str = WITH) -> list[float]:
     """That figure of every run that has it, in percent."""
     return [value for run in runs if (value := run.percent(key)) is not None]
+
+
+def mean_figure(runs: Sequence[Run], key: str) -> Cell:
+    """The mean of a figure that summaries may lack."""
+    values = [run.summary[key] for run in runs if is_figure(run.summary.get(key))]
+    return number(estimate(values).mean) if values else NOTHING
 
 
 def equal_epochs(collection: Collection) -> Compared | None:
@@ -79,15 +91,34 @@ def equal_epochs(collection: Collection) -> Compared | None:
 
 
 def equal_time(collection: Collection) -> Compared | None:
-    """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader."""
-    experiment = collection.find("paper_table_equal_time")
-    return _compared(experiment, "loader", "train.epochs", "train.slots", "train.warmup_epochs")
+    """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader.
+
+    For a loader without runs there, those at equal epochs stand in if their number of epochs is
+    the one nearest to the same slots.
+    """
+    free = ("loader", "train.epochs", "train.slots", "train.warmup_epochs")
+    compared = _compared(collection.find("paper_table_equal_time"), *free)
+    epochs = equal_epochs(collection)
+    if compared is None or epochs is None or not isinstance(compared.slots, int):
+        return compared
+    stand_ins = tuple(
+        run
+        for run in compared.runs.alike(epochs.runs.runs, *free)
+        if run.loader not in compared.by_loader
+        and run.summary["epochs"] == max(1, round(compared.slots / run.summary["processed"]))
+    )
+    return replace(compared, stand_ins=stand_ins)
 
 
 def epoch_times(collection: Collection) -> Compared | None:
     """The runs of `epoch_time`; without them those at equal epochs."""
     experiment = collection.find("epoch_time")
     return _compared(experiment, "loader") if experiment else equal_epochs(collection)
+
+
+def full_size(collection: Collection) -> Compared | None:
+    """The runs of `full_size`: the paper's model, meant for a GPU."""
+    return _compared(collection.find("full_size"), "loader")
 
 
 def _compared(experiment: Experiment | None, *free: str) -> Compared | None:

@@ -2,6 +2,7 @@
 
 from bload.paper import PAPER, PaperRow
 from bload.report.collect import Collection
+from bload.report.comparison import Comparable
 from bload.report.document import (
     NOTHING,
     Block,
@@ -14,11 +15,14 @@ from bload.report.document import (
 )
 from bload.report.measured import (
     MEMORY,
+    MEMORY_OF,
     NO,
     Compared,
     epoch_times,
     equal_epochs,
     equal_time,
+    full_size,
+    mean_figure,
     recalls,
 )
 from bload.report.names import epochs_text, in_order, loader_name
@@ -31,9 +35,14 @@ def paper_section(collection: Collection) -> Section:
     epochs, time, seconds = (make(collection) for make in (equal_epochs, equal_time, epoch_times))
     blocks: list[Block] = [overview(epochs, time, seconds)]
     if seconds:
-        blocks.append(_time_table(seconds))
+        blocks.append(_time_table(seconds, "Time of an epoch"))
     else:
         blocks.append(_missing("epoch times", "epoch_time"))
+    whole = full_size(collection)
+    if whole:
+        blocks.append(_time_table(whole, "Time of an epoch with ResNet-50"))
+    else:
+        blocks.append(_missing("times with model=dds (ResNet-50), meant for a GPU", "full_size"))
     if epochs:
         blocks += [_recall_table(epochs, "equal epochs"), _cost_table(epochs)]
     else:
@@ -51,7 +60,7 @@ def _missing(what: str, experiment: str) -> Missing:
     )
 
 
-def _time_table(seconds: Compared) -> Table:
+def _time_table(seconds: Compared, title: str) -> Table:
     rows = []
     groups = seconds.by_loader
     for loader in in_order(groups):
@@ -66,18 +75,22 @@ def _time_table(seconds: Compared) -> Table:
                 interval(seconds.faster_than_naive(loader), 2),
                 number(seconds.less_work_than_naive(loader), 2),
                 number(PAPER["naive"].minutes / paper, 2) if paper else NOTHING,
+                mean_figure(runs, "frames_per_second"),
+                mean_figure(runs, "peak_memory_mib"),
             )
         )
     one = seconds.runs.runs[0].summary
     return Table(
-        "Time of an epoch",
+        title,
         (
             *("loader", "runs", "epochs", "seconds an epoch"),
             *("times faster than naive", "by frames processed", "paper"),
+            *("frames a second", "peak memory, MiB"),
         ),
         tuple(rows),
         f"`{seconds.experiment.name}`: {seconds.setting}; {one['frames']:,.0f} frames an epoch. "
-        "Seconds are the median epoch of a run, training alone. "
+        "Seconds are the median epoch of a run, training alone; frames those of the data set, "
+        f"without padding. {MEMORY_OF} "
         f"{limit_text(seconds)} {seconds.runs.note}".strip(),
     )
 
@@ -93,7 +106,8 @@ def limit_text(seconds: Compared) -> str:
 
 
 def _recall_table(compared: Compared, at: str) -> Table:
-    groups = compared.runs.by(lambda run: (run.loader, run.summary["epochs"]))
+    shown = Comparable((*compared.runs.runs, *compared.stand_ins), ())
+    groups = shown.by(lambda run: (run.loader, run.summary["epochs"]))
     sampling = recalls(compared.by_loader.get("sampling", []))
     rows = []
     for loader in in_order({loader for loader, _ in groups}):
@@ -138,7 +152,12 @@ def _budget(compared: Compared) -> str:
     if not slots:
         return ""
     given = " or ".join(f"{count:,}" for count in slots)
-    return f"Every loader has the whole epochs, at least one, nearest to {given} slots. "
+    text = f"Every loader has the whole epochs, at least one, nearest to {given} slots. "
+    if compared.stand_ins:
+        loaders = in_order({run.loader for run in compared.stand_ins})
+        text += f"Of {', '.join(map(loader_name, loaders))} that is the number of epochs in "
+        text += "`paper_table`, whose runs stand here. "
+    return text
 
 
 def _recall(runs: list, key: str) -> Cell:

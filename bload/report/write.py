@@ -17,6 +17,7 @@ from bload.report.markdown import render_markdown
 from bload.report.packing import blocks_section
 from bload.report.paper_table import paper_section
 from bload.report.provenance import origin_section, runs_section
+from bload.report.svg_file import svg_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,13 @@ class Report:
     summary: str
 
 
-def write_report(folder: Path | str) -> Report:
+def write_report(folder: Path | str, charts: Path | str | None = None) -> Report:
     """Render whatever finished runs are under `folder`, an experiment or a folder of several.
 
-    Raises `InputError` if there is no such folder or it cannot be written to.
+    Args:
+        charts: a folder that gets every plot as an SVG file of its own; none if None.
+
+    Raises `InputError` if there is no such folder or one cannot be written to.
     """
     folder = Path(folder)
     collection = collect(folder)
@@ -47,6 +51,9 @@ def write_report(folder: Path | str) -> Report:
         (report.csv, render_csv(page)),
     ):
         _write(path, text)
+    if charts is not None:
+        for name, text in svg_files(page).items():
+            _write(Path(charts) / name, text)
     return report
 
 
@@ -85,6 +92,7 @@ def _summary(collection: Collection) -> str:
 def _write(path: Path, text: str) -> None:
     part = path.with_suffix(path.suffix + ".part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text, encoding="utf-8")
         os.replace(part, path)
     except OSError as error:

@@ -78,6 +78,7 @@ def make_run(
         **{"device": "cpu", "epochs": epochs, "padding": padding, "deleted": deleted},
         **{"frames": frames, "processed": processed, "epoch_seconds": float(np.median(times))},
         **{"train_seconds": sum(times), "frames_per_second": (frames - deleted) / times[0]},
+        "peak_memory_mib": 1234.0,
         **_recalls(recall, memory),
     }
     lines.append({"kind": "summary", "epoch": epochs, "step": 0, **summary})

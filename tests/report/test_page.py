@@ -169,3 +169,19 @@ def test_one_point_makes_a_chart():
     svg = line_chart([Series("one", (Point(3, 3),), 0)], "x", "y")
     assert "nan" not in svg
     ElementTree.fromstring(svg)
+
+
+def test_every_plot_is_written_as_a_drawing_that_stands_alone(copied, tmp_path):
+    folder = tmp_path / "new" / "charts"
+    assert main(["report", str(copied), "--charts", str(folder)]) == 0
+    plots = (copied / "report.html").read_text().count('class="plot"')
+    files = sorted(folder.iterdir())
+    assert len(files) == plots > 5
+    assert folder / "recall_20_against_training_time.svg" in files
+    for file in files:
+        root = ElementTree.parse(file).getroot()
+        assert root.tag.endswith("}svg")
+        assert all(float(root.get(side)) > 100 for side in ("width", "height"))
+        text = "".join(root.itertext())
+        assert "--c3:" in text, "the colours are in the file"
+        assert "url(http" not in text

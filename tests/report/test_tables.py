@@ -1,5 +1,7 @@
 """The tables say what the paper says and what the runs say, in the same units."""
 
+import shutil
+
 import pytest
 
 from bload.report.collect import collect
@@ -72,6 +74,29 @@ def test_at_equal_time_epochs_differ_by_loader_and_extra_budgets_stand_apart(cop
     assert naive["Recall@20, equal time: ours"] < 70
 
 
+def test_loaders_without_runs_at_equal_time_have_those_of_as_many_epochs(copied):
+    """BLoad exact, 22,360 slots an epoch: 5 epochs are the nearest to 116,360 slots."""
+    found = tables(copied)["Recall@20 at equal training time"]
+    rows = {row[0].text: row for row in found.rows}
+    epochs = {row[0].text: row for row in tables(copied)["Recall@20 at equal epochs"].rows}
+    assert rows["BLoad exact, 5 epochs"][2] == epochs["BLoad exact, 5 epochs"][2]
+    assert "Of BLoad exact that is the number of epochs in `paper_table`" in found.note
+
+
+def test_runs_of_another_number_of_epochs_do_not_stand_in(copied):
+    for place in (copied / "paper_table_equal_time").glob("sampling-*"):
+        shutil.rmtree(place)
+    found = tables(copied)["Recall@20 at equal training time"]
+    assert not any(row[0].text.startswith("sampling") for row in found.rows)
+
+
+def test_runs_of_another_setting_do_not_stand_in(copied):
+    shutil.rmtree(copied / "paper_table")
+    make_run(copied / "paper_table", "bload_exact", 0, dataset__train_videos=200)
+    found = tables(copied)["Recall@20 at equal training time"]
+    assert not any(row[0].text.startswith("BLoad exact") for row in found.rows)
+
+
 def test_ablations_compare_to_their_baseline(made):
     table = tables(made)["Where states are cleared"]
     assert [row[0].text for row in table.rows] == ["table", "ignored", "wrong"]
@@ -83,7 +108,19 @@ def test_ablations_compare_to_their_baseline(made):
 def test_t_max_shows_the_bound_of_its_frames(made):
     table = tables(made)["Runs by T_max"]
     row = next(r for r in table.rows if (r[0].text, r[1].value) == ("BLoad exact", 86))
-    assert row[4].value == -(-22_342 // 86) * 86 - 22_342
+    least = dict(zip(table.columns, row, strict=True))
+    assert least["fewest"].value == -(-22_342 // 86)
+    assert least["at least"].value == -(-22_342 // 86) * 86 - 22_342
+
+
+def test_the_full_model_has_its_own_table_of_times(copied):
+    for loader in ("naive", "bload"):
+        make_run(copied / "full_size", loader, model__name="dds")
+    found = tables(copied)["Time of an epoch with ResNet-50"]
+    rate = column(found, "frames a second")
+    assert rate["BLoad"] / rate["naive"] == pytest.approx(3.7, abs=0.1)
+    assert column(found, "peak memory, MiB") == {"naive": 1234, "BLoad": 1234}
+    assert "model dds" in found.note
 
 
 def test_sequences_that_are_split_stay_out_of_the_curve_of_whole_ones(made):
@@ -129,8 +166,8 @@ def test_what_is_missing_names_its_command(tmp_path):
         for many, names in (
             (
                 " -m",
-                "paper_table paper_table_equal_time epoch_time tmax_sweep reset_ablation "
-                "padding_ablation temporal",
+                "paper_table paper_table_equal_time epoch_time full_size tmax_sweep "
+                "reset_ablation padding_ablation temporal",
             ),
             ("", "deadlock length_variance"),
         )
