@@ -49,9 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     lengths.add_argument("--clip", type=_positive, help="frames of sampling and mix; default: mean")
     lengths.add_argument(
         "--long",
-        default="error",
         choices=("error", "split", "truncate"),
-        help="what becomes of sequences longer than the block",
+        help="what becomes of sequences longer than the block; default: error, and split where "
+        "table has several --t-max",
     )
     lengths.add_argument("--seed", type=_seed, default=0)
 
@@ -102,12 +102,13 @@ def _lengths(args: argparse.Namespace) -> np.ndarray:
 def _table(args: argparse.Namespace) -> None:
     lengths = _lengths(args)
     is_paper = args.lengths is None and args.split == "train"
+    long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
     tables = [
         table_rows(
             lengths,
             t_max=t_max,
             clip=args.clip,
-            long=args.long,
+            long=long,
             seed=args.seed,
             epochs=args.epochs,
             is_paper=is_paper,
@@ -134,6 +135,10 @@ def _table(args: argparse.Namespace) -> None:
     if args.randomness:
         print("repeat: share of pairs sharing a block that do so in the next epoch again")
         print("partner nats: mutual information of the lengths of two sequences sharing a block")
+    cut = [str(t_max) for t_max in args.t_max or [] if t_max < lengths.max()]
+    if cut:
+        became = {"split": "split", "truncate": "cut off"}[long]
+        print(f"longer sequences are {became} at T_max {', '.join(cut)} (--long {long})")
     shown = [row for rows in tables for row in rows if row["paper_padding"] is not None]
     if shown:
         print("paper: arXiv 2310.10879")
@@ -146,7 +151,7 @@ def _draw(args: argparse.Namespace) -> None:
     plans = {}
     for name in args.loaders.split(","):
         clips = name in CUTS_CLIPS
-        options = {} if clips else {"long": args.long}
+        options = {} if clips else {"long": args.long or "error"}
         size = args.clip if clips else args.t_max
         plans[name] = make_plan(lengths, name, size, args.seed, args.epoch, **options)
     print(draw_plans(plans, args.out, args.rows))

@@ -141,7 +141,11 @@ def t_max_section(collection: Collection) -> Section:
     """Padding against T_max, from lengths alone and from runs."""
     blocks: list[Block] = [t_max_chart()]
     experiment = collection.find("tmax_sweep")
-    found = comparable(experiment.finished, "loader") if experiment else Comparable((), ())
+    found = (
+        comparable(experiment.finished, "loader.name", "loader.t_max")
+        if experiment
+        else Comparable((), ())
+    )
     if not found.runs:
         blocks.append(
             Missing(
@@ -150,10 +154,10 @@ def t_max_section(collection: Collection) -> Section:
             )
         )
         return Section("tmax", "Block size", tuple(blocks))
-    groups = found.by(lambda run: (run.loader, int(run.summary["t_max"])))
+    groups = found.by(lambda run: (run.config["loader"]["name"], int(run.summary["t_max"])))
     loaders = in_order({loader for loader, _ in groups})
     sizes = sorted({t_max for _, t_max in groups})
-    frames = found.runs[0].summary["frames"]
+    frames = found.runs[0].frames
     bounds = {t: -(-frames // t) * t - frames for t in sizes}
 
     def means(loader: str, t_max: int, key: str) -> float:
@@ -198,7 +202,8 @@ def t_max_section(collection: Collection) -> Section:
         "Fewest: blocks that all frames need; at least: what fills up the last of them. "
         f"{MEMORY_OF} {found.note}".strip(),
     )
-    told = "; ".join(f"{r[0].text} at T_max {r[1].text} pads {r[3].text}" for r in rows)
+    at = table.columns.index("padded")
+    told = "; ".join(f"{r[0].text} at T_max {r[1].text} pads {r[at].text}" for r in rows)
     blocks.append(
         Chart(
             title,

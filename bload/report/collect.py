@@ -17,7 +17,7 @@ from typing import Any
 from bload.errors import InputError
 
 RUN_FILES = ("config.json", "metrics.jsonl", "summary.json", "error.json")
-MEASURED = ("deadlock", "length_variance")
+MEASURED = ("deadlock", "length_variance", "epoch_turns")
 """Experiments that are one json file of rows instead of runs."""
 NEEDED = (
     *("t_max", "padding", "deleted", "processed", "frames"),
@@ -27,7 +27,10 @@ NEEDED = (
 POSITIVE = ("t_max", "processed", "frames", "epoch_seconds")
 GROUPS = ("loader", "dataset", "model", "train")
 """Groups that the config of a run must have."""
-OPTIONS = {"draw": "video", "clips": "one", "place": "random"}
+OPTIONS = {
+    **{"draw": "video", "clips": "one", "place": "random"},
+    **{"t_max": None, "long": "error", "last": "fill"},
+}
 """Options of loaders with their defaults; others are part of what the report calls the loader."""
 
 
@@ -52,10 +55,15 @@ class Run:
 
     @property
     def loader(self) -> str:
-        """The loader with those options that are not the default: ``bload draw=length``."""
+        """The loader with what is not the default: ``bload draw=length``, ``bload t_max=64``."""
         loader = self.config["loader"]
         options = [f"{k}={loader[k]}" for k, v in OPTIONS.items() if loader.get(k, v) != v]
         return " ".join([loader["name"], *options])
+
+    @property
+    def frames(self) -> float:
+        """Of the data set, those that the loader deletes included."""
+        return self.summary["frames"] + self.summary["deleted"]
 
     @property
     def seed(self) -> int:

@@ -5,47 +5,40 @@ from collections.abc import Sequence
 from bload.report.chart import Point, Series, line_chart, swatch
 from bload.report.collect import Collection, Run, is_figure, percent
 from bload.report.document import Block, Cell, Chart, Missing, Section, Table, number
-from bload.report.measured import MEMORY, WITH, equal_epochs, equal_time
+from bload.report.measured import MEMORY, WITH, equal_epochs, equal_work
 from bload.report.names import in_order, loader_name, style
 from bload.report.statistics import estimate
 
 
 def curves_section(collection: Collection) -> Section:
-    compared = equal_epochs(collection)
+    compared, work = equal_epochs(collection), equal_work(collection)
     groups = compared.by_loader if compared else {}
-    curves = _curves(groups, WITH)
-    if not any(len(points) > 1 for points in curves.values()):
+    at_epochs, at_work = (_curves(one.by_loader if one else {}, WITH) for one in (compared, work))
+    blocks: list[Block] = []
+    if _has_a_line(at_epochs):
+        blocks += [
+            _chart("Recall@20 against epochs", "epoch", at_epochs, "epochs"),
+            _chart("Recall@20 against training time", "training seconds", at_epochs, "seconds"),
+        ]
+    if _has_a_line(at_work):
+        label = "thousand slots processed, padding included"
+        blocks.append(_chart("Recall@20 against work, at equal work", label, at_work, "work"))
+    remembered = _curves(groups, MEMORY)
+    if _has_a_line(remembered):
+        observers = _observers([run for runs in groups.values() for run in runs])
+        title = "Recall@20 on what must be remembered"
+        blocks.append(_chart(title, "epoch", remembered, "epochs", observers))
+    if not blocks:
         missing = Missing(
             "No finished runs here were evaluated after several epochs.",
             "python train.py -m experiment=paper_table",
         )
-        return Section("curves", "Recall@20 while training", (missing,))
-    blocks: list[Block] = [
-        _chart("Recall@20 against epochs", "epoch", curves, "epochs"),
-        _chart("Recall@20 against training time", "training seconds", curves, "seconds"),
-    ]
-    work = equal_time(collection)
-    if work:
-        blocks.append(
-            _chart(
-                "Recall@20 against work, at equal work",
-                "thousand slots processed, padding included",
-                _curves(work.by_loader, WITH),
-                "work",
-            )
-        )
-    remembered = _curves(groups, MEMORY)
-    if remembered:
-        blocks.append(
-            _chart(
-                "Recall@20 on what must be remembered",
-                "epoch",
-                remembered,
-                "epochs",
-                _observers([run for runs in groups.values() for run in runs]),
-            )
-        )
+        blocks.append(missing)
     return Section("curves", "Recall@20 while training", tuple(blocks))
+
+
+def _has_a_line(curves: dict[str, list[dict[str, float]]]) -> bool:
+    return any(len(points) > 1 for points in curves.values())
 
 
 def _curves(groups: dict[str, list[Run]], key: str) -> dict[str, list[dict[str, float]]]:
@@ -78,17 +71,26 @@ def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
 def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float, float]]:
     """Epoch -> (training seconds and slots processed until then, the figure in percent)."""
     found = {}
+    # a resumed epoch may have been logged twice: the last line counts
+    lines = {str(e.get("epoch")): (e.get("seconds"), e.get("processed")) for e in run.epochs}
     for line in run.evals:
         value, epoch = percent(line, key), line.get("epoch")
         if value is None or not isinstance(epoch, int):
             continue
-        # a resumed epoch may have been logged twice: the last line counts
-        lines = {str(e.get("epoch")): (e.get("seconds"), e.get("processed")) for e in run.epochs}
         until = [lines.get(str(i), (None, None)) for i in range(epoch + 1)]
         if all(is_figure(figure) for line in until for figure in line):
             seconds, slots = map(sum, zip(*until, strict=True))
             found[epoch] = (seconds, slots, value)
     return found
+
+
+def last_before(run: Run, key: str, seconds: float) -> tuple[int, float | None]:
+    """Epochs trained and the figure at the last evaluation within so many training seconds."""
+    found = _evaluated(run, key)
+    within = [epoch for epoch in found if found[epoch][0] <= seconds * (1 + 1e-9)]
+    if not within:
+        return 0, None
+    return max(within) + 1, found[max(within)][2]
 
 
 def _observers(runs: Sequence[Run]) -> list[tuple[str, float]]:

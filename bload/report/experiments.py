@@ -137,9 +137,9 @@ def _times(rows: Sequence[Row]) -> Chart:
         "Seconds an epoch against slots processed, both on logarithmic scales: "
         f"{len(rows)} measurements of {min(rates):,.0f} to {max(rates):,.0f} slots a second.",
         _legend(series),
-        note="Slots of a block are walked one after another, rows of a step at once. Loaders of "
-        "one T_max have one rate; shorter blocks have more rows a step, so they lie lower: those "
-        "of sampling and mix pad, and BLoad where sequences are split.",
+        note="Slots of a block are walked one after another, rows of a step at once: compare at "
+        "one T_max. Shorter blocks, those of sampling, of mix pad and of sequences that are split, "
+        "have more rows a step and fewer slots to walk.",
     )
 
 

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bload.report.collect import Collection, Experiment, Run, is_figure
 from bload.report.comparison import Comparable, comparable
 from bload.report.document import NOTHING, Cell, number
 from bload.report.names import setting
+from bload.report.packing import packed_action_genome
 from bload.report.statistics import Estimate, estimate, ratio
 
 EXPERIMENTS = (
@@ -29,16 +29,39 @@ class Compared:
     """Runs of another experiment that are what loaders without runs here would have trained."""
 
     @property
-    def slots(self) -> Any:
+    def slots(self) -> int | None:
         """What `train.slots` gave most runs; None at equal epochs."""
-        return Counter(run.get("train.slots") for run in self.runs.runs).most_common(1)[0][0]
+        given = Counter(run.get("train.slots") for run in self.runs.runs)
+        return max(given, key=lambda slots: (given[slots], -(slots or 0)))
 
     @property
     def by_loader(self) -> dict[str, list[Run]]:
-        """Loader -> runs; at equal time those of the slots that most runs were given."""
+        """Loader -> runs; at equal work those of the slots that most runs were given."""
         groups = self.runs.by(lambda run: (run.loader, run.get("train.slots")))
         found = {loader: runs for (loader, given), runs in groups.items() if given == self.slots}
         return found | Comparable(self.stand_ins, ()).by(lambda run: run.loader)
+
+    @property
+    def failed(self) -> dict[str, list[Run]]:
+        """Loader -> runs of the experiment that failed."""
+        groups: dict[str, list[Run]] = {}
+        for run in self.experiment.runs:
+            if run.state == "failed":
+                groups.setdefault(_loader_of_failed(run), []).append(run)
+        return groups
+
+    @property
+    def has_action_genomes_lengths(self) -> bool:
+        """Whether these are as many frames as Action Genome's training split has."""
+        return self.runs.runs[0].frames == packed_action_genome()["naive"].frames
+
+    @property
+    def is_quick(self) -> bool:
+        return self.experiment.name.endswith("_quick")
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name
 
     @property
     def setting(self) -> str:
@@ -78,6 +101,20 @@ def recalls(runs: Sequence[Run], key: str = WITH) -> list[float]:
     return [value for run in runs if (value := run.percent(key)) is not None]
 
 
+def _loader_of_failed(run: Run) -> str:
+    """A run that failed early has no config; the sweep's overrides may say what it was."""
+    loader = run.config.get("loader")
+    if isinstance(loader, dict) and isinstance(loader.get("name"), str):
+        return run.loader
+    given = [one.partition("=")[2] for one in run.overrides if one.startswith("loader=")]
+    return given[0] if given else "unknown"
+
+
+def count_of(runs: Sequence[Run], failed: Sequence[Run]) -> Cell:
+    """How many runs stand behind a figure, and how many failed."""
+    return Cell(f"{len(runs)} ({len(failed)} failed)", len(runs)) if failed else number(len(runs))
+
+
 def mean_figure(runs: Sequence[Run], key: str) -> Cell:
     """The mean of a figure that summaries may lack."""
     values = [run.summary[key] for run in runs if is_figure(run.summary.get(key))]
@@ -90,7 +127,7 @@ def equal_epochs(collection: Collection) -> Compared | None:
     return _compared(experiment, "loader")
 
 
-def equal_time(collection: Collection) -> Compared | None:
+def equal_work(collection: Collection) -> Compared | None:
     """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader.
 
     For a loader without runs there, those at equal epochs stand in if their number of epochs is
@@ -99,7 +136,7 @@ def equal_time(collection: Collection) -> Compared | None:
     free = ("loader", "train.epochs", "train.slots", "train.warmup_epochs")
     compared = _compared(collection.find("paper_table_equal_time"), *free)
     epochs = equal_epochs(collection)
-    if compared is None or epochs is None or not isinstance(compared.slots, int):
+    if compared is None or epochs is None or compared.slots is None:
         return compared
     stand_ins = tuple(
         run
@@ -111,9 +148,12 @@ def equal_time(collection: Collection) -> Compared | None:
 
 
 def epoch_times(collection: Collection) -> Compared | None:
-    """The runs of `epoch_time`; without them those at equal epochs."""
-    experiment = collection.find("epoch_time")
-    return _compared(experiment, "loader") if experiment else equal_epochs(collection)
+    """The runs of `epoch_time`; without them, or with quick ones alone, those at equal epochs."""
+    epochs = equal_epochs(collection)
+    times = _compared(collection.find("epoch_time"), "loader")
+    if times is None or (times.is_quick and epochs and not epochs.is_quick):
+        return epochs
+    return times
 
 
 def full_size(collection: Collection) -> Compared | None:

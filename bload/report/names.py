@@ -38,6 +38,8 @@ def setting(run: Run) -> str:
     )
     if "train_videos" in data:
         name += f" ({data['train_videos']:,} training videos)"
+    if "image_size" in data:
+        name += f" of {data['image_size']} pixels"
     model = run.get("model.name", "a model without a name")
     ranks = run.summary.get("ranks", 1)
     device = run.summary.get("device", "an unknown device")

@@ -8,12 +8,16 @@ from bload.report.document import NOTHING, Cell, Table, interval, number, signed
 from bload.report.measured import Compared
 from bload.report.names import LOADERS
 from bload.report.packing import COMMAND, EPOCHS, packed_action_genome
+from bload.report.turns import Turns
 
 Row = tuple[Cell, ...]
 PAPERS = {loader: PAPER.get(loader, PaperRow()) for loader in LOADERS}
 
 
-def overview(epochs: Compared | None, time: Compared | None, seconds: Compared | None) -> Table:
+Times = Compared | Turns
+
+
+def overview(epochs: Compared | None, work: Compared | None, seconds: Times | None) -> Table:
     """The paper's figure, ours and what lies between, a group of rows a measure."""
     packed = packed_action_genome()
     groups = [
@@ -33,14 +37,14 @@ def overview(epochs: Compared | None, time: Compared | None, seconds: Compared |
             {loader: packed[loader].processed for loader in LOADERS},
         ),
         _times(seconds),
-        _recalls(epochs, time),
+        _recalls(epochs, work),
     ]
     begins = accumulate(len(group) for group in groups[:-1])
     return Table(
         "The paper's one table, with ours",
         ("measure", *LOADERS.values()),
         tuple(row for group in groups for row in group),
-        _note(epochs, time, seconds),
+        _note(epochs, work, seconds),
         frozenset(begins),
     )
 
@@ -69,7 +73,7 @@ def _counts(name: str, paper: Mapping[str, float | None], ours: Mapping[str, flo
     ]
 
 
-def _times(seconds: Compared | None) -> list[Row]:
+def _times(seconds: Times | None) -> list[Row]:
     minutes = {loader: row.minutes for loader, row in PAPERS.items() if row.minutes}
     faster = {loader: minutes["naive"] / figure for loader, figure in minutes.items()}
     rows = [
@@ -80,18 +84,21 @@ def _times(seconds: Compared | None) -> list[Row]:
         return rows
     found = {loader: seconds.faster_than_naive(loader) for loader in LOADERS}
     ours = {loader: figure for loader, figure in found.items() if figure}
+    cells = {k: interval(v, 2) for k, v in ours.items()}
+    if not seconds.has_action_genomes_lengths:
+        return [*rows, _row("Times faster than naive: ours, other lengths", cells)]
     between = {k: number(v.mean / faster[k], 2) for k, v in ours.items() if k in faster}
     return [
         *rows,
-        _row("Times faster than naive: ours", {k: interval(v, 2) for k, v in ours.items()}),
+        _row("Times faster than naive: ours", cells),
         _row("Times faster than naive: ours / paper", between),
     ]
 
 
-def _recalls(epochs: Compared | None, time: Compared | None) -> list[Row]:
+def _recalls(epochs: Compared | None, work: Compared | None) -> list[Row]:
     paper = {loader: row.recall_at_20 for loader, row in PAPERS.items()}
     rows = [_row("Recall@20, %: paper", {k: number(v, 1) for k, v in paper.items()})]
-    for when, compared in (("equal epochs", epochs), ("equal time", time)):
+    for when, compared in (("equal epochs", epochs), ("equal work", work)):
         if compared is None:
             continue
         found = {loader: compared.recall(loader) for loader in LOADERS}
@@ -101,13 +108,19 @@ def _recalls(epochs: Compared | None, time: Compared | None) -> list[Row]:
             if figure and paper[loader]
         }
         rows += [
-            _row(f"Recall@20, {when}: ours", {k: interval(v) for k, v in found.items()}),
+            _row(f"Recall@20, {when}: ours", {k: _recall(compared, k) for k in LOADERS}),
             _row(f"Recall@20, {when}: ours - paper", between),
         ]
     return rows
 
 
-def _note(epochs: Compared | None, time: Compared | None, seconds: Compared | None) -> str:
+def _recall(compared: Compared, loader: str) -> Cell:
+    if loader not in compared.by_loader and loader in compared.failed:
+        return Cell("failed", tone="bad")
+    return interval(compared.recall(loader))
+
+
+def _note(epochs: Compared | None, work: Compared | None, seconds: Times | None) -> str:
     exact, naive = (packed_action_genome()[name] for name in ("bload_exact", "naive"))
     notes = [
         "Padding, deletion and frames processed (which follow from the two) are ours on Action "
@@ -118,8 +131,8 @@ def _note(epochs: Compared | None, time: Compared | None, seconds: Compared | No
         "frames processed over those of the fewest blocks.",
     ]
     if seconds:
-        notes.append(f"Our times: `{seconds.experiment.name}`, {seconds.setting}.")
-    trained = [compared for compared in (epochs, time) if compared]
+        notes.append(f"Our times: `{seconds.name}`, {seconds.setting}.")
+    trained = [compared for compared in (epochs, work) if compared]
     if trained:
         where = "; ".join(f"`{one.experiment.name}`, {one.setting}" for one in trained)
         notes.append(

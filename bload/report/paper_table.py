@@ -3,6 +3,7 @@
 from bload.paper import PAPER, PaperRow
 from bload.report.collect import Collection
 from bload.report.comparison import Comparable
+from bload.report.curves import last_before
 from bload.report.document import (
     NOTHING,
     Block,
@@ -17,10 +18,12 @@ from bload.report.measured import (
     MEMORY,
     MEMORY_OF,
     NO,
+    WITH,
     Compared,
+    count_of,
     epoch_times,
     equal_epochs,
-    equal_time,
+    equal_work,
     full_size,
     mean_figure,
     recalls,
@@ -28,29 +31,34 @@ from bload.report.measured import (
 from bload.report.names import epochs_text, in_order, loader_name
 from bload.report.overview import overview
 from bload.report.statistics import difference, estimate
+from bload.report.turns import turns, turns_table
 
 
 def paper_section(collection: Collection) -> Section:
     """The table, then times, Recall@20 and padding of the runs behind it."""
-    epochs, time, seconds = (make(collection) for make in (equal_epochs, equal_time, epoch_times))
-    blocks: list[Block] = [overview(epochs, time, seconds)]
+    epochs, work, seconds = (make(collection) for make in (equal_epochs, equal_work, epoch_times))
+    in_turns = turns(collection)
+    blocks: list[Block] = [overview(epochs, work, in_turns or seconds)]
+    if in_turns:
+        blocks.append(turns_table(in_turns))
     if seconds:
         blocks.append(_time_table(seconds, "Time of an epoch"))
     else:
         blocks.append(_missing("epoch times", "epoch_time"))
     whole = full_size(collection)
     if whole:
-        blocks.append(_time_table(whole, "Time of an epoch with ResNet-50"))
+        blocks.append(_time_table(whole, "Time of an epoch with model=dds"))
     else:
-        blocks.append(_missing("times with model=dds (ResNet-50), meant for a GPU", "full_size"))
+        blocks.append(_missing("times with model=dds (ResNet-50) on a GPU", "full_size"))
     if epochs:
         blocks += [_recall_table(epochs, "equal epochs"), _cost_table(epochs)]
     else:
         blocks.append(_missing("Recall@20 at equal epochs", "paper_table"))
-    if time:
-        blocks.append(_recall_table(time, "equal training time"))
+    if work:
+        blocks.append(_recall_table(work, "equal work"))
+        blocks.append(_at_one_time(work))
     else:
-        blocks.append(_missing("Recall@20 at equal training time", "paper_table_equal_time"))
+        blocks.append(_missing("Recall@20 at equal work", "paper_table_equal_time"))
     return Section("paper", "The paper's table and ours", tuple(blocks))
 
 
@@ -69,7 +77,7 @@ def _time_table(seconds: Compared, title: str) -> Table:
         rows.append(
             (
                 Cell(loader_name(loader)),
-                number(len(runs)),
+                count_of(runs, seconds.failed.get(loader, [])),
                 number(sum(run.summary["epochs"] for run in runs)),
                 interval(estimate([run.summary["epoch_seconds"] for run in runs])),
                 interval(seconds.faster_than_naive(loader), 2),
@@ -79,7 +87,7 @@ def _time_table(seconds: Compared, title: str) -> Table:
                 mean_figure(runs, "peak_memory_mib"),
             )
         )
-    one = seconds.runs.runs[0].summary
+    rows += _failed_rows(seconds, set(groups), 9)
     return Table(
         title,
         (
@@ -88,9 +96,10 @@ def _time_table(seconds: Compared, title: str) -> Table:
             *("frames a second", "peak memory, MiB"),
         ),
         tuple(rows),
-        f"`{seconds.experiment.name}`: {seconds.setting}; {one['frames']:,.0f} frames an epoch. "
-        "Seconds are the median epoch of a run, training alone; frames those of the data set, "
-        f"without padding. {MEMORY_OF} "
+        f"`{seconds.experiment.name}`: {seconds.setting}; a data set of "
+        f"{seconds.runs.runs[0].frames:,.0f} frames. Seconds are the median epoch of a run, "
+        "training alone; runs come one after another, so what else the machine does meets some "
+        f"and not others. Frames a second are those trained on, without padding. {MEMORY_OF} "
         f"{limit_text(seconds)} {seconds.runs.note}".strip(),
     )
 
@@ -101,7 +110,7 @@ def limit_text(seconds: Compared) -> str:
     if not naive:
         return "Without runs of naive there is no ratio."
     figures = naive[0].summary
-    fewest = -(-figures["frames"] // figures["t_max"]) * figures["t_max"]
+    fewest = -(-naive[0].frames // figures["t_max"]) * figures["t_max"]
     return f"On these lengths packing can be {figures['processed'] / fewest:.2f} times faster."
 
 
@@ -122,7 +131,8 @@ def _recall_table(compared: Compared, at: str) -> Table:
             rows.append(
                 (
                     Cell(f"{loader_name(loader)}, {epochs_text(int(epochs))}"),
-                    number(len(runs)),
+                    mean_figure(runs, "steps"),
+                    count_of(runs, compared.failed.get(loader, [])),
                     interval(spread),
                     number(spread.deviation, 2),
                     between,
@@ -131,28 +141,31 @@ def _recall_table(compared: Compared, at: str) -> Table:
                 )
             )
     paper = PAPER["bload"].recall_at_20 - PAPER["sampling"].recall_at_20
+    rows += _failed_rows(compared, {loader for loader, _ in groups}, 9)
     return Table(
         f"Recall@20 at {at}",
         (
-            *("loader", "seeds", "with constraint, %", "standard deviation"),
+            *("loader", "steps an epoch", "seeds", "with constraint, %", "standard deviation"),
             *("minus sampling, points", "no constraint, %", "must be remembered, %"),
             "training seconds",
         ),
         tuple(rows),
         f"`{compared.experiment.name}`: {compared.setting}; 95 % intervals by Student's t, of "
         f"differences by Welch (seeds unpaired). The paper has BLoad {paper:.1f} points above "
-        f"sampling (43.3 and 41.2). {_budget(compared)}{compared.runs.note}".strip(),
+        "sampling (43.3 and 41.2). A step has as many slots for every loader, so a loader with "
+        f"fewer slots an epoch takes fewer steps. {_budget(compared)}{compared.runs.note}".strip(),
     )
 
 
 def _budget(compared: Compared) -> str:
-    """Equal time is equal work: the whole epochs nearest to a number of slots."""
-    counts = [run.get("train.slots") for run in compared.runs.runs]
-    slots = sorted({count for count in counts if isinstance(count, int)})
-    if not slots:
+    """Equal work: the whole epochs nearest to a number of slots."""
+    if compared.slots is None:
         return ""
-    given = " or ".join(f"{count:,}" for count in slots)
-    text = f"Every loader has the whole epochs, at least one, nearest to {given} slots. "
+    text = f"Equal work is the whole epochs, at least one, nearest to {compared.slots:,} slots. "
+    groups = compared.runs.by(lambda run: (run.loader, run.get("train.slots")))
+    for loader, slots in groups:
+        if slots and slots != compared.slots:
+            text += f"{loader_name(loader)} was also given {slots:,}. "
     if compared.stand_ins:
         loaders = in_order({run.loader for run in compared.stand_ins})
         text += f"Of {', '.join(map(loader_name, loaders))} that is the number of epochs in "
@@ -163,6 +176,51 @@ def _budget(compared: Compared) -> str:
 def _recall(runs: list, key: str) -> Cell:
     values = recalls(runs, key)
     return interval(estimate(values)) if values else NOTHING
+
+
+def _at_one_time(compared: Compared) -> Table:
+    """What each loader had reached when the first one was done."""
+    groups = compared.by_loader
+    spent = {
+        loader: estimate([run.summary["train_seconds"] for run in runs]).mean
+        for loader, runs in groups.items()
+    }
+    budget = min(spent.values())
+    rows = []
+    for loader in in_order(groups):
+        found = [(run, last_before(run, WITH, budget)) for run in groups[loader]]
+        values = [value for _, (_, value) in found if value is not None]
+        epochs = [epoch for _, (epoch, value) in found if value is not None]
+        rows.append(
+            (
+                Cell(loader_name(loader)),
+                number(len(values)),
+                number(estimate(epochs).mean, 1) if epochs else NOTHING,
+                interval(estimate(values)) if values else NOTHING,
+                number(spent[loader]),
+            )
+        )
+    return Table(
+        "Recall@20 at equal training time",
+        ("loader", "seeds", "epochs until then", "with constraint, %", "seconds of all epochs"),
+        tuple(rows),
+        f"The runs at equal work, as they stood after {budget:,.0f} seconds of training, when the "
+        "first loader was done: the last evaluation until then, with the learning rate not yet "
+        "at its end for the others. Seconds as measured, on whatever else the machine did.",
+    )
+
+
+def _failed_rows(compared: Compared, shown: set[str], columns: int) -> list[tuple[Cell, ...]]:
+    """Loaders all of whose runs failed: a row that says so."""
+    return [
+        (
+            Cell(loader_name(loader)),
+            Cell(f"failed: {runs[0].says}", tone="bad"),
+            *[NOTHING] * (columns - 2),
+        )
+        for loader, runs in compared.failed.items()
+        if loader not in shown
+    ]
 
 
 def _cost_table(compared: Compared) -> Table:
@@ -180,7 +238,7 @@ def _cost_table(compared: Compared) -> Table:
                 number(100 * mean["padding"] / mean["processed"], 1),
             )
         )
-    frames = compared.runs.runs[0].summary["frames"]
+    frames = compared.runs.runs[0].frames
     return Table(
         "Padding and deletion in these runs",
         ("loader", "T_max", "padded", "deleted", "processed", "padding, % of the work"),

@@ -26,6 +26,13 @@ class Estimate:
         return self.low is not None
 
 
+def ratio_of_pairs(above: Sequence[float], below: Sequence[float]) -> Estimate:
+    """The geometric mean of paired ratios, its interval Student's t of their logarithms."""
+    logs = estimate([math.log(a / b) for a, b in zip(above, below, strict=True)])
+    low, high = (None if one is None else math.exp(one) for one in (logs.low, logs.high))
+    return Estimate(math.exp(logs.mean), low, high, None, logs.count)
+
+
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of independent values and its interval by the t-distribution."""
     if not len(values):

@@ -64,7 +64,7 @@ def make_page(collection: Collection) -> Page:
         for state in ("finished", "failed", "unfinished")
     ]
     lead = (
-        "The paper arXiv 2310.10879 (BLoad) reproduced: its table and claims beside what was "
+        "The table and the claims of the paper arXiv 2310.10879 (BLoad) beside what was "
         f"measured here. Made from `{collection.folder}`: {counts[0]} finished runs, {counts[1]} "
         f"failed, {counts[2]} not finished."
     )

@@ -34,6 +34,13 @@ def by_loader(rows) -> dict[str, dict]:
     return {row["loader"]: row for row in rows}
 
 
+def test_several_block_sizes_split_what_is_longer_and_say_so(capsys):
+    assert main(["table", "--t-max", "80,94"]) == 0
+    out = capsys.readouterr().out
+    assert "longer sequences are split at T_max 80 (--long split)" in out
+    assert main(["table", "--t-max", "80"]) == 2, "one size alone may be a mistake"
+
+
 def test_the_table_stands_beside_the_paper(capsys):
     rows = table(capsys)
     assert all(row.keys() >= KEYS for row in rows)

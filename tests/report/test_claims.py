@@ -6,7 +6,7 @@ import pytest
 
 from bload.report.claims import NOT_REPRODUCED, NOT_TESTED, REPRODUCED, claims
 from bload.report.collect import collect
-from tests.report.made_runs import make_deadlock, make_run
+from tests.report.made_runs import make_deadlock, make_run, make_turns
 
 NAMES = ("padding", "deleted", "faster", "recall", "recall_time", "starts", "deadlock")
 
@@ -60,6 +60,31 @@ def test_a_speed_up_counts_on_the_papers_lengths_alone(tmp_path, faster, frames,
             make_run(tmp_path / "epoch_time", loader, seed, frames=frames, seconds=seconds)
     assert verdicts(tmp_path)["faster"] == verdict
     assert f"{faster:.1f}" in figures(tmp_path, "faster")
+
+
+@pytest.mark.parametrize(
+    ("faster", "noise", "verdict"),
+    [(4.1, 0.01, REPRODUCED), (3.5, 0.01, NOT_REPRODUCED), (4.1, 0.5, NOT_REPRODUCED)],
+)
+def test_noise_does_not_make_a_speed_up(tmp_path, faster, noise, verdict):
+    make_turns(tmp_path / "epoch_turns", faster, noise)
+    assert verdicts(tmp_path)["faster"] == verdict
+
+
+def test_one_measurement_of_time_has_no_verdict(tmp_path):
+    options = {"dataset__train_videos": 7464, "train__epochs": 1}
+    for loader, costs in (("naive", (94, 534_831, 0)), ("bload", (94, 4_953, 0))):
+        make_run(tmp_path / "epoch_time", loader, frames=166_785, costs=costs, **options)
+    assert verdicts(tmp_path)["faster"] == NOT_TESTED
+
+
+def test_a_quick_experiment_has_no_verdict_on_recall(tmp_path):
+    for loader, recall in (("sampling", 0.2), ("bload", 0.6)):
+        for seed in (0, 1, 2):
+            made = recall + 0.001 * seed
+            make_run(tmp_path / "paper_table_quick", loader, seed, recall=made)
+    assert verdicts(tmp_path)["recall"] == NOT_TESTED
+    assert "+40.0" in figures(tmp_path, "recall")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The tables say what the paper says and what the runs say, in the same units."""
 
+import json
 import shutil
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from bload.report.collect import collect
 from bload.report.document import Chart, Missing, Table
 from bload.report.write import make_page
-from tests.report.made_runs import make_deadlock, make_run
+from tests.report.made_runs import make_deadlock, make_run, make_turns
 
 
 def tables(runs) -> dict[str, Table]:
@@ -57,7 +58,7 @@ def test_recall_stands_beside_the_papers_in_points(overview):
     assert row[4].low < row[4].value < row[4].high
 
 
-def test_at_equal_time_epochs_differ_by_loader_and_extra_budgets_stand_apart(copied):
+def test_at_equal_work_epochs_differ_by_loader_and_extra_budgets_stand_apart(copied):
     for seed in (0, 1):
         make_run(
             copied / "paper_table_equal_time",
@@ -68,15 +69,15 @@ def test_at_equal_time_epochs_differ_by_loader_and_extra_budgets_stand_apart(cop
             train__slots=172_000,
         )
     found = tables(copied)
-    rows = [row[0].text for row in found["Recall@20 at equal training time"].rows]
+    rows = [row[0].text for row in found["Recall@20 at equal work"].rows]
     assert rows[:3] == ["naive, 1 epoch", "naive, 2 epochs", "sampling, 12 epochs"]
     naive = column(found["The paper's one table, with ours"], "naive")
-    assert naive["Recall@20, equal time: ours"] < 70
+    assert naive["Recall@20, equal work: ours"] < 70
 
 
-def test_loaders_without_runs_at_equal_time_have_those_of_as_many_epochs(copied):
+def test_loaders_without_runs_at_equal_work_have_those_of_as_many_epochs(copied):
     """BLoad exact, 22,360 slots an epoch: 5 epochs are the nearest to 116,360 slots."""
-    found = tables(copied)["Recall@20 at equal training time"]
+    found = tables(copied)["Recall@20 at equal work"]
     rows = {row[0].text: row for row in found.rows}
     epochs = {row[0].text: row for row in tables(copied)["Recall@20 at equal epochs"].rows}
     assert rows["BLoad exact, 5 epochs"][2] == epochs["BLoad exact, 5 epochs"][2]
@@ -86,15 +87,60 @@ def test_loaders_without_runs_at_equal_time_have_those_of_as_many_epochs(copied)
 def test_runs_of_another_number_of_epochs_do_not_stand_in(copied):
     for place in (copied / "paper_table_equal_time").glob("sampling-*"):
         shutil.rmtree(place)
-    found = tables(copied)["Recall@20 at equal training time"]
+    found = tables(copied)["Recall@20 at equal work"]
     assert not any(row[0].text.startswith("sampling") for row in found.rows)
 
 
 def test_runs_of_another_setting_do_not_stand_in(copied):
     shutil.rmtree(copied / "paper_table")
     make_run(copied / "paper_table", "bload_exact", 0, dataset__train_videos=200)
-    found = tables(copied)["Recall@20 at equal training time"]
+    found = tables(copied)["Recall@20 at equal work"]
     assert not any(row[0].text.startswith("BLoad exact") for row in found.rows)
+
+
+def test_failed_runs_are_told_where_the_others_are_averaged(tmp_path):
+    """A loader all of whose runs failed has a row that says why; one that lost a seed tells."""
+    runs = tmp_path / "paper_table"
+    places = [make_run(runs, loader, seed) for loader in ("sampling", "mix") for seed in (0, 1)]
+    for place in places[1:]:  # a seed of sampling, and all of mix
+        (place / "summary.json").unlink()
+        (place / "error.json").write_text('{"error": "the gradient is nan"}')
+    found = tables(tmp_path)
+    rows = {row[0].text: row for row in found["Recall@20 at equal epochs"].rows}
+    assert rows["sampling, 5 epochs"][2].text == "1 (1 failed)"
+    assert rows["mix pad"][1].text == "failed: the gradient is nan"
+    overview = found["The paper's one table, with ours"]
+    at = overview.columns.index("mix pad")
+    ours = next(row for row in overview.rows if row[0].text == "Recall@20, equal epochs: ours")
+    assert ours[at].text == "failed"
+
+
+def test_runs_of_one_loader_with_other_options_stand_apart(tmp_path):
+    for seed in (0, 1):
+        make_run(tmp_path / "paper_table", "bload", seed, recall=0.6)
+        make_run(tmp_path / "paper_table", "bload", seed, recall=0.3, loader__t_max=43)
+    rows = {row[0].text: row for row in tables(tmp_path)["Recall@20 at equal epochs"].rows}
+    assert rows["BLoad, 5 epochs"][3].value == pytest.approx(60)
+    assert rows["BLoad t_max=43, 5 epochs"][3].value == pytest.approx(30)
+
+
+def test_at_equal_time_stands_what_was_reached_when_the_first_loader_was_done(made):
+    """Naive's one epoch is the shortest training; BLoad has done three of five by then."""
+    found = tables(made)["Recall@20 at equal training time"]
+    epochs = column(found, "epochs until then")
+    assert epochs["naive"] == 1
+    assert epochs["BLoad"] == 3
+    final = column(tables(made)["Recall@20 at equal work"], "with constraint, %")
+    assert column(found, "with constraint, %")["BLoad"] < final["BLoad, 5 epochs"]
+
+
+def test_loaders_that_took_turns_have_the_times_of_the_table(tmp_path):
+    make_turns(tmp_path / "epoch_turns", faster=4.1)
+    found = tables(tmp_path)
+    table = found["Time of an epoch, loaders taking turns"]
+    assert column(table, "times faster than naive")["BLoad exact"] == pytest.approx(4.1, rel=0.01)
+    overview = column(found["The paper's one table, with ours"], "BLoad exact")
+    assert overview["Times faster than naive: ours"] == pytest.approx(4.1, rel=0.01)
 
 
 def test_ablations_compare_to_their_baseline(made):
@@ -111,12 +157,20 @@ def test_t_max_shows_the_bound_of_its_frames(made):
     least = dict(zip(table.columns, row, strict=True))
     assert least["fewest"].value == -(-22_342 // 86)
     assert least["at least"].value == -(-22_342 // 86) * 86 - 22_342
+    charts = [
+        block
+        for section in make_page(collect(made)).sections
+        for block in section.blocks
+        if isinstance(block, Chart) and block.title == "Padding against T_max, in runs"
+    ]
+    padded = least["padded"].text
+    assert f"BLoad exact at T_max 86 pads {padded}" in charts[0].alternative
 
 
 def test_the_full_model_has_its_own_table_of_times(copied):
     for loader in ("naive", "bload"):
         make_run(copied / "full_size", loader, model__name="dds")
-    found = tables(copied)["Time of an epoch with ResNet-50"]
+    found = tables(copied)["Time of an epoch with model=dds"]
     rate = column(found, "frames a second")
     assert rate["BLoad"] / rate["naive"] == pytest.approx(3.7, abs=0.1)
     assert column(found, "peak memory, MiB") == {"naive": 1234, "BLoad": 1234}
@@ -140,6 +194,18 @@ def test_what_did_not_end_as_expected_is_marked(tmp_path):
     make_deadlock(tmp_path / "deadlock", plain="finished")
     ended = [row[2].text for row in tables(tmp_path)["Two ranks on videos of uneven length"].rows]
     assert ended[:2] == ["finished, not as expected", "finished, as expected"]
+
+
+def test_the_curve_of_work_ends_at_the_slots_that_were_processed(made):
+    table = tables(made)["Recall@20 against work, at equal work"]
+    at = table.columns.index("thousand slots")
+    rows = [row for row in table.rows if row[0].text == "sampling"]
+    assert len(rows) == 12
+    (run, *_) = sorted((made / "paper_table_equal_time").glob("sampling-*-s0-*/summary.json"))
+    slots = json.loads(run.read_text())["processed"]
+    assert [row[at].value for row in rows] == pytest.approx(
+        [slots * n / 1000 for n in range(1, 13)]
+    )
 
 
 def test_a_loader_that_was_not_evaluated_on_the_way_has_no_curve(tmp_path):

@@ -1,0 +1,151 @@
+"""How long an epoch of each loader takes, on a machine whose speed may vary.
+
+    python benchmarks/epoch_time.py                     # a tenth of each epoch, 5 min on one core
+    python benchmarks/epoch_time.py --share 1           # whole epochs
+    python benchmarks/epoch_time.py --experiment epoch_time_quick --rounds 5
+
+`python train.py -m experiment=epoch_time` trains the loaders one after another, each of them for
+minutes; what else the machine does meanwhile meets some and not others. Here every loader trains a
+network of its own, and all take turns: in each of many rounds every loader works through the same
+share of its epoch. Seconds are those of whole training steps, reading and batching included, in
+this process. Written to runs/epoch_turns/epoch_turns.json, which `python -m bload report` reads:
+its ratios to naive are geometric means over rounds with Student's t intervals.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bload import BlockLoader
+from bload.report.collect import collect
+from bload.report.document import Table
+from bload.report.turns import turns, turns_table
+from bload.training.config import NOT_COMPUTED, register, without
+from bload.training.optimiser import build_optimiser
+from bload.training.record import surroundings
+from bload.training.sweep import jobs_of
+from datasets.build import build_source
+from models import Criterion, build_model, counts, to_tensors
+
+
+class Training:
+    """A loader, a network and an optimiser, stepped on demand."""
+
+    def __init__(self, config: dict) -> None:
+        self.job, self.queries = config["train"], config["model"]["queries"]
+        self.source = build_source("train", progress=True, **config["dataset"])
+        self.loader = BlockLoader(
+            self.source,
+            config["loader"]["name"],
+            batch_frames=self.job["batch_frames"],
+            seed=self.job["seed"],
+            workers=0,
+            **without(config["loader"], "name"),
+        )
+        torch.manual_seed(self.job["seed"])
+        self.model = build_model(**without(config["model"], "name", *NOT_COMPUTED))
+        self.criterion = Criterion(**config["loss"])
+        rates = (self.job[key] for key in ("lr", "backbone_lr", "weight_decay"))
+        self.optimiser = build_optimiser(self.model, *rates)
+        self.batches = iter(self.loader)
+
+    def seconds(self, steps: int) -> float:
+        """What so many steps take."""
+        began = time.perf_counter()
+        for _ in range(steps):
+            self._step()
+        return time.perf_counter() - began
+
+    def _step(self) -> None:
+        batch = next(self.batches)
+        targets = to_tensors(batch.targets, torch.device("cpu"))
+        outputs = self.model(batch.frames_BT, batch.start_BT, batch.valid_BT)
+        total = counts(targets, self.queries)
+        losses = self.criterion(outputs, targets, batch.valid_BT, total)
+        self.optimiser.zero_grad()
+        losses["loss"].backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job["clip_norm"])
+        self.optimiser.step()
+
+
+def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
+    """The steps of each round: `share` of all, spread evenly."""
+    ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
+    return [end - begin for begin, end in pairwise(ends)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--experiment", default="epoch_time")
+    parser.add_argument("--share", type=float, default=0.1, help="of each epoch")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", default="runs/epoch_turns", help="the folder to write to")
+    args = parser.parse_args()
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    torch.set_num_threads(args.threads)
+    register()
+    jobs = jobs_of([f"experiment={args.experiment}"])
+    trainings = {job.config["loader"]["name"]: Training(job.config) for job in jobs}
+    steps = {
+        name: steps_by_round(len(one.loader), args.share, args.rounds)
+        for name, one in trainings.items()
+    }
+    if min(map(min, steps.values())) < 1:
+        parser.error("a round without a step; give a larger --share or fewer --rounds")
+    for one in trainings.values():
+        one.seconds(2)  # the first steps are slower
+        one.batches = iter(one.loader)
+    a_step: dict[str, list[float]] = {name: [] for name in trainings}
+    for turn in range(args.rounds):
+        for name, one in trainings.items():
+            a_step[name].append(one.seconds(steps[name][turn]) / steps[name][turn])
+
+    rows = [
+        {
+            **{"loader": name, "slots": one.loader.account.processed, "steps": len(one.loader)},
+            **{"frames": int(one.source.lengths.sum()), "timed_steps": sum(steps[name])},
+            "seconds_a_step": a_step[name],
+        }
+        for name, one in trainings.items()
+    ]
+    threads = f"{args.threads} thread{'s' if args.threads > 1 else ''}"
+    setting = (
+        f"{rows[0]['frames']:,} frames of {jobs[0].config['dataset']['image_size']} pixels, model "
+        f"{jobs[0].config['model']['name']}, {threads} on cpu, {args.share:.0%} of each epoch"
+    )
+    command = shlex.join(["python", *sys.argv])
+    ended = datetime.now(UTC).isoformat(timespec="seconds")
+    record = {"name": "epoch_turns", "setting": setting, "command": command, **surroundings()}
+    record |= {"threads": args.threads, "started": began, "ended": ended, "rows": rows}
+    path = Path(args.out) / "epoch_turns.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(text_table(turns_table(turns(collect(path.parent)))))
+    print(f"\n{path}")
+
+
+def text_table(table: Table) -> str:
+    """Columns set to the right, but the first."""
+    lines = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if i else text.ljust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+if __name__ == "__main__":
+    main()
