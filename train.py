@@ -171,6 +171,7 @@ def train(cfg: dict, ranks: Ranks) -> None:
         folder.write_json(folder.config, cfg)
         folder.rewind_metrics(loader.sampler.epoch, loader.step)
         folder.summary.unlink(missing_ok=True)
+        folder.error.unlink(missing_ok=True)
     tracker = Tracker(folder, cfg, cfg["wandb"], active=ranks.is_first)
 
     def save(best: bool = False) -> None:

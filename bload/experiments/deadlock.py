@@ -16,6 +16,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def run(
     """Print the table, write ``deadlock.json`` and say whether every row ended as it should.
 
     Args:
-        record: written besides the rows.
+        record: written besides the rows, with "ended".
         videos: sequences, with lengths drawn from Action Genome's.
         clip: frames a step of plain DDP.
         batch_frames: frames a rank works through in a step of a loader.
@@ -100,6 +101,7 @@ def run(
         "timeout": timeout,
         "seed": seed,
         **record,
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
     wrong = [row for row in rows if row.ended != row.expected]

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def run(
     """Print the table and write ``length_variance.json``.
 
     Args:
-        record: written besides the rows.
+        record: written besides the rows, with "ended".
         longest, sequences, rows: of each spread, the longest length, how many sequences, and how
             many blocks of the longest a step holds.
         parts: for the last spread, ``T_max`` = longest / parts.
@@ -93,8 +94,14 @@ def run(
         torch.set_num_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "length_variance.json"
-    content = {"rows": [asdict(row) for row in done], "seed": seed, "threads": 1}
-    path.write_text(json.dumps({**record, **content}, indent=2) + "\n")
+    content = {
+        **record,
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": [asdict(row) for row in done],
+        "seed": seed,
+        "threads": 1,
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"\nWritten to {path}")
     return True
 

@@ -7,26 +7,25 @@ A run is a folder with config.json, metrics.jsonl and summary.json (finished) or
 (failed). What cannot be read is listed, never fatal.
 """
 
-import json
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
+from bload.record_form import sweeps_of
+from bload.report.checks import (
+    UnreadableError,
+    check_config,
+    check_summary,
+    checked_rows,
+    is_figure,
+    read_lines,
+    read_object,
+)
 
 RUN_FILES = ("config.json", "metrics.jsonl", "summary.json", "error.json")
 MEASURED = ("deadlock", "length_variance", "epoch_turns")
 """Experiments that are one json file of rows instead of runs."""
-NEEDED = (
-    *("t_max", "padding", "deleted", "processed", "frames"),
-    *("epochs", "epoch_seconds", "train_seconds", "with/recall@20"),
-)
-"""Figures that the summary of a run must hold."""
-POSITIVE = ("t_max", "processed", "frames", "epoch_seconds")
-GROUPS = ("loader", "dataset", "model", "train")
-"""Groups that the config of a run must have."""
 OPTIONS = {
     **{"draw": "video", "clips": "one", "place": "random"},
     **{"t_max": None, "long": "error", "last": "fill"},
@@ -79,18 +78,33 @@ def percent(figures: dict[str, Any], key: str) -> float | None:
     return 100 * value if is_figure(value) else None
 
 
-def is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A command that made runs: with what, when, and which. None is not known."""
+
+    command: str | None = None
+    machine: dict[str, Any] | None = None
+    versions: dict[str, Any] | None = None
+    commit: str | None = None
+    threads: int | None = None
+    started: str | None = None
+    ended: str | None = None
+    runs: tuple[str, ...] | None = None
+    """Names of those that it trained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The runs of one folder. `record` is its experiment.json, `rows` what was measured there."""
+    """The runs of one folder or the rows of one json file, with the commands that made them.
+
+    `record` is that file, of runs experiment.json.
+    """
 
     name: str
     folder: Path
     runs: tuple[Run, ...] = ()
     record: dict[str, Any] = field(default_factory=dict)
+    sweeps: tuple[Sweep, ...] = ()
     rows: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -114,10 +128,6 @@ class Collection:
         return None
 
 
-class _UnreadableError(Exception):
-    """A file of a run that does not hold what it should."""
-
-
 def collect(folder: Path) -> Collection:
     """Read everything under `folder`. Raises `InputError` where there is no such folder."""
     if not folder.is_dir():
@@ -127,64 +137,129 @@ def collect(folder: Path) -> Collection:
         )
     strange: list[tuple[str, str]] = []
     experiments = []
-    for place in (folder, *_folders(folder)):
-        if _is_run(place):
-            if place == folder:
-                raise InputError(
-                    f"{folder} is a single run; name the folder that holds it, {folder.parent}"
-                )
+    try:
+        places = [folder, *_folders(folder)]
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error}") from error
+    for place in places:
+        try:
+            if _is_run(place):
+                if place == folder:
+                    raise InputError(
+                        f"{folder} is a single run; name the folder that holds it, {folder.parent}"
+                    )
+                continue
+            found = _experiments(place, strange)
+        except OSError as error:
+            strange.append((place.name, f"cannot be read: {error}"))
             continue
-        experiment = _experiment(place, strange)
-        if experiment:
-            experiments.append(experiment)
-        elif place != folder:
+        experiments += found
+        if not found and place != folder:
             strange.append((place.name, "is not a run: it has no config.json and no summary.json"))
     return Collection(folder, tuple(experiments), tuple(strange))
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.name.startswith("."):
-            yield path
+def _folders(folder: Path) -> list[Path]:
+    paths = sorted(folder.iterdir())
+    return [path for path in paths if path.is_dir() and not path.name.startswith(".")]
 
 
 def _is_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in RUN_FILES)
 
 
-def _experiment(folder: Path, strange: list[tuple[str, str]]) -> Experiment | None:
-    record, rows = {}, ()
-    files = [folder / "experiment.json", *(folder / f"{kind}.json" for kind in MEASURED)]
-    present = [path for path in files if path.exists()]
-    places = [path for path in _folders(folder) if _is_run(path)]
-    if not present and not places:
-        return None
-    for path in present:
+def _experiments(folder: Path, strange: list[tuple[str, str]]) -> list[Experiment]:
+    """That of the runs in a folder, and one for every file of rows there."""
+    rows = [path for kind in MEASURED if (path := folder / f"{kind}.json").exists()]
+    path = folder / "experiment.json"
+    record: dict[str, Any] = {}
+    sweeps: tuple[Sweep, ...] = ()
+    if path.exists():
         try:
-            content = _read_json(path)
-            if path.stem == "experiment":
-                record = content
-            else:
-                rows = _rows(content)
-                record = {**content, **record}
-        except _UnreadableError as error:
+            record = read_object(path)
+            sweeps = _sweeps(record)
+        except UnreadableError as error:
             strange.append((f"{folder.name}/{path.name}", str(error)))
-    jobs = _jobs(record)
+    runs = _runs(folder, _jobs(record), strange)
+    found = []
+    if runs or (path.exists() and not rows):
+        name = _text(record.get("name")) or folder.name
+        found.append(Experiment(name, folder, runs, record, sweeps))
+    for path in rows:
+        try:
+            found.append(_measured(path))
+        except UnreadableError as error:
+            strange.append((f"{folder.name}/{path.name}", str(error)))
+            found.append(Experiment(_name_of_rows(path), folder))
+    return found
+
+
+def _runs(
+    folder: Path, jobs: dict[str, tuple[str, ...]], strange: list[tuple[str, str]]
+) -> tuple[Run, ...]:
+    """Those of the folders in `folder`, and the jobs that have none yet."""
+    places = [path for path in _folders(folder) if _is_run(path)]
     runs = []
     for place in places:
+        where = f"{folder.name}/{place.name}"
         try:
-            runs.append(_run(place, jobs.get(place.name, ())))
-        except _UnreadableError as error:
-            strange.append((f"{folder.name}/{place.name}", str(error)))
+            run = _run(place, jobs.get(place.name, ()))
+        except (UnreadableError, OSError) as error:
+            strange.append((where, str(error)))
+            continue
+        evals = tuple(line for line in run.evals if _has_its_epochs(line, run))
+        if len(evals) < len(run.evals):
+            says = f"evaluations without the epochs before them: {len(run.evals) - len(evals)}"
+            strange.append((f"{where}/metrics.jsonl", says))
+        runs.append(replace(run, evals=evals))
     there = {place.name for place in places}
     runs += [
         Run(name, "unfinished", says="not begun", overrides=overrides)
         for name, overrides in jobs.items()
         if name not in there
     ]
-    name = record.get("name")
-    return Experiment(
-        name if isinstance(name, str) else folder.name, folder, tuple(runs), record, rows
+    return tuple(runs)
+
+
+def _has_its_epochs(line: dict[str, Any], run: Run) -> bool:
+    epoch = line.get("epoch")
+    return isinstance(epoch, int) and 0 <= epoch < len(run.epochs)
+
+
+def _measured(path: Path) -> Experiment:
+    content = read_object(path)
+    rows = checked_rows(content, path.name)
+    name = _text(content.get("name")) or _name_of_rows(path)
+    return Experiment(name, path.parent, (), content, _sweeps(content), rows)
+
+
+def _name_of_rows(path: Path) -> str:
+    """Of a file that does not say it: the folder's, if that is its full or quick form."""
+    folder = path.parent.name
+    return folder if folder == f"{path.stem}_quick" else path.stem
+
+
+def _sweeps(record: dict[str, Any]) -> tuple[Sweep, ...]:
+    sweeps = sweeps_of(record)
+    if not isinstance(sweeps, list) or not all(isinstance(sweep, dict) for sweep in sweeps):
+        raise UnreadableError("its sweeps are no list of objects")
+    return tuple(map(_sweep, sweeps))
+
+
+def _sweep(sweep: dict[str, Any]) -> Sweep:
+    machine, versions = (
+        of if isinstance(of := sweep.get(key), dict) else None for key in ("machine", "versions")
+    )
+    threads, runs = sweep.get("threads"), sweep.get("runs")
+    return Sweep(
+        _text(sweep.get("command")),
+        machine,
+        versions,
+        _text(sweep.get("git")),
+        threads if isinstance(threads, int) and is_figure(threads) else None,
+        _text(sweep.get("started")),
+        _text(sweep.get("ended")),
+        tuple(map(str, runs)) if isinstance(runs, list) else None,
     )
 
 
@@ -201,62 +276,26 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _rows(content: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    rows = content.get("rows")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _UnreadableError("has no list of rows")
-    return tuple(rows)
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _run(folder: Path, overrides: tuple[str, ...]) -> Run:
     path = {name: folder / name for name in RUN_FILES}
-    config = _read_json(path["config.json"]) if path["config.json"].exists() else {}
-    lines = _lines(path["metrics.jsonl"])
+    config = read_object(path["config.json"]) if path["config.json"].exists() else {}
+    lines = read_lines(path["metrics.jsonl"])
     epochs, evals = (
         tuple(line for line in lines if line.get("kind") == kind) for kind in ("epoch", "eval")
     )
     if path["summary.json"].exists():
-        summary = _read_json(path["summary.json"])
-        lacking = [key for key in NEEDED if not is_figure(summary.get(key))]
-        if lacking:
-            raise _UnreadableError(f"summary.json lacks {', '.join(lacking)}")
-        unfit = [key for key in POSITIVE if summary[key] <= 0]
-        if unfit:
-            raise _UnreadableError(f"summary.json has {unfit[0]} {summary[unfit[0]]}")
-        without = [group for group in GROUPS if not isinstance(config.get(group), dict)]
-        if without:
-            raise _UnreadableError(f"config.json lacks {', '.join(without)}")
-        for group, key, kind in (("loader", "name", str), ("train", "seed", int)):
-            if not isinstance(config[group].get(key), kind):
-                raise _UnreadableError(f"config.json lacks {group}.{key}")
+        summary = read_object(path["summary.json"])
+        check_summary(summary)
+        check_config(config)
         return Run(folder.name, "finished", config, summary, epochs, evals, "", overrides)
     if path["error.json"].exists():
-        says = str(_read_json(path["error.json"]).get("error", "error.json does not say why"))
+        says = str(read_object(path["error.json"]).get("error", "error.json does not say why"))
         return Run(folder.name, "failed", config, {}, epochs, evals, says, overrides)
     job = config.get("train")
     wanted = job.get("epochs", "?") if isinstance(job, dict) else "?"
     says = f"{len(epochs)} of {wanted} epochs"
     return Run(folder.name, "unfinished", config, {}, epochs, evals, says, overrides)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise _UnreadableError(f"{path.name} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise _UnreadableError(f"{path.name} holds no json object")
-    return content
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; half a line, where a process was killed, is left out."""
-    lines = []
-    for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(line, dict):
-            lines.append(line)
-    return lines

@@ -3,7 +3,6 @@
 Texts may hold `code` between backticks, as in Markdown.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bload.report.statistics import Estimate
@@ -144,10 +143,3 @@ def interval(figure: Estimate | None, digits: int = 1, *, sign: bool = False) ->
 
 def words(*texts: str) -> tuple[Cell, ...]:
     return tuple(Cell(text) for text in texts)
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """``a, b and 3 more``."""
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"

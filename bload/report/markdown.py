@@ -22,9 +22,8 @@ def _block(block: Block) -> str:
         case Commands(lines):
             return "```bash\n" + "\n".join(lines) + "\n```"
         case Chart(title=title, alternative=alternative, table=table, note=note):
-            if table is None:
-                return f"**{title}.** {alternative}"
-            return f"{alternative} {note}".strip() + "\n\n" + format_table(table)
+            text = f"{alternative} {note}".strip()
+            return f"**{title}.** {text}" if table is None else f"{text}\n\n{format_table(table)}"
         case Table():
             return format_table(block)
 

@@ -1,8 +1,9 @@
 """Where the figures are from: experiments, machines, commands, every run, and what is not there."""
 
+import shlex
 from typing import Any
 
-from bload.report.collect import Collection, Experiment
+from bload.report.collect import Collection, Experiment, is_figure
 from bload.report.document import (
     NOTHING,
     Block,
@@ -77,18 +78,17 @@ def _percent(value: float | None) -> Cell:
 
 
 def origin_section(collection: Collection) -> Section:
-    """Experiments with their machines, versions and commands."""
+    """Every command with its machine, versions, commit and times, and what there is none of."""
     blocks: list[Block] = []
-    recorded = [experiment for experiment in collection.experiments if experiment.record]
-    if recorded:
-        columns = (
-            *("experiment", "finished", "failed", "not finished", "machine", "versions"),
-            *("commit", "threads", "began", "ended"),
-        )
-        blocks.append(Table("Where and when", columns, tuple(_origin(one) for one in recorded)))
-    commands = [str(one.record["command"]) for one in recorded if one.record.get("command")]
-    if commands:
-        blocks += [Text("The commands that made what stands here:"), Commands(tuple(commands))]
+    with_runs = [experiment for experiment in collection.experiments if experiment.runs]
+    if with_runs:
+        columns = ("experiment", "finished", "failed", "not finished", "by no command listed here")
+        rows = tuple(_counts(experiment) for experiment in with_runs)
+        blocks.append(Table("Runs by experiment", columns, rows))
+    blocks += _commands(collection)
+    mixed = [said for experiment in with_runs if (said := _mixed(experiment))]
+    if mixed:
+        blocks.append(Text(f"Not all was measured alike: {'; '.join(mixed)}."))
     lacking = [name for name in EXPERIMENTS if collection.find(name) is None]
     if lacking:
         text = "Experiments without results here; `_quick` behind a name takes minutes:"
@@ -100,7 +100,8 @@ def origin_section(collection: Collection) -> Section:
     ]
     if quick:
         blocks.append(Text(f"Quick forms stand in for the full ones of: {', '.join(quick)}."))
-    blocks.append(Text(f"This page: `python -m bload report {collection.folder}`."))
+    folder = shlex.quote(str(collection.folder))
+    blocks.append(Text(f"This page: `python -m bload report {folder}`."))
     return Section("origin", "Machines, versions, commands", tuple(blocks))
 
 
@@ -109,42 +110,98 @@ def _command(name: str) -> str:
     return f"python train.py{many} experiment={name}"
 
 
-def _origin(experiment: Experiment) -> tuple[Cell, ...]:
-    record = experiment.record
+def _counts(experiment: Experiment) -> tuple[Cell, ...]:
+    """Runs by state, and the finished ones that no command trained; unknown of old records."""
     states = [run.state for run in experiment.runs]
-    commit = record.get("git")
+    made: int | None = None
+    if all(sweep.runs is not None for sweep in experiment.sweeps):
+        trained = {name for sweep in experiment.sweeps for name in sweep.runs or ()}
+        made = sum(run.name not in trained for run in experiment.finished)
     return (
         Cell(experiment.name),
-        *(
-            number(states.count(state) if states else None)
-            for state in ("finished", "failed", "unfinished")
-        ),
-        Cell(_machine(record.get("machine"))),
-        Cell(_pairs(record.get("versions"))),
-        Cell(str(commit)[:12] if commit else NOTHING.text),
-        Cell(str(record.get("threads", NOTHING.text))),
-        Cell(_time(record.get("started"))),
-        Cell(_time(record.get("ended"))),
+        *(number(states.count(state)) for state in ("finished", "failed", "unfinished")),
+        number(made),
     )
 
 
-def _machine(machine: Any) -> str:
-    if not isinstance(machine, dict):
+def _commands(collection: Collection) -> list[Block]:
+    """All commands in one table; a machine or versions that all share stand above it."""
+    sweeps = [(one.name, sweep) for one in collection.experiments for sweep in one.sweeps]
+    if not sweeps:
+        return []
+    blocks: list[Block] = []
+    varied: list[tuple[str, list[str]]] = []
+    for name, texts in (
+        ("machine", [_machine(sweep.machine) for _, sweep in sweeps]),
+        ("versions", [_pairs(sweep.versions) for _, sweep in sweeps]),
+    ):
+        if len({*texts}) == 1:
+            blocks.append(Text(f"The {name} of all that follows: {texts[0]}."))
+        else:
+            varied.append((name, texts))
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(f"`{sweep.command}`") if sweep.command else NOTHING,
+            Cell(_time(sweep.started)),
+            Cell(_time(sweep.ended)),
+            number(None if sweep.runs is None else len(sweep.runs)),
+            number(sweep.threads),
+            Cell(sweep.commit[:12] if sweep.commit else NOTHING.text),
+            *(Cell(texts[line]) for _, texts in varied),
+        )
+        for line, (name, sweep) in enumerate(sweeps)
+    )
+    columns = (
+        *("experiment", "command", "began", "ended", "runs", "threads", "commit"),
+        *(name for name, _ in varied),
+    )
+    note = "Times are UTC. Runs are those that the command trained, not those that it found."
+    if any(
+        sweep.runs is None and one.runs for one in collection.experiments for sweep in one.sweeps
+    ):
+        note += (
+            " Where `-` stands for them, only the last command was recorded, and others may have "
+            "made some of the runs."
+        )
+    return [*blocks, Table("Commands", columns, rows, note, stacks=True)]
+
+
+def _mixed(experiment: Experiment) -> str:
+    """Whether its finished runs were made on several machines or with several thread counts."""
+    finished = {run.name for run in experiment.finished}
+    sweeps = [
+        sweep
+        for sweep in experiment.sweeps
+        if finished and (sweep.runs is None or finished & {*sweep.runs})
+    ]
+    machines = {_machine(sweep.machine) for sweep in sweeps if sweep.machine}
+    threads = sorted({sweep.threads for sweep in sweeps if sweep.threads is not None})
+    told = []
+    if len(machines) > 1:
+        told.append(f"from {len(machines)} machines")
+    if len(threads) > 1:
+        told.append(f"from runs with {' and '.join(map(str, threads))} threads")
+    return f"times of {experiment.name} come {' and '.join(told)}" if told else ""
+
+
+def _machine(machine: dict[str, Any] | None) -> str:
+    if machine is None:
         return NOTHING.text
     told = [str(machine.get("cpu") or "CPU unknown"), f"{machine.get('cores', '?')} cores"]
     told.append(str(machine.get("gpu") or "no GPU"))
-    if isinstance(machine.get("memory_gib"), int | float):
+    if is_figure(machine.get("memory_gib")):
         told.append(f"{machine['memory_gib']:.0f} GiB")
     if machine.get("system"):
         told.append(str(machine["system"]))
     return ", ".join(told)
 
 
-def _pairs(values: Any) -> str:
-    if not isinstance(values, dict):
+def _pairs(values: dict[str, Any] | None) -> str:
+    if values is None:
         return NOTHING.text
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _time(value: Any) -> str:
-    return str(value)[:16].replace("T", " ") if value else NOTHING.text
+def _time(value: str | None) -> str:
+    return value[:16].replace("T", " ") if value else NOTHING.text

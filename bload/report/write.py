@@ -93,7 +93,7 @@ def _write(path: Path, text: str) -> None:
     part = path.with_suffix(path.suffix + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
         os.replace(part, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error}; make its folder writable") from error

@@ -22,9 +22,10 @@ def start_experiment(config: dict[str, Any]) -> None:
             f"experiment {name} starts what it needs itself; type python train.py experiment={name}"
         )
     record = {
+        "name": name,
         "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         **surroundings(),
-        "date": datetime.now(UTC).date().isoformat(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     folder = Path(config["run"]["root"])
     try:

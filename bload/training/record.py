@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,61 @@ import numpy as np
 import torch
 import torchvision
 
+from bload.record_form import sweeps_of
+
 REPOSITORY = Path(__file__).parents[2]
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record over an earlier one; runs that only the earlier one lists are kept."""
-    earlier = json.loads(path.read_text()) if path.exists() else {}
-    jobs = {job["run"]: job for job in (*earlier.get("jobs", ()), *record["jobs"])}
-    started = min(earlier.get("started", record["started"]), record["started"])
+    """Write a record into the one that is there; its form is told in `bload.record_form`.
+
+    Jobs and sweeps that only the earlier record has are kept, and a sweep is written over that of
+    the same command and start. Sweeps that ended and trained nothing are left out, unless there is
+    no other. An earlier record that cannot be read is moved aside, with a sentence on stderr.
+    """
+    earlier = _earlier(path)
+    jobs = {job["run"]: job for job in (*earlier["jobs"], *record["jobs"])}
+    sweeps = {
+        (str(sweep.get("started")), str(sweep.get("command"))): sweep
+        for sweep in (*earlier["sweeps"], *record["sweeps"])
+    }
+    all_sweeps = list(sweeps.values())
+    kept = [sweep for sweep in all_sweeps if not sweep.get("ended") or sweep.get("runs") != []]
+    whole = {
+        "name": record["name"],
+        "jobs": list(jobs.values()),
+        "sweeps": kept or all_sweeps[-1:],
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    whole = {**record, "jobs": list(jobs.values()), "started": started}
     part.write_text(json.dumps(whole, indent=2) + "\n")
     os.replace(part, path)
+
+
+def _earlier(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Jobs and sweeps of the record at `path`; none of one that is not there or is damaged."""
+    if not path.exists():
+        return {"jobs": [], "sweeps": []}
+    try:
+        record = json.loads(path.read_text())
+        if not isinstance(record, dict):
+            raise ValueError("it is no object")
+        found = {"jobs": record.get("jobs", []), "sweeps": sweeps_of(record)}
+        for of in found.values():
+            if not isinstance(of, list) or not all(isinstance(one, dict) for one in of):
+                raise ValueError("jobs and sweeps are not lists of objects")
+        if not all(isinstance(job.get("run"), str) for job in found["jobs"]):
+            raise ValueError("a job does not name its run")
+    except (OSError, ValueError, RecursionError) as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        os.replace(path, aside)
+        print(
+            f"warning: {path} cannot be read ({error}); it is kept as "
+            f"{aside.name} and a new one is begun",
+            file=sys.stderr,
+        )
+        return {"jobs": [], "sweeps": []}
+    return found
 
 
 def surroundings() -> dict[str, Any]:

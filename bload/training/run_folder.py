@@ -132,7 +132,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Forget an earlier run in this folder."""
-        for path in (self.last, self.best, self.summary, self.metrics):
+        for path in (self.last, self.best, self.summary, self.error, self.metrics):
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int) -> None:

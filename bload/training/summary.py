@@ -46,10 +46,13 @@ def summary_text(summary: dict) -> str:
     return f"\n{_table(rows)}"
 
 
-def comparison(summaries: dict[str, dict]) -> str:
-    """A line a run, for finished runs by what tells them apart."""
+def comparison(summaries: dict[str, dict | None]) -> str:
+    """A line a run, for runs by what tells them apart; None is a run that failed."""
     rows = [("", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory")]
     for name, figures in summaries.items():
+        if figures is None:
+            rows.append((name, "failed", "", "", "", ""))
+            continue
         recalls = (figures.get(f"with/recall@20{part}", math.nan) for part in ("", "_memory"))
         rows.append(
             (
@@ -64,7 +67,7 @@ def comparison(summaries: dict[str, dict]) -> str:
     lines = []
     for name, *figures in rows:
         cells = [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
-        lines.append("  ".join([name.ljust(widths[0]), *cells]))
+        lines.append("  ".join([name.ljust(widths[0]), *cells]).rstrip())
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,12 @@ class Job:
         named_by_config = self.trains and run["name"] is None and run["resume"] == "auto"
         return named_by_config and self.folder.summary.exists()
 
+    @property
+    def saved(self) -> list[int | None]:
+        """When its checkpoint and its summary were written, in ns; None where there is none."""
+        files = (self.folder.last, self.folder.summary)
+        return [path.stat().st_mtime_ns if path.exists() else None for path in files]
+
 
 def sweep(run: Run, arguments: Sequence[str]) -> None:
     """Run every job of a command line; exits with status 1 if one failed.
@@ -68,53 +74,84 @@ def sweep(run: Run, arguments: Sequence[str]) -> None:
     jobs = jobs_of(arguments)
     name = jobs[0].config["experiment"]["name"]
     root = Path(jobs[0].config["run"]["root"])
-    record = {
-        "name": name,
+    this_sweep = {
         "command": shlex.join(["python", "train.py", "-m", *arguments]),
-        "jobs": [
-            {"run": job.folder.path.name, "overrides": job.varied} for job in jobs if job.trains
-        ],
         **surroundings(),
         "threads": threads(jobs[0].config["launch"]["nproc"]),
         "started": _now(),
         "ended": None,
+        "runs": [],
     }
-    print(_header(name, jobs, root), flush=True)
-    if name:
-        write_record(root / "experiment.json", record)
-    failures = _run_all(run, jobs)
-    if name:
-        write_record(root / "experiment.json", record | {"ended": _now()})
+    record = {
+        "name": name,
+        "jobs": [
+            {"run": job.folder.path.name, "overrides": job.varied} for job in jobs if job.trains
+        ],
+        "sweeps": [this_sweep],
+    }
 
-    summaries = {
-        str(job): json.loads(job.folder.summary.read_text())
-        for job in jobs
-        if job.folder.summary.exists()
-    }
-    if summaries:
-        print(f"\n{comparison(summaries)}")
-    if name:
-        _report(root)
+    def write() -> None:
+        if name and record["jobs"]:
+            write_record(root / "experiment.json", record)
+
+    print(_header(name, jobs, root), flush=True)
+    write()
+    try:
+        failures = _run_all(run, jobs, this_sweep["runs"], write)
+    finally:
+        this_sweep["ended"] = _now()
+        write()
     if failures:
         print(f"\ntrain.py: error: {len(failures)} of {len(jobs)} jobs failed", file=sys.stderr)
         for job, error in failures.items():
             print(f"  {job}: {error}", file=sys.stderr)
+        sys.stderr.flush()
+    _compare(jobs, failures)
+    if name:
+        _report(root)
+    if failures:
         sys.exit(1)
 
 
+def _compare(jobs: Sequence[Job], failures: dict[str, str]) -> None:
+    """Print a line a job that has figures or failed, if any has figures."""
+    summaries: dict[str, dict | None] = {}
+    for job in jobs:
+        if str(job) in failures:
+            summaries[str(job)] = None
+        elif job.folder.summary.exists():
+            summaries[str(job)] = json.loads(job.folder.summary.read_text())
+    if any(summaries.values()):
+        print(f"\n{comparison(summaries)}", flush=True)
+
+
 def _report(folder: Path) -> None:
+    """Write the report; whatever keeps it from that is one sentence, for the runs are there."""
+    command = shlex.join(["python", "-m", "bload", "report", str(folder)])
     try:
         from bload.report import write_report
+
+        page = write_report(folder).html
     except ModuleNotFoundError as error:
-        print(
-            f"\nno report: {error}; install requirements.txt, then python -m bload report {folder}"
-        )
+        print(f"\nno report: {error}; install requirements.txt, then {command}", file=sys.stderr)
+    except InputError as error:
+        print(f"\nno report: {error}; then {command}", file=sys.stderr)
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"\nno report: {what}; {command} says where", file=sys.stderr)
     else:
-        print(f"\nreport: {write_report(folder).html}")
+        print(f"\nreport: {page}")
 
 
-def _run_all(run: Run, jobs: Sequence[Job]) -> dict[str, str]:
-    """The sentences of the jobs that failed."""
+def _run_all(
+    run: Run, jobs: Sequence[Job], trained: list[str], write: Callable[[], None]
+) -> dict[str, str]:
+    """The sentences of the jobs that failed.
+
+    Args:
+        trained: gets the name of every run that trains, and keeps it if anything was saved.
+        write: called when `trained` has got one.
+    """
     failures = {}
     for number, job in enumerate(jobs, 1):
         place = f"{number} of {len(jobs)}: {job}"
@@ -122,6 +159,10 @@ def _run_all(run: Run, jobs: Sequence[Job]) -> dict[str, str]:
             print(f"{place} finished before, {job.folder.path}", flush=True)
             continue
         print(f"\n{place} -> {job.folder.path}", flush=True)
+        saved = job.saved
+        if job.trains:
+            trained.append(job.folder.path.name)
+            write()
         try:
             launch(run, job.config, job.config["launch"]["nproc"])
         except InputError as error:
@@ -135,6 +176,9 @@ def _run_all(run: Run, jobs: Sequence[Job]) -> dict[str, str]:
                 file=sys.stderr,
             )
             sys.exit(130)
+        finally:
+            if job.trains and job.saved == saved:
+                trained.remove(job.folder.path.name)
     return failures
 
 

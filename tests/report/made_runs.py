@@ -106,13 +106,18 @@ def _tail(made: dict[str, Any]) -> str:
 
 
 def make_record(folder: Path, name: str = "", jobs: list[dict] | None = None) -> None:
-    """The experiment.json of the runs in a folder."""
+    """The experiment.json of the runs in a folder, made by one command."""
     runs = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    record = {
-        "name": name or folder.name,
-        "command": f"python train.py -m experiment={name or folder.name}",
-        "jobs": jobs
-        or [{"run": run, "overrides": [f"loader={run.split('-')[0]}"]} for run in runs],
+    name = name or folder.name
+    jobs = jobs or [{"run": run, "overrides": [f"loader={run.split('-')[0]}"]} for run in runs]
+    record = {"name": name, "jobs": jobs, "sweeps": [sweep(name, *runs)]}
+    (folder / "experiment.json").write_text(json.dumps(record))
+
+
+def sweep(name: str, *runs: str, **changes: Any) -> dict[str, Any]:
+    """The entry of a command in experiment.json."""
+    return {
+        "command": f"python train.py -m experiment={name}",
         "machine": {
             "cpu": "Made CPU",
             "cores": 2,
@@ -125,8 +130,9 @@ def make_record(folder: Path, name: str = "", jobs: list[dict] | None = None) ->
         "threads": 1,
         "started": "2026-11-21T09:00:00+00:00",
         "ended": "2026-11-21T10:30:00+00:00",
+        "runs": list(runs),
+        **changes,
     }
-    (folder / "experiment.json").write_text(json.dumps(record))
 
 
 def make_everything(runs: Path, seeds: tuple[int, ...] = (0, 1, 2)) -> Path:
@@ -252,5 +258,7 @@ def make_lengths(folder: Path) -> None:
 
 def _write_rows(folder: Path, rows: list[dict]) -> None:
     folder.mkdir(parents=True)
-    content = {"rows": rows, "command": f"python train.py experiment={folder.name}"}
+    content = {"rows": rows, "name": folder.name}
+    content |= {"command": f"python train.py experiment={folder.name}"}
+    content |= {"started": "2026-11-21T11:00:00+00:00", "ended": "2026-11-21T11:05:00+00:00"}
     (folder / f"{folder.name}.json").write_text(json.dumps(content))

@@ -91,6 +91,13 @@ def test_names_are_escaped(tmp_path):
     assert "\\| `y`" in report.markdown.read_text()
 
 
+def test_texts_that_are_no_unicode_are_written_all_the_same(tmp_path):
+    run = make_run(tmp_path / "paper_table", "bload")
+    (run / "summary.json").unlink()
+    (run / "error.json").write_text('{"error": "half a sign: \\ud800"}')
+    assert "half a sign: \\ud800" in write_report(tmp_path).markdown.read_text()
+
+
 def test_the_same_runs_give_the_same_bytes(made):
     before = [path.read_bytes() for path in sorted(made.glob("report.*"))]
     write_report(made)
@@ -107,6 +114,13 @@ def test_markdown_tables_have_one_width(made):
             assert cells[0] == cells[1], line
             rows += 1
     assert rows > 100
+
+
+def test_markdown_keeps_the_notes_of_charts(made):
+    text = (made / "report.md").read_text()
+    assert "Mean and range over shapes of the distribution" in text
+    assert "Slots of a block are walked one after another" in text
+    assert "line: mean over seeds, band: lowest to highest seed" in text
 
 
 def test_csv_holds_unrounded_figures_with_intervals_and_counts(made):

@@ -1,6 +1,8 @@
 """`train.py experiment=NAME` for experiments that are not trainings."""
 
 import inspect
+import json
+from datetime import datetime
 from importlib import import_module
 
 import pytest
@@ -48,9 +50,22 @@ def test_an_experiment_that_fails_ends_with_status_1(monkeypatch):
     monkeypatch.setattr(experiment, "run_experiment", lambda *a, **o: seen.append((a, o)))
     with pytest.raises(SystemExit, match="1"):
         start_experiment(config)
-    ((kind, folder, _), options) = seen[0]
+    ((kind, folder, record), options) = seen[0]
     assert (kind, str(folder)) == ("deadlock", "runs/deadlock_quick")
     assert options["timeout"] == config["experiment"]["timeout"]
+    assert record["name"] == "deadlock_quick"
+    assert datetime.fromisoformat(record["started"]).tzinfo
+
+
+def test_what_was_measured_says_its_name_and_when_it_ran(tmp_path):
+    options = ["longest=[20]", "sequences=[8]", "rows=[2]", "parts=[2]"]
+    lines = [f"experiment.{option}" for option in options]
+    start_experiment(
+        compose_config("train", ["experiment=length_variance", f"run.root={tmp_path}", *lines])
+    )
+    content = json.loads((tmp_path / "length_variance.json").read_text())
+    assert content["name"] == "length_variance"
+    assert content["started"] <= content["ended"]
 
 
 def test_experiments_refuse_ranks(monkeypatch):

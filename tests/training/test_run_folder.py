@@ -122,7 +122,7 @@ def test_going_back_before_anything_was_written_is_fine(folder):
 
 
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
-    for path in (folder.last, folder.best, folder.summary, folder.metrics):
+    for path in (folder.last, folder.best, folder.summary, folder.error, folder.metrics):
         path.write_text("old")
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()

@@ -181,24 +181,143 @@ def test_ctrl_c_stops_the_sweep_and_says_where(trained, command_line, capsys):
     assert "stopped in job 2 of 3; the same command goes on there" in capsys.readouterr().err
 
 
+def read_record(experiment):
+    return json.loads((experiment / "experiment.json").read_text())
+
+
 def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, trained, reports):
     sweep(None, ["experiment=lengths", "train.seed=0", "train.epochs=1"])
-    first = json.loads((experiment / "experiment.json").read_text())
-    assert first["command"] == "python train.py -m experiment=lengths train.seed=0 train.epochs=1"
+    first = read_record(experiment)
+    assert set(first) == {"name", "jobs", "sweeps"}
     assert [job["overrides"] for job in first["jobs"]] == [
         ["loader=naive", "train.seed=0"],
         ["loader=bload", "train.seed=0"],
     ]
     assert {job["run"] for job in first["jobs"]} == {p.parent.name for p in experiment.glob("*/*")}
-    assert set(first["machine"]) == {"cpu", "cores", "gpu", "memory_gib", "system"}
-    assert set(first["versions"]) == {"python", "torch", "torchvision", "numpy", "bload"}
-    assert first["started"] <= first["ended"]
+    (made,) = first["sweeps"]
+    assert made["command"] == "python train.py -m experiment=lengths train.seed=0 train.epochs=1"
+    assert set(made["machine"]) == {"cpu", "cores", "gpu", "memory_gib", "system"}
+    assert set(made["versions"]) == {"python", "torch", "torchvision", "numpy", "bload"}
+    assert made["started"] <= made["ended"]
+    assert made["runs"] == [job["run"] for job in first["jobs"]]
 
     sweep(None, ["experiment=lengths", "train.seed=0,4", "train.epochs=1"])
-    second = json.loads((experiment / "experiment.json").read_text())
-    assert len(second["jobs"]) == 4
+    second = read_record(experiment)
     assert second["jobs"][:2] == first["jobs"]
-    assert second["started"] == first["started"]
+    assert second["sweeps"][0] == made
+    assert second["sweeps"][1]["runs"] == [job["run"] for job in second["jobs"][2:]]
+    assert len(second["jobs"]) == 4
+
+
+def test_a_command_that_trained_nothing_is_recorded_only_alone(experiment, trained, reports):
+    trained.fails |= {("naive", 0), ("bload", 0)}
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            sweep(None, ["experiment=lengths", "train.seed=0"])
+    (alone,) = read_record(experiment)["sweeps"]
+    assert alone["runs"] == []
+    trained.fails.clear()
+    sweep(None, ["experiment=lengths", "train.seed=0"])
+    (made,) = read_record(experiment)["sweeps"]
+    assert len(made["runs"]) == 2
+    sweep(None, ["experiment=lengths", "train.seed=0", "launch.nproc=1"])
+    assert read_record(experiment)["sweeps"] == [made]
+
+
+def test_a_command_that_is_killed_has_named_the_run_that_it_was_at(
+    experiment, trained, reports, monkeypatch
+):
+    def train(run, config, nproc):
+        (now,) = read_record(experiment)["sweeps"]
+        seen.append((list(now["runs"]), now["ended"]))
+
+    seen = []
+    monkeypatch.setattr(sweeping, "launch", train)
+    sweep(None, ["experiment=lengths", "train.seed=0", "loader=naive"])
+    (job,) = read_record(experiment)["jobs"]
+    assert seen == [([job["run"]], None)]
+    (made,) = read_record(experiment)["sweeps"]
+    assert made["runs"] == [], "nothing was saved there"
+
+
+def test_a_stopped_command_keeps_what_it_trained(experiment, trained, reports):
+    trained.stops.add(("bload", 0))
+    with pytest.raises(SystemExit):
+        sweep(None, ["experiment=lengths", "train.seed=0"])
+    (made,) = read_record(experiment)["sweeps"]
+    assert [run.split("-")[0] for run in made["runs"]] == ["naive"]
+    assert made["ended"]
+
+
+def test_a_record_of_one_command_becomes_the_first_of_several(experiment, trained, reports):
+    experiment.mkdir(parents=True)
+    jobs = [{"run": "old", "overrides": ["loader=mix"]}]
+    old = {"command": "python train.py -m old", "machine": {"cpu": "mine"}, "threads": 3}
+    old |= {"versions": {}, "git": None, "started": "2020-01-01T00:00:00+00:00", "ended": None}
+    flat = {"name": "lengths", "jobs": jobs, **old}
+    (experiment / "experiment.json").write_text(json.dumps(flat))
+    sweep(None, ["experiment=lengths", "train.seed=0"])
+    record = read_record(experiment)
+    assert [job["run"].split("-")[0] for job in record["jobs"]] == ["old", "naive", "bload"]
+    assert record["sweeps"][0] == {**old, "runs": None}
+    assert len(record["sweeps"]) == 2
+
+
+@pytest.mark.parametrize(
+    "damage", ['{"name": "len', "[1]", '{"jobs": [3]}', '{"sweeps": "all"}', "[" * 100_000, "\x00"]
+)
+def test_a_damaged_record_is_kept_aside_and_the_sweep_goes_on(
+    experiment, trained, reports, capsys, damage
+):
+    experiment.mkdir(parents=True)
+    (experiment / "experiment.json").write_text(damage)
+    sweep(None, ["experiment=lengths", "train.seed=0"])
+    assert (experiment / "experiment.json.damaged").read_text() == damage
+    assert len(read_record(experiment)["sweeps"][0]["runs"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {experiment / 'experiment.json'} cannot be read")
+    assert "kept as experiment.json.damaged" in line
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (InputError("cannot write report.html; make room"), "cannot write report.html; make room"),
+        (KeyError("t_max"), "KeyError: 't_max'"),
+        (RecursionError("deep"), "RecursionError: deep"),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_failed_jobs_are_told_before_a_report_that_fails(
+    experiment, trained, monkeypatch, capsys, error, says, fails
+):
+    def write_report(folder):
+        raise error
+
+    monkeypatch.setitem(sys.modules, "bload.report", SimpleNamespace(write_report=write_report))
+    if fails:
+        trained.fails.add(("naive", 0))
+        with pytest.raises(SystemExit, match="1"):
+            sweep(None, ["experiment=lengths", "train.seed=0"])
+    else:
+        sweep(None, ["experiment=lengths", "train.seed=0"])
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    (line,) = (line for line in err.splitlines() if line.startswith("no report: "))
+    assert says in line
+    assert f"python -m bload report {experiment}" in line
+    if fails:
+        assert err.index("  loader=naive train.seed=0: this one cannot be") < err.index(line)
+
+
+def test_failed_jobs_stand_in_the_comparison(experiment, trained, reports, capsys):
+    trained.fails.add(("naive", 0))
+    with pytest.raises(SystemExit):
+        sweep(None, ["experiment=lengths", "train.seed=0"])
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if "Recall@20 with" in line) + 1 :]
+    assert re.fullmatch(r"loader=naive train.seed=0 +failed", table[0])
+    assert re.fullmatch(r"loader=bload train.seed=0 +7 +0 +1.5 s +25.00 %", table[1])
 
 
 def train_py(*arguments: str, timeout: float) -> subprocess.CompletedProcess:
