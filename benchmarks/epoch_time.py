@@ -2,6 +2,7 @@
 
     python benchmarks/epoch_time.py                     # a tenth of each epoch, 5 min on one core
     python benchmarks/epoch_time.py --share 1           # whole epochs
+    python benchmarks/epoch_time.py dataset.image_size=64 dataset.cache=data/cache
     python benchmarks/epoch_time.py --experiment epoch_time_quick --rounds 5
 
 `python train.py -m experiment=epoch_time` trains the loaders one after another, each of them for
@@ -85,16 +86,17 @@ def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
     parser.add_argument("--experiment", default="epoch_time")
     parser.add_argument("--share", type=float, default=0.1, help="of each epoch")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", default="runs/epoch_turns", help="the folder to write to")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     began = datetime.now(UTC).isoformat(timespec="seconds")
     torch.set_num_threads(args.threads)
     register()
-    jobs = jobs_of([f"experiment={args.experiment}"])
+    jobs = jobs_of([f"experiment={args.experiment}", *args.overrides])
     trainings = {job.config["loader"]["name"]: Training(job.config) for job in jobs}
     steps = {
         name: steps_by_round(len(one.loader), args.share, args.rounds)
@@ -122,6 +124,7 @@ def main() -> None:
     setting = (
         f"{rows[0]['frames']:,} frames of {jobs[0].config['dataset']['image_size']} pixels, model "
         f"{jobs[0].config['model']['name']}, {threads} on cpu, {args.share:.0%} of each epoch"
+        f"{', frames decoded before' if jobs[0].config['dataset']['cache'] else ''}"
     )
     command = shlex.join(["python", *sys.argv])
     ended = datetime.now(UTC).isoformat(timespec="seconds")
