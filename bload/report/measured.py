@@ -51,6 +51,10 @@ class Compared:
         return groups
 
     @property
+    def is_synthetic(self) -> bool:
+        return self.runs.runs[0].get("dataset.name") == "synthetic"
+
+    @property
     def has_action_genomes_lengths(self) -> bool:
         """Whether these are as many frames as Action Genome's training split has."""
         return self.runs.runs[0].frames == packed_action_genome()["naive"].frames
