@@ -127,8 +127,8 @@ def _note(epochs: Compared | None, work: Compared | None, seconds: Times | None)
         f"Genome's real training lengths, means over {EPOCHS} epochs (`{COMMAND}`); BLoad's 3,695 "
         f"is the paper's figure: {NOT_DERIVABLE}.",
         "The minutes were measured on the paper's machine and compare as ratios alone. No packing "
-        f"is more than {naive.processed / (exact.frames + exact.bound):.3f} times faster: naive's "
-        "frames processed over those of the fewest blocks.",
+        "that deletes nothing processes fewer frames than naive's divided by "
+        f"{naive.processed / (exact.frames + exact.bound):.3f}, those of the fewest blocks.",
     ]
     if seconds:
         notes.append(f"Our times: `{seconds.name}`, {seconds.setting}.")
