@@ -147,7 +147,7 @@ def _commands(collection: Collection) -> list[Block]:
             Cell(_time(sweep.ended)),
             number(None if sweep.runs is None else len(sweep.runs)),
             number(sweep.threads),
-            Cell(sweep.commit[:12] if sweep.commit else NOTHING.text),
+            Cell(_short(sweep.commit)),
             *(Cell(texts[line]) for _, texts in varied),
         )
         for line, (name, sweep) in enumerate(sweeps)
@@ -165,6 +165,13 @@ def _commands(collection: Collection) -> list[Block]:
             "made some of the runs."
         )
     return [*blocks, Table("Commands", columns, rows, note, stacks=True)]
+
+
+def _short(commit: str | None) -> str:
+    """``0123456789ab``, with ``-dirty`` where files had changed since."""
+    if not commit:
+        return NOTHING.text
+    return commit[:12] + ("-dirty" if commit.endswith("-dirty") else "")
 
 
 def _mixed(experiment: Experiment) -> str:
