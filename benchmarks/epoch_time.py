@@ -9,8 +9,9 @@
 minutes; what else the machine does meanwhile meets some and not others. Here every loader trains a
 network of its own, and all take turns: in each of many rounds every loader works through the same
 share of its epoch. Seconds are those of whole training steps, reading and batching included, in
-this process. Written to runs/epoch_turns/epoch_turns.json, which `python -m bload report` reads:
-its ratios to naive are geometric means over rounds with Student's t intervals.
+this process. Of a loader's steps in one round the median counts: what interrupts a step now and
+then meets all loaders as often. Written to runs/epoch_turns/epoch_turns.json, which `python -m
+bload report` reads: its ratios to naive are geometric means over rounds with Student's t intervals.
 """
 
 import argparse
@@ -18,17 +19,17 @@ import json
 import shlex
 import sys
 import time
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bload import BlockLoader
+from bload.record_form import now
 from bload.report.collect import collect
-from bload.report.document import Table
 from bload.report.turns import turns, turns_table
 from bload.training.config import NOT_COMPUTED, register, without
 from bload.training.optimiser import build_optimiser
@@ -36,6 +37,7 @@ from bload.training.record import surroundings
 from bload.training.sweep import jobs_of
 from datasets.build import build_source
 from models import Criterion, build_model, counts, to_tensors
+from models.summary import table
 
 
 class Training:
@@ -59,12 +61,13 @@ class Training:
         self.optimiser = build_optimiser(self.model, *rates)
         self.batches = iter(self.loader)
 
-    def seconds(self, steps: int) -> float:
-        """What so many steps take."""
-        began = time.perf_counter()
+    def seconds(self, steps: int) -> list[float]:
+        """What each of so many steps takes."""
+        times = [time.perf_counter()]
         for _ in range(steps):
             self._step()
-        return time.perf_counter() - began
+            times.append(time.perf_counter())
+        return [end - begin for begin, end in pairwise(times)]
 
     def _step(self) -> None:
         batch = next(self.batches)
@@ -93,7 +96,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", default="runs/epoch_turns", help="the folder to write to")
     args = parser.parse_intermixed_args()
-    began = datetime.now(UTC).isoformat(timespec="seconds")
+    began = now()
     torch.set_num_threads(args.threads)
     register()
     jobs = jobs_of([f"experiment={args.experiment}", *args.overrides])
@@ -110,7 +113,7 @@ def main() -> None:
     a_step: dict[str, list[float]] = {name: [] for name in trainings}
     for turn in range(args.rounds):
         for name, one in trainings.items():
-            a_step[name].append(one.seconds(steps[name][turn]) / steps[name][turn])
+            a_step[name].append(median(one.seconds(steps[name][turn])))
 
     rows = [
         {
@@ -126,28 +129,16 @@ def main() -> None:
         f"{jobs[0].config['model']['name']}, {threads} on cpu, {args.share:.0%} of each epoch"
         f"{', frames decoded before' if jobs[0].config['dataset']['cache'] else ''}"
     )
-    command = shlex.join(["python", *sys.argv])
-    ended = datetime.now(UTC).isoformat(timespec="seconds")
+    command = shlex.join(["python", "benchmarks/epoch_time.py", *sys.argv[1:]])
+    ended = now()
     record = {"name": "epoch_turns", "setting": setting, "command": command, **surroundings()}
     record |= {"threads": args.threads, "started": began, "ended": ended, "rows": rows}
     path = Path(args.out) / "epoch_turns.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=2) + "\n")
-    print(text_table(turns_table(turns(collect(path.parent)))))
+    shown = turns_table(turns(collect(path.parent)))
+    print(table([shown.columns, *(tuple(cell.text for cell in row) for row in shown.rows)]))
     print(f"\n{path}")
-
-
-def text_table(table: Table) -> str:
-    """Columns set to the right, but the first."""
-    lines = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if i else text.ljust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
 
 
 if __name__ == "__main__":

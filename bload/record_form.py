@@ -7,9 +7,15 @@ A sweep is one command; `runs` names those that it trained, not those that it fo
 `ended` is null until it ends.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 KEYS = ("command", "machine", "versions", "git", "threads", "started", "ended")
+
+
+def now() -> str:
+    """The time as records have it: UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def sweeps_of(record: dict[str, Any]) -> Any:

@@ -16,7 +16,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from bload.experiments.epochs import BlockEpoch, UnevenEpoch, clips
 from bload.experiments.rank_pair import RANKS, RankOutcome, RankPair
 from bload.lengths import action_genome_lengths
 from bload.packers import PACKERS, make_plan
+from bload.record_form import now
 
 PATIENCE = 30.0
 """Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""
@@ -101,7 +101,7 @@ def run(
         "timeout": timeout,
         "seed": seed,
         **record,
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ended": now(),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
     wrong = [row for row in rows if row.ended != row.expected]

@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from bload.experiments.sequences import FeatureSequences, RecurrentClassifier, t
 from bload.experiments.shapes import SHAPES
 from bload.loader import BlockLoader
 from bload.packers import PACKERS, make_plan
+from bload.record_form import now
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def run(
     path = folder / "length_variance.json"
     content = {
         **record,
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ended": now(),
         "rows": [asdict(row) for row in done],
         "seed": seed,
         "threads": 1,

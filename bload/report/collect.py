@@ -111,6 +111,11 @@ class Experiment:
     def finished(self) -> list[Run]:
         return [run for run in self.runs if run.state == "finished"]
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether it shows that everything runs and no more."""
+        return self.name.endswith("_quick")
+
 
 @dataclass(frozen=True, slots=True)
 class Collection:

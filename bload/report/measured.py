@@ -60,10 +60,6 @@ class Compared:
         return self.runs.runs[0].frames == packed_action_genome()["naive"].frames
 
     @property
-    def is_quick(self) -> bool:
-        return self.experiment.name.endswith("_quick")
-
-    @property
     def name(self) -> str:
         return self.experiment.name
 
@@ -155,7 +151,7 @@ def epoch_times(collection: Collection) -> Compared | None:
     """The runs of `epoch_time`; without them, or with quick ones alone, those at equal epochs."""
     epochs = equal_epochs(collection)
     times = _compared(collection.find("epoch_time"), "loader")
-    if times is None or (times.is_quick and epochs and not epochs.is_quick):
+    if times is None or (times.experiment.is_quick and epochs and not epochs.experiment.is_quick):
         return epochs
     return times
 

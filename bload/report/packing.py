@@ -85,9 +85,9 @@ def blocks_section() -> Section:
             )
         )
     text = (
-        "The first blocks of an epoch, from Action Genome's training lengths. Each colour is a "
-        "video, hatched slots are padding, a dark edge on the left of a video is an entry of the "
-        "start table: the state is cleared there."
+        "The first blocks of an epoch, from Action Genome's training lengths. Hatched slots "
+        "are padding; a dark edge on the left of a video is an entry of the start table: the state "
+        "is cleared there."
     )
     return Section("blocks", "Blocks of each loader", (Text(text), *charts))
 

@@ -1,7 +1,7 @@
 """The paper's table with ours beside it, and what stands behind our figures."""
 
 from bload.paper import PAPER, PaperRow
-from bload.report.collect import Collection
+from bload.report.collect import Collection, Run
 from bload.report.comparison import Comparable
 from bload.report.curves import last_before
 from bload.report.document import (
@@ -105,19 +105,29 @@ def _time_table(seconds: Compared, title: str) -> Table:
 
 
 def limit_text(seconds: Compared) -> str:
-    """The most that packing can gain on the lengths of these runs."""
+    """The fewest frames that packing without deletion can process on the lengths of these runs."""
     naive = seconds.by_loader.get("naive")
     if not naive:
         return "Without runs of naive there is no ratio."
     figures = naive[0].summary
     fewest = -(-naive[0].frames // figures["t_max"]) * figures["t_max"]
-    return f"On these lengths packing can be {figures['processed'] / fewest:.2f} times faster."
+    return (
+        "On these lengths packing that deletes nothing can process "
+        f"{figures['processed'] / fewest:.2f} times fewer frames than naive."
+    )
 
 
 def _recall_table(compared: Compared, at: str) -> Table:
     shown = Comparable((*compared.runs.runs, *compared.stand_ins), ())
     groups = shown.by(lambda run: (run.loader, run.summary["epochs"]))
-    sampling = recalls(compared.by_loader.get("sampling", []))
+    base = {loader: compared.by_loader.get(loader, []) for loader in ("sampling", "naive")}
+
+    def minus(runs: list[Run], loader: str, key: str = WITH) -> Cell:
+        if not base[loader] or runs[0].loader == loader:
+            return NOTHING
+        ones, others = recalls(runs, key), recalls(base[loader], key)
+        return interval(difference(ones, others), sign=True) if ones and others else NOTHING
+
     rows = []
     for loader in in_order({loader for loader, _ in groups}):
         for (name, epochs), runs in groups.items():
@@ -125,9 +135,6 @@ def _recall_table(compared: Compared, at: str) -> Table:
                 continue
             values = recalls(runs)
             spread = estimate(values)
-            between = NOTHING
-            if sampling and loader != "sampling":
-                between = interval(difference(values, sampling), sign=True)
             rows.append(
                 (
                     Cell(f"{loader_name(loader)}, {epochs_text(int(epochs))}"),
@@ -135,19 +142,21 @@ def _recall_table(compared: Compared, at: str) -> Table:
                     count_of(runs, compared.failed.get(loader, [])),
                     interval(spread),
                     number(spread.deviation, 2),
-                    between,
+                    minus(runs, "sampling"),
+                    minus(runs, "naive"),
                     *(_recall(runs, key) for key in (NO, MEMORY)),
+                    minus(runs, "sampling", MEMORY),
                     number(estimate([run.summary["train_seconds"] for run in runs]).mean),
                 )
             )
     paper = PAPER["bload"].recall_at_20 - PAPER["sampling"].recall_at_20
-    rows += _failed_rows(compared, {loader for loader, _ in groups}, 9)
+    rows += _failed_rows(compared, {loader for loader, _ in groups}, 11)
     return Table(
         f"Recall@20 at {at}",
         (
             *("loader", "steps an epoch", "seeds", "with constraint, %", "standard deviation"),
-            *("minus sampling, points", "no constraint, %", "must be remembered, %"),
-            "training seconds",
+            *("minus sampling, points", "minus naive, points", "no constraint, %"),
+            *("must be remembered, %", "of these, minus sampling", "training seconds"),
         ),
         tuple(rows),
         f"`{compared.experiment.name}`: {compared.setting}; 95 % intervals by Student's t, of "

@@ -1,5 +1,6 @@
 """Charts as SVG files that stand alone: title, legend, drawing and the colours of the page."""
 
+import math
 import re
 from html import escape
 from pathlib import Path
@@ -9,6 +10,8 @@ from bload.report.document import Chart, Page
 
 STYLE = (Path(__file__).parent / "chart.css").read_text(encoding="utf-8")
 MARGIN, LINE, SWATCH = 12, 20, (26, 14)
+TITLE_LETTER = 8.0
+"""At most so wide is a letter of the title on average."""
 _SIZE = re.compile(r'<svg viewBox="0 0 \S+ ([\d.]+)"')
 
 
@@ -27,7 +30,7 @@ def svg_file(chart: Chart) -> str:
     legend, top = _legend(chart, MARGIN + 2 * LINE)
     height = float(_SIZE.search(chart.svg)[1])
     whole = top + height + MARGIN
-    width = WIDTH + 2 * MARGIN
+    width = max(WIDTH, math.ceil(TITLE_LETTER * len(chart.title))) + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole:g}" '
         f'width="{width}" height="{whole:g}" role="img">'

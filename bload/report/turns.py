@@ -9,8 +9,6 @@ from bload.report.names import in_order, loader_name
 from bload.report.packing import packed_action_genome
 from bload.report.statistics import Estimate, ratio_of_pairs
 
-COMMAND = "python benchmarks/epoch_time.py"
-
 
 @dataclass(frozen=True, slots=True)
 class Turns:
@@ -19,6 +17,7 @@ class Turns:
     rows: dict[str, dict]
     frames: int
     setting: str
+    command: str
     name: str = "loaders taking turns"
 
     @property
@@ -26,7 +25,7 @@ class Turns:
         return self.frames == packed_action_genome()["naive"].frames
 
     def seconds(self, loader: str) -> float:
-        """Of an epoch: the mean step times the steps."""
+        """Of an epoch: a step's, the mean over rounds, times the steps."""
         row = self.rows[loader]
         return sum(row["seconds_a_step"]) / len(row["seconds_a_step"]) * row["steps"]
 
@@ -56,7 +55,8 @@ def turns(collection: Collection) -> Turns | None:
     if len({len(row["seconds_a_step"]) for row in rows.values()}) > 1:
         return None
     record = experiment.record
-    return Turns(rows, rows["naive"]["frames"], str(record.get("setting", "")))
+    command = str(record.get("command", "python benchmarks/epoch_time.py"))
+    return Turns(rows, rows["naive"]["frames"], str(record.get("setting", "")), command)
 
 
 def _is_complete(row: dict) -> bool:
@@ -97,7 +97,7 @@ def turns_table(found: Turns) -> Table:
             *("times faster than naive", "by frames processed", "paper"),
         ),
         tuple(rows),
-        f"`{COMMAND}`: {found.setting}. Each loader trains a network of its own; in each of "
+        f"`{found.command}`: {found.setting}. Each loader trains a network of its own; in each of "
         f"{rounds} rounds all work through the same share of their epochs, so that a machine whose "
-        "speed varies is fair to all. The intervals are over rounds.",
+        "speed varies is fair to all. Intervals are over rounds.",
     )

@@ -3,12 +3,12 @@
 import os
 import shlex
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
 from bload.experiments import run_experiment
+from bload.record_form import now
 from bload.training.config import without
 from bload.training.record import surroundings
 
@@ -25,7 +25,7 @@ def start_experiment(config: dict[str, Any]) -> None:
         "name": name,
         "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         **surroundings(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started": now(),
     }
     folder = Path(config["run"]["root"])
     try:

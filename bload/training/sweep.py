@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 
 from bload.errors import InputError
+from bload.record_form import now
 from bload.training.cli import CONFIGS, check_overrides
 from bload.training.config import check_values, plain
 from bload.training.launch import Run, launch, threads
@@ -78,7 +78,7 @@ def sweep(run: Run, arguments: Sequence[str]) -> None:
         "command": shlex.join(["python", "train.py", "-m", *arguments]),
         **surroundings(),
         "threads": threads(jobs[0].config["launch"]["nproc"]),
-        "started": _now(),
+        "started": now(),
         "ended": None,
         "runs": [],
     }
@@ -99,7 +99,7 @@ def sweep(run: Run, arguments: Sequence[str]) -> None:
     try:
         failures = _run_all(run, jobs, this_sweep["runs"], write)
     finally:
-        this_sweep["ended"] = _now()
+        this_sweep["ended"] = now()
         write()
     if failures:
         print(f"\ntrain.py: error: {len(failures)} of {len(jobs)} jobs failed", file=sys.stderr)
@@ -169,7 +169,7 @@ def _run_all(
             failures[str(job)] = str(error)
             print(f"{place} failed: {error}", file=sys.stderr, flush=True)
             if job.trains:
-                job.folder.note_error(str(error), _now())
+                job.folder.note_error(str(error), now())
         except KeyboardInterrupt:
             print(
                 f"\nstopped in job {number} of {len(jobs)}; the same command goes on there",
@@ -235,7 +235,3 @@ def _header(name: str | None, jobs: Sequence[Job], root: Path) -> str:
     what = "; ".join(f"{key} {', '.join(of)}" for key, of in values.items())
     count = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
     return f"{name or 'sweep'}: {count}{f' ({what})' if what else ''} -> {root}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

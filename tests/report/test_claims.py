@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from bload.report.claims import NOT_REPRODUCED, NOT_TESTED, REPRODUCED, claims
+from bload.report.claims import NOT_REPRODUCED, NOT_TESTED, REPRODUCED, UNDECIDED, claims
 from bload.report.collect import collect
 from tests.report.made_runs import make_deadlock, make_run, make_turns
 
@@ -50,7 +50,8 @@ def test_recall_is_reproduced_only_where_the_whole_interval_is_above_zero(
     ("faster", "frames", "verdict"),
     [
         (4.12, 166_785, REPRODUCED),
-        (3.9, 166_785, NOT_REPRODUCED),
+        (3.9, 166_785, UNDECIDED),
+        (3.5, 166_785, NOT_REPRODUCED),
         (4.12, 22_342, NOT_TESTED),
     ],
 )
@@ -64,7 +65,7 @@ def test_a_speed_up_counts_on_the_papers_lengths_alone(tmp_path, faster, frames,
 
 @pytest.mark.parametrize(
     ("faster", "noise", "verdict"),
-    [(4.1, 0.01, REPRODUCED), (3.5, 0.01, NOT_REPRODUCED), (4.1, 0.5, NOT_REPRODUCED)],
+    [(4.1, 0.01, REPRODUCED), (3.5, 0.01, NOT_REPRODUCED), (4.1, 0.5, UNDECIDED)],
 )
 def test_noise_does_not_make_a_speed_up(tmp_path, faster, noise, verdict):
     make_turns(tmp_path / "epoch_turns", faster, noise)

@@ -58,6 +58,21 @@ def test_recall_stands_beside_the_papers_in_points(overview):
     assert row[4].low < row[4].value < row[4].high
 
 
+def test_differences_are_to_the_runs_of_sampling_and_of_naive(made):
+    table = tables(made)["Recall@20 at equal epochs"]
+    recall = column(table, "with constraint, %")
+    memory = column(table, "must be remembered, %")
+    for loader in ("sampling", "naive"):
+        minus = column(table, f"minus {loader}, points")
+        assert minus[f"{loader}, 5 epochs"] is None
+        assert minus["BLoad, 5 epochs"] == pytest.approx(
+            recall["BLoad, 5 epochs"] - recall[f"{loader}, 5 epochs"]
+        )
+    assert column(table, "of these, minus sampling")["BLoad, 5 epochs"] == pytest.approx(
+        memory["BLoad, 5 epochs"] - memory["sampling, 5 epochs"]
+    )
+
+
 def test_at_equal_work_epochs_differ_by_loader_and_extra_budgets_stand_apart(copied):
     for seed in (0, 1):
         make_run(
