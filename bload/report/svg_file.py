@@ -10,7 +10,7 @@ from bload.report.document import Chart, Page
 
 STYLE = (Path(__file__).parent / "chart.css").read_text(encoding="utf-8")
 MARGIN, LINE, SWATCH = 12, 20, (26, 14)
-TITLE_LETTER = 8.0
+TITLE_LETTER = 9.2
 """At most so wide is a letter of the title on average."""
 _SIZE = re.compile(r'<svg viewBox="0 0 \S+ ([\d.]+)"')
 

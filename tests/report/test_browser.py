@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from bload.report import write_report
+from bload.report.collect import collect
+from bload.report.svg_file import svg_files
+from bload.report.write import make_page
 from tests.report.made_runs import make_run
 
 BROWSER = next(
@@ -46,6 +49,14 @@ def findings(page: str, folder: Path, width: int, *, dark: bool = False) -> list
 def test_a_reader_stumbles_over_nothing(made, tmp_path, width, dark):
     page = (made / "report.html").read_text()
     assert findings(page, tmp_path, width, dark=dark) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nor_over_charts_as_files(made, tmp_path, dark):
+    drawings = "".join(svg_files(make_page(collect(made))).values())
+    body = f"<body style='background:var(--paper)'>{drawings}</body>"
+    page = f"<!DOCTYPE html><html><head></head>{body}</html>"
+    assert findings(page, tmp_path, WIDE, dark=dark) == []
 
 
 def test_nor_where_most_is_missing(tmp_path):

@@ -74,6 +74,18 @@ def test_every_drawing_is_well_formed_and_inside_its_frame(html):
         assert "nan" not in drawing
 
 
+def test_every_plot_is_a_file_of_its_own_too(made, tmp_path):
+    write_report(made, charts=tmp_path / "charts")
+    files = sorted((tmp_path / "charts").iterdir())
+    assert len(files) == (made / "report.html").read_text().count('class="plot"')
+    for file in files:
+        svg = ElementTree.parse(file).getroot()
+        title, told = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
+        assert file.stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+        assert len(told) > 40
+        assert not re.search(r"href|@import|url\((?!#)", file.read_text())
+
+
 def test_every_chart_has_a_text_alternative(html):
     charts = re.findall(r'<div role="img" aria-label="([^"]*)"><svg', html)
     assert len(charts) == html.count("<figure>")
