@@ -66,7 +66,7 @@ function background(element) {
 function checkContrast() {
   for (const element of document.querySelectorAll("body *")) {
     const says = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-    if (!says || element.closest("title, desc, script, #findings")) continue;
+    if (!says || element.closest("title, desc, style, script, #findings")) continue;
     const style = getComputedStyle(element);
     const colour = channels(element.closest("svg") ? style.fill : style.color).rgb;
     const [light, dark] = [luminance(colour), luminance(background(element))].sort((a, b) => b - a);
