@@ -132,6 +132,8 @@ def _table(args: argparse.Namespace) -> None:
     for rows in tables:
         print("\n" + format_table(rows))
     print("\nlimit: the fewest blocks any packing of the kept frames can reach, and its padding")
+    print("clips=all: every whole clip of a video, where sampling draws one a video and epoch")
+    print("draw=length: a length that fits, then a video of it, as the authors' released code")
     if args.randomness:
         print("repeat: share of pairs sharing a block that do so in the next epoch again")
         print("partner nats: mutual information of the lengths of two sequences sharing a block")

@@ -17,10 +17,10 @@ from bload.report.document import (
     interval,
     number,
 )
-from bload.report.measured import MEMORY, MEMORY_OF, mean_figure, recalls
+from bload.report.measured import MEMORY, MEMORY_OF, WITH, mean_figure, recalls
 from bload.report.names import in_order, loader_name, setting, style
 from bload.report.packing import t_max_chart
-from bload.report.statistics import difference, estimate
+from bload.report.statistics import difference, estimate, paired_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,19 @@ def ablations_section(collection: Collection) -> Section:
     return Section("ablations", "Ablations", (*charts, *blocks))
 
 
-def starts_compared(
-    collection: Collection,
-) -> tuple[tuple[Run, ...], list[float], list[float]] | None:
-    """The runs of `reset_ablation` with Recall@20 with the table and with it ignored, percent."""
+def starts_compared(collection: Collection) -> tuple[list[Run], list[Run]] | None:
+    """The runs of `reset_ablation` with the start table and with it ignored."""
     found = _runs(collection, ABLATIONS[0])
     if found is None:
         return None
-    table, ignored = (
-        recalls([run for run in found.runs if run.get("train.starts") == starts])
-        for starts in ("table", "ignored")
-    )
-    return (found.runs, table, ignored) if table and ignored else None
+    groups = found.by(lambda run: str(run.get("train.starts")))
+    table, ignored = groups.get("table", []), groups.get("ignored", [])
+    return (table, ignored) if recalls(table) and recalls(ignored) else None
+
+
+def by_seed(runs: Sequence[Run]) -> dict[int, float]:
+    """Seed -> Recall@20 in percent, of the runs that have it."""
+    return {run.seed: value for run in runs if (value := run.percent(WITH)) is not None}
 
 
 def _runs(collection: Collection, ablation: Ablation) -> Comparable | None:
@@ -91,13 +92,15 @@ def _runs(collection: Collection, ablation: Ablation) -> Comparable | None:
 def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
     groups = found.by(lambda run: str(run.get(ablation.key)))
     names = sorted(groups, key=lambda name: (*_place(ablation.order, name), name))
-    base = recalls(groups.get(ablation.baseline, []))
+    base = groups.get(ablation.baseline, [])
     rows, bars = [], []
     for i, name in enumerate(names):
         values, memory = recalls(groups[name]), recalls(groups[name], MEMORY)
-        against = NOTHING
-        if base and name != ablation.baseline:
-            against = interval(difference(values, base), sign=True)
+        against = paired = NOTHING
+        if recalls(base) and name != ablation.baseline:
+            against = interval(difference(values, recalls(base)), sign=True)
+            between = paired_difference(by_seed(groups[name]), by_seed(base))
+            paired = interval(between, sign=True)
         figure = estimate(values)
         rows.append(
             (
@@ -105,6 +108,7 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
                 number(len(values)),
                 interval(figure),
                 against,
+                paired,
                 interval(estimate(memory)) if memory else NOTHING,
                 mean_figure(groups[name], "frames_per_second"),
             )
@@ -113,13 +117,14 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
     first = found.runs[0]
     note = (
         f"`{ablation.key}`; loader {loader_name(first.loader)}, {setting(first)}; 95 % intervals "
-        f"by Student's t, of differences by Welch. {found.note}"
+        "by Student's t, of differences by Welch and, seed by seed, by Student's t again: a seed "
+        f"decides the first weights of one model, the blocks and their order. {found.note}"
     )
     table = Table(
         ablation.title,
         (
             *(ablation.key, "seeds", "Recall@20, %", f"minus {ablation.baseline}, points"),
-            *("must be remembered, %", "frames a second"),
+            *("the same by seed", "must be remembered, %", "frames a second"),
         ),
         tuple(rows),
         note.strip(),

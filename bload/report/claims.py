@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 
 from bload.paper import PAPER
-from bload.report.ablations import starts_compared
+from bload.report.ablations import by_seed, starts_compared
 from bload.report.collect import Collection, Experiment, Run, is_figure
 from bload.report.document import Cell, Section, Table, Text
 from bload.report.measured import Compared, epoch_times, equal_epochs, equal_work, recalls
 from bload.report.names import LOADERS, setting
 from bload.report.packing import COMMAND, EPOCHS, packed_action_genome
-from bload.report.statistics import CONFIDENCE, Estimate, difference, estimate
+from bload.report.statistics import (
+    CONFIDENCE,
+    Estimate,
+    difference,
+    estimate,
+    paired_difference,
+)
 from bload.report.turns import turns
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
@@ -178,19 +184,22 @@ def _starts(collection: Collection) -> Claim:
     compared = starts_compared(collection)
     if compared is None:
         return Claim(says, NOT_TESTED, "No finished runs with and without the table here.", command)
-    runs, table, ignored = compared
-    between = difference(table, ignored)
+    table, ignored = compared
+    of_table, of_ignored = recalls(table), recalls(ignored)
+    by_chance = difference(of_table, of_ignored)
     figures = (
-        f"Recall@20 with the table {_told(estimate(table))}, trained and evaluated with it ignored "
-        f"{_told(estimate(ignored))} %: {_told(between, 1, sign=True)} points (Welch, "
-        f"{len(table)} and {len(ignored)} seeds); {setting(runs[0])}"
+        f"Recall@20 with the table {_told(estimate(of_table))}, trained and evaluated with it "
+        f"ignored {_told(estimate(of_ignored))} %: {_told(by_chance, 1, sign=True)} points (Welch, "
+        f"{len(of_table)} and {len(of_ignored)} seeds)"
     )
-    return Claim(
-        says,
-        _verdict(between, collection.find("reset_ablation")),
-        figures + _one_seed(between) + ".",
-        command,
+    paired = paired_difference(by_seed(table), by_seed(ignored))
+    if paired is None:
+        return Claim(says, NOT_TESTED, f"{figures}; no seed has both.", command)
+    figures += (
+        f", by seed {_told(paired, 1, sign=True)} ({paired.count} pairs of the same first weights "
+        f"and blocks, which decide); {setting(table[0])}{_one_seed(paired)}."
     )
+    return Claim(says, _verdict(paired, collection.find("reset_ablation")), figures, command)
 
 
 def _deadlock(collection: Collection) -> Claim:

@@ -1,7 +1,7 @@
 """Means, differences and ratios with 95 % intervals, by Student's t and Welch's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,15 @@ def difference(ones: Sequence[float], others: Sequence[float]) -> Estimate:
         return Estimate(mean, None, None, None, count)
     half = _welch_half(ones, others)
     return Estimate(mean, mean - half, mean + half, None, count)
+
+
+def paired_difference(ones: Mapping[int, float], others: Mapping[int, float]) -> Estimate | None:
+    """The mean of ones - others over the keys of both, Student's t; None without any."""
+    pairs = [ones[key] - others[key] for key in sorted(ones.keys() & others.keys())]
+    if not pairs:
+        return None
+    mean = estimate(pairs)
+    return Estimate(mean.mean, mean.low, mean.high, None, mean.count)
 
 
 def ratio(ones: Sequence[float], others: Sequence[float]) -> Estimate:

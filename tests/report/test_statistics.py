@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bload.report.statistics import difference, estimate, ratio
+from bload.report.statistics import difference, estimate, paired_difference, ratio
 
 ONES, OTHERS = [60.1, 61.4, 59.2, 60.8], [57.0, 58.9, 57.7]
 
@@ -21,6 +21,15 @@ def test_the_interval_of_a_difference_is_welchs():
     found = difference(ONES, OTHERS)
     wanted = stats.ttest_ind(ONES, OTHERS, equal_var=False).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_the_interval_of_pairs_is_that_of_their_differences():
+    ones, others = dict(enumerate(ONES)), {3: 60.0, 1: 60.9, 0: 59.0, 9: 1.0}
+    found = paired_difference(ones, others)
+    wanted = stats.ttest_rel([ONES[i] for i in (0, 1, 3)], [59.0, 60.9, 60.0])
+    interval = wanted.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert (found.count, paired_difference({0: 1.0}, {1: 1.0})) == (3, None)
 
 
 def test_a_ratio_turns_round_with_its_interval():

@@ -164,6 +164,7 @@ def test_ablations_compare_to_their_baseline(made):
     against = column(table, "minus table, points")
     assert against["table"] is None
     assert against["ignored"] == pytest.approx(-2.5)
+    assert column(table, "the same by seed")["ignored"] == pytest.approx(-2.5)
 
 
 def test_t_max_shows_the_bound_of_its_frames(made):
