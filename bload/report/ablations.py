@@ -142,12 +142,18 @@ def _place(order: Sequence[str], name: str) -> tuple[int, str]:
     return (order.index(name), "") if name in order else (len(order), name)
 
 
+def _packing(run: Run) -> str:
+    """The loader without its sizes, which a sweep over them varies: ``bload draw=length``."""
+    options = (part for part in run.loader.split(" ") if not part.startswith(("t_max=", "long=")))
+    return " ".join(options)
+
+
 def t_max_section(collection: Collection) -> Section:
     """Padding against T_max, from lengths alone and from runs."""
     blocks: list[Block] = [t_max_chart()]
     experiment = collection.find("tmax_sweep")
     found = (
-        comparable(experiment.finished, "loader.name", "loader.t_max")
+        comparable(experiment.finished, "loader.name", "loader.t_max", "loader.draw")
         if experiment
         else Comparable((), ())
     )
@@ -159,7 +165,7 @@ def t_max_section(collection: Collection) -> Section:
             )
         )
         return Section("tmax", "Block size", tuple(blocks))
-    groups = found.by(lambda run: (run.config["loader"]["name"], int(run.summary["t_max"])))
+    groups = found.by(lambda run: (_packing(run), int(run.summary["t_max"])))
     loaders = in_order({loader for loader, _ in groups})
     sizes = sorted({t_max for _, t_max in groups})
     frames = found.runs[0].frames

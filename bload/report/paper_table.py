@@ -129,26 +129,25 @@ def _recall_table(compared: Compared, at: str) -> Table:
         return interval(difference(ones, others), sign=True) if ones and others else NOTHING
 
     rows = []
-    for loader in in_order({loader for loader, _ in groups}):
-        for (name, epochs), runs in groups.items():
-            if name != loader:
-                continue
-            values = recalls(runs)
-            spread = estimate(values)
-            rows.append(
-                (
-                    Cell(f"{loader_name(loader)}, {epochs_text(int(epochs))}"),
-                    mean_figure(runs, "steps"),
-                    count_of(runs, compared.failed.get(loader, [])),
-                    interval(spread),
-                    number(spread.deviation, 2),
-                    minus(runs, "sampling"),
-                    minus(runs, "naive"),
-                    *(_recall(runs, key) for key in (NO, MEMORY)),
-                    minus(runs, "sampling", MEMORY),
-                    number(estimate([run.summary["train_seconds"] for run in runs]).mean),
-                )
+    loaders = in_order({loader for loader, _ in groups})
+    for loader, epochs in sorted(groups, key=lambda one: (loaders.index(one[0]), one[1])):
+        runs = groups[loader, epochs]
+        values = recalls(runs)
+        spread = estimate(values)
+        rows.append(
+            (
+                Cell(f"{loader_name(loader)}, {epochs_text(int(epochs))}"),
+                mean_figure(runs, "steps"),
+                count_of(runs, compared.failed.get(loader, [])),
+                interval(spread),
+                number(spread.deviation, 2),
+                minus(runs, "sampling"),
+                minus(runs, "naive"),
+                *(_recall(runs, key) for key in (NO, MEMORY)),
+                minus(runs, "sampling", MEMORY),
+                number(estimate([run.summary["train_seconds"] for run in runs]).mean),
             )
+        )
     paper = PAPER["bload"].recall_at_20 - PAPER["sampling"].recall_at_20
     rows += _failed_rows(compared, {loader for loader, _ in groups}, 11)
     return Table(

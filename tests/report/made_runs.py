@@ -19,11 +19,19 @@ RATE = 620.0
 """Slots a second."""
 
 
+OPTIONS = {
+    **{"naive": {"long": "error"}, "sampling": {"clips": "one", "place": "random"}},
+    **{"mix": {"place": "random"}, "bload": {"long": "error", "draw": "video"}},
+    **{"bload_exact": {"long": "error"}},
+}
+"""Keys that configs of one loader have and those of another have not."""
+
+
 def config(loader: str, seed: int, **changes: Any) -> dict[str, Any]:
     """A resolved config; `changes` are ``train__starts="ignored"``."""
     made: dict[str, Any] = {
         "dataset": {"name": "synthetic", "root": "data/made", "train_videos": 1000, "seed": 0},
-        "loader": {"name": loader, "t_max": None, "last": "fill"},
+        "loader": {"name": loader, "t_max": None, "last": "fill", **OPTIONS[loader]},
         "loss": {"relation_weight": 4.0},
         "model": {"name": "dds_tiny", "temporal": "dds", "width": 64},
         "run": {"root": "runs", "name": None},
