@@ -118,7 +118,8 @@ def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
     note = (
         f"`{ablation.key}`; loader {loader_name(first.loader)}, {setting(first)}; 95 % intervals "
         "by Student's t, of differences by Welch and, seed by seed, by Student's t again: a seed "
-        f"decides the first weights of one model, the blocks and their order. {found.note}"
+        "decides the first weights of one model, the blocks and their order. Frames a second as "
+        f"measured, on whatever else the machine did. {found.note}"
     )
     table = Table(
         ablation.title,

@@ -1,4 +1,4 @@
-"""The paper's claims, each reproduced, not reproduced or not tested, with the figures."""
+"""The paper's claims, each reproduced, not reproduced, undecided or not tested, with figures."""
 
 from dataclasses import dataclass
 
@@ -97,8 +97,9 @@ def _nothing_deleted(collection: Collection) -> Claim:
         if run.loader.startswith("bload") and run.get("loader.long") != "truncate"
     ]
     lost = [run.name for run in runs if run.summary["deleted"]]
+    names = {run.name for run in runs}  # one run may stand in several experiments
     deleted = packed["bload"].deleted + packed["bload_exact"].deleted
-    trained = f", and in {len(runs)} finished runs of BLoad here" if runs else ""
+    trained = f", and in {len(names)} finished runs of BLoad here" if runs else ""
     if lost:
         trained = f", but frames are deleted in {', '.join(lost)}"
     return Claim(
@@ -199,7 +200,10 @@ def _starts(collection: Collection) -> Claim:
         f", by seed {_told(paired, 1, sign=True)} ({paired.count} pairs of the same first weights "
         f"and blocks, which decide); {setting(table[0])}{_one_seed(paired)}."
     )
-    return Claim(says, _verdict(paired, collection.find("reset_ablation")), figures, command)
+    verdict = _verdict(paired, collection.find("reset_ablation"))
+    if verdict == NOT_REPRODUCED and paired.high > 0:
+        verdict = UNDECIDED
+    return Claim(says, verdict, figures, command)
 
 
 def _deadlock(collection: Collection) -> Claim:

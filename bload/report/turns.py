@@ -99,5 +99,5 @@ def turns_table(found: Turns) -> Table:
         tuple(rows),
         f"`{found.command}`: {found.setting}. Each loader trains a network of its own; in each of "
         f"{rounds} rounds all work through the same share of their epochs, so that a machine whose "
-        "speed varies is fair to all. Intervals are over rounds.",
+        "speed varies is fair to all, and the median step counts. Intervals are over rounds.",
     )

@@ -53,10 +53,11 @@ def test_a_reader_stumbles_over_nothing(made, tmp_path, width, dark):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_nor_over_charts_as_files(made, tmp_path, dark):
-    drawings = "".join(svg_files(make_page(collect(made))).values())
-    body = f"<body style='background:var(--paper)'>{drawings}</body>"
-    page = f"<!DOCTYPE html><html><head></head>{body}</html>"
-    assert findings(page, tmp_path, WIDE, dark=dark) == []
+    """Each in a frame of its own, so that it has its own style alone."""
+    for name, drawing in svg_files(make_page(collect(made))).items():
+        body = f"<body style='background:var(--paper)'>{drawing}</body>"
+        page = f"<!DOCTYPE html><html><head></head>{body}</html>"
+        assert findings(page, tmp_path, WIDE, dark=dark) == [], name
 
 
 def test_nor_where_most_is_missing(tmp_path):

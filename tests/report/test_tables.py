@@ -164,7 +164,10 @@ def test_ablations_compare_to_their_baseline(made):
     against = column(table, "minus table, points")
     assert against["table"] is None
     assert against["ignored"] == pytest.approx(-2.5)
-    assert column(table, "the same by seed")["ignored"] == pytest.approx(-2.5)
+    by_seed = table.rows[1][table.columns.index("the same by seed")]
+    assert [by_seed.value, by_seed.low, by_seed.high] == pytest.approx([-2.5] * 3)
+    welch = table.rows[1][table.columns.index("minus table, points")]
+    assert welch.high - welch.low > 1
 
 
 def test_t_max_shows_the_bound_of_its_frames(made):
