@@ -85,7 +85,7 @@ def command_lines() -> str:
     return "\n".join(lines)
 
 
-def wait_for(condition, seconds: float = 20) -> None:
+def wait_for(condition, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -201,7 +201,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(root, tmp_path):
     stopped = start(root, slow_ffmpeg(tmp_path, "sleep 1"), "--workers", "2")
     wait_for(lambda: len(files(root)) > 0)
     os.killpg(stopped.pid, signal.SIGINT)
-    _, errors = stopped.communicate(timeout=20)
+    _, errors = stopped.communicate(timeout=60)
     assert stopped.returncode == 130
     assert errors.strip().endswith("stopped; the same command goes on from here")
     assert "Traceback" not in errors
@@ -217,7 +217,7 @@ def test_sigterm_ends_as_ctrl_c_does_and_leaves_no_process(root, tmp_path, send)
     stopped = start(root, slow_ffmpeg(tmp_path, "sleep 1"), "--workers", "2")
     wait_for(lambda: len(files(root)) > 0)
     send(stopped.pid, signal.SIGTERM)
-    _, errors = stopped.communicate(timeout=20)
+    _, errors = stopped.communicate(timeout=60)
     assert stopped.returncode == 143
     assert errors.strip().endswith("stopped; the same command goes on from here")
     assert "Traceback" not in errors

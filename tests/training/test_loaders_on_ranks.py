@@ -33,7 +33,7 @@ def train_and_tell(ranks, config):
 @pytest.mark.parametrize("loader", sorted(PACKERS))
 def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path, two_ranks, loader):
     job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45")
-    (first, first_steps), (second, second_steps) = two_ranks.run(train_and_tell, job, timeout=60)
+    (first, first_steps), (second, second_steps) = two_ranks.run(train_and_tell, job, timeout=180)
     assert first_steps == second_steps == [(0, step) for step in range(len(first_steps))]
     assert len(first_steps) >= 2 or loader in ("mix", "sampling")
     assert first.keys() == second.keys()

@@ -335,7 +335,7 @@ def train_py(*arguments: str, timeout: float) -> subprocess.CompletedProcess:
 @pytest.mark.dist
 def test_a_sweep_on_two_ranks_goes_past_a_job_that_fails(command_line, tmp_path):
     options = command_line("loader=mix,naive,bload_exact", "loader.t_max=20", "train.epochs=1")
-    done = train_py("-m", *options, "launch.nproc=2", "+loader.long=error", timeout=60)
+    done = train_py("-m", *options, "launch.nproc=2", "+loader.long=error", timeout=180)
     assert "there is no config key 'loader.long'" in done.stderr  # mix has none
     done = train_py("-m", *options, "launch.nproc=2", timeout=240)
     assert done.returncode == 1

@@ -18,14 +18,14 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 pytestmark = pytest.mark.dist
 
 
-def torchrun(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess:
+def torchrun(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [*TORCHRUN, *arguments],
         cwd=REPOSITORY,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=180,
     )
 
 
@@ -88,7 +88,7 @@ def test_missing_data_end_all_ranks_with_the_sentence(tmp_path):
 @pytest.mark.parametrize("loader", sorted(PACKERS))
 def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, loader):
     options = command_line(f"loader={loader}", "train.epochs=1", "train.workers=1")
-    done = torchrun("train.py", *options, timeout=180)
+    done = torchrun("train.py", *options)
     assert done.returncode == 0, done.stderr
     assert "Recall@20 with" in done.stdout
     assert done.stdout.count("epoch   1/1") == 1
@@ -98,6 +98,6 @@ def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, load
         (row,) = csv.DictReader(file)
     assert (row["run"], row["ranks"]) == (folder.name, "2")
     if loader == "bload":
-        done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu", timeout=180)
+        done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu")
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("constraint ") == 1
