@@ -60,6 +60,8 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
+    if progress:
+        print(f"making {root}: {len(scripts):,} videos, {total:,} frames", flush=True)
     with tqdm(
         total=total, desc=f"drawing {root.name}", unit="frame", disable=None if progress else True
     ) as bar:

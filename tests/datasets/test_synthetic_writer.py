@@ -117,6 +117,14 @@ def test_processes_that_ask_together_get_one_root(tmp_path, monkeypatch):
     assert len(written) == 1
 
 
+def test_making_a_root_says_so_before_it_takes_its_time(tmp_path, capsys):
+    ensure(tmp_path / "root", train_videos=2, test_videos=1, image_size=32)
+    assert capsys.readouterr().out.startswith(f"making {tmp_path / 'root'}: 3 videos, ")
+    ensure(tmp_path / "root", train_videos=2, test_videos=1, image_size=32)
+    ensure(tmp_path / "quiet", progress=False, train_videos=2, test_videos=1, image_size=32)
+    assert capsys.readouterr().out == ""
+
+
 def test_the_command_makes_a_root_and_tells_errors_in_one_sentence(tmp_path, capsys):
     command = ["--root", str(tmp_path / "root")]
     knobs = ["--train-videos", "2", "--test-videos", "1", "--image-size", "32"]
