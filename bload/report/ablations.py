@@ -92,14 +92,14 @@ def _runs(collection: Collection, ablation: Ablation) -> Comparable | None:
 def _compared(ablation: Ablation, found: Comparable) -> tuple[Chart, Table]:
     groups = found.by(lambda run: str(run.get(ablation.key)))
     names = sorted(groups, key=lambda name: (*_place(ablation.order, name), name))
-    base = groups.get(ablation.baseline, [])
+    base = by_seed(groups.get(ablation.baseline, []))
     rows, bars = [], []
     for i, name in enumerate(names):
         values, memory = recalls(groups[name]), recalls(groups[name], MEMORY)
         against = paired = NOTHING
-        if recalls(base) and name != ablation.baseline:
-            against = interval(difference(values, recalls(base)), sign=True)
-            between = paired_difference(by_seed(groups[name]), by_seed(base))
+        if base and name != ablation.baseline:
+            against = interval(difference(values, list(base.values())), sign=True)
+            between = paired_difference(by_seed(groups[name]), base)
             paired = interval(between, sign=True)
         figure = estimate(values)
         rows.append(

@@ -62,9 +62,9 @@ def claims_section(collection: Collection) -> Section:
         "A difference counts as reproduced if its whole "
         f"{100 * CONFIDENCE:.0f} % interval lies on the paper's side of 0, and the speed-up if its "
         f"whole interval is above {100 * SLACK:.0f} % of the least that the paper's whole minutes "
-        "allow; with that share inside the interval it is undecided. Verdicts on Recall@20 are "
-        "about the data and the model named, which are not the paper's unless it says so. Quick "
-        "forms of experiments get none."
+        "allow. With that share, or 0 for the start table, inside the interval they are undecided. "
+        "Verdicts on Recall@20 are about the data and the model named, which are not the paper's "
+        "unless it says so. Quick forms of experiments get none."
     )
     columns = ("the paper's claim", "verdict", "figures", "command")
     return Section(

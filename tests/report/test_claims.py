@@ -114,6 +114,8 @@ def test_starts_matter_only_if_ignoring_them_costs(tmp_path):
     assert train(table={0: 0.60, 1: 0.61}, ignored={0: 0.55, 1: 0.56}) == REPRODUCED
     assert train(table={0: 0.60, 1: 0.60}, ignored={0: 0.60, 1: 0.60}) == NOT_REPRODUCED
     assert train(table={0: 0.60, 1: 0.61}, ignored={2: 0.55, 3: 0.56}) == NOT_TESTED
+    assert train(table={0: 0.60, 1: 0.61}, ignored={0: 0.61, 1: 0.59}) == UNDECIDED
+    assert train(table={0: 0.60, 1: 0.61}, ignored={0: 0.70, 1: 0.71}) == NOT_REPRODUCED
     # Seeds that differ by more than what the table is worth: pairs tell it, groups do not.
     assert train(table={0: 0.50, 1: 0.60}, ignored={0: 0.49, 1: 0.589}) == REPRODUCED
 
