@@ -27,31 +27,31 @@ from torch import nn
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError, natural_t_max
-from bload.starts import change_starts, check_starts
-from bload.training import cli
-from bload.training.config import plain, register
-from bload.training.ranks import Ranks, autocast, start_ranks
-from bload.training.summary import observer_text, told_starts
-from bload.training.trained import find_checkpoints, load_model, short_name
 from datasets.action_genome import ActionGenome
+from datasets.annotations.rules import small_boxes_choice
+from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, build_yardsticks
 from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
-from datasets.pictures import Album
-from datasets.prediction import FramePrediction
-from datasets.predictions_file import PredictionsWriter, join_parts
-from datasets.recall import KS, RecallMeter
-from datasets.report import (
+from datasets.scoring.pictures import Album
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import PredictionsWriter, join_parts
+from datasets.scoring.recall import KS, RecallMeter
+from datasets.scoring.tables import (
     format_comparison,
     format_recall,
     format_relations,
     relation_rows,
     write_relations,
 )
-from datasets.rules import small_boxes_choice
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
-from datasets.targets import FrameTargets
+from experiments import cli
+from experiments.config import plain, register
+from experiments.printing import observer_text, told_starts
+from experiments.ranks import Ranks, autocast, start_ranks
+from experiments.starts import change_starts, check_starts
+from experiments.trained import find_checkpoints, load_model, short_name
 from models.predict import predict
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
@@ -113,7 +113,7 @@ def measure(
     """The meter of all frames of `source`, the same on every rank.
 
     With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
-    states are cleared, by `seed` if at random: see `bload.starts.change_starts`. Each of `records`
+    states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
     is given the targets and predictions of this rank, batch by batch.
     """
     precision = autocast(amp, ranks.device)
@@ -161,7 +161,7 @@ def measure_and_write(
     records: Sequence[Record] = (),
     **options: Any,
 ) -> RecallMeter:
-    """As `measure`; all predictions go to the file at `path`, see `datasets.predictions_file`."""
+    """As `measure`; all predictions go to the file at `path`, see `PredictionsWriter`."""
     with PredictionsWriter(path, ranks.rank) as writer:
         meter = measure(model, source, ranks, records=[writer.write, *records], **options)
     ranks.barrier()  # every part is complete

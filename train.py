@@ -6,7 +6,7 @@
     python train.py launch.nproc=2 loader=naive         the same without torchrun
     python train.py -m loader=naive,bload               one after another
 
-The same command goes on where a run stopped. Keys: bload/training/config.py.
+The same command goes on where a run stopped. Keys: experiments/config.py.
 """
 
 import json
@@ -25,27 +25,27 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from bload import BlockLoader, InputError
-from bload.padding import repeat_last
-from bload.starts import change_starts
-from bload.training import cli
-from bload.training.checkpoint import check_same_model, load_checkpoint, save_checkpoint
-from bload.training.config import NOT_COMPUTED, check_values, plain, register, without
-from bload.training.equal_work import equal_work
-from bload.training.experiment import start_experiment
-from bload.training.figures import epoch_figures, summarise
-from bload.training.launch import start
-from bload.training.memory import reset_peak_memory
-from bload.training.optimiser import Schedule, build_optimiser, set_rates
-from bload.training.ranks import Ranks, autocast, start_ranks
-from bload.training.recompute import recompute
-from bload.training.results import upsert_result
-from bload.training.run_folder import RunFolder, run_name
-from bload.training.summary import epoch_line, summary_text
-from bload.training.sweep import sweep
-from bload.training.tracking import Tracker
 from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.gaps import frame_gaps
 from eval import evaluate
+from experiments import cli
+from experiments.checkpoint import check_same_model, load_checkpoint, save_checkpoint
+from experiments.config import NOT_COMPUTED, check_values, plain, register, without
+from experiments.equal_work import equal_work
+from experiments.figures import epoch_figures, summarise
+from experiments.launch import start
+from experiments.memory import reset_peak_memory
+from experiments.optimiser import Schedule, build_optimiser, set_rates
+from experiments.padding import repeat_last
+from experiments.printing import epoch_line, summary_text
+from experiments.ranks import Ranks, autocast, start_ranks
+from experiments.recompute import recompute
+from experiments.results import upsert_result
+from experiments.run_folder import RunFolder, run_name
+from experiments.start_experiment import start_experiment
+from experiments.starts import change_starts
+from experiments.sweep import sweep
+from experiments.tracking import Tracker
 from models import Criterion, build_model, counts, to_tensors
 from models.backbone import freeze_first_stage
 from models.weights import load_weights

@@ -1,10 +1,9 @@
-"""``python -m bload``: the padding table, the drawing, the report of runs.
+"""``python -m bload``: the padding table and the drawing.
 
 python -m bload table                              the paper's table, no data set needed
 python -m bload table --lengths my.csv --t-max 512
 python -m bload table --epochs 20 --randomness
 python -m bload draw --out blocks.png
-python -m bload report runs                        what finished runs say, beside the paper
 """
 
 import argparse
@@ -18,8 +17,7 @@ from bload.draw import draw_plans
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packers import CUTS_CLIPS, PACKERS, make_plan
-from bload.paper import NOT_DERIVABLE
-from bload.table import format_table, table_rows
+from bload.table import NOT_DERIVABLE, format_table, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,12 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--epoch", type=_seed, default=0)
     draw.set_defaults(run=_draw)
 
-    report = commands.add_parser("report", help="runs beside the paper: HTML, Markdown, CSV")
-    report.add_argument(
-        "folder", nargs="?", default="runs", help="an experiment's folder or one of several"
-    )
-    report.add_argument("--charts", metavar="FOLDER", help="every plot as an SVG file there")
-    report.set_defaults(run=_report)
     return parser
 
 
@@ -157,15 +149,6 @@ def _draw(args: argparse.Namespace) -> None:
         size = args.clip if clips else args.t_max
         plans[name] = make_plan(lengths, name, size, args.seed, args.epoch, **options)
     print(draw_plans(plans, args.out, args.rows))
-
-
-def _report(args: argparse.Namespace) -> None:
-    try:
-        from bload.report import write_report
-    except ModuleNotFoundError as error:
-        raise InputError(f"the report needs {error.name}; run pip install jinja2 scipy") from error
-    report = write_report(args.folder, args.charts)
-    print(f"{report.summary}\n\n{report.html}\n{report.markdown}\n{report.csv}")
 
 
 if __name__ == "__main__":

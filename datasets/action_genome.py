@@ -8,13 +8,13 @@ from torch.nn import functional as F
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
-from datasets.annotations import read_annotations
-from datasets.frame_cache import open_cache
-from datasets.frame_identity import frames_identity
-from datasets.frame_store import FrameStore
-from datasets.frame_table import FrameTable
-from datasets.frames import FrameFiles
-from datasets.targets import FrameTargets
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.read import read_annotations
+from datasets.annotations.targets import FrameTargets
+from datasets.frames.cache import open_cache
+from datasets.frames.files import FrameFiles
+from datasets.frames.identity import frames_identity
+from datasets.frames.store import FrameStore
 
 
 class ActionGenome:
@@ -29,7 +29,7 @@ class ActionGenome:
         root: the folder that has ``annotations/`` and ``frames/``.
         split: ``train`` or ``test``.
         image_size_hw: height and width of the pictures that the network sees.
-        small_boxes: see `datasets.annotations.read_annotations`.
+        small_boxes: see `datasets.annotations.read.read_annotations`.
         cache: a folder for resized frames, which is filled now if it is empty; None decodes.
         progress: show a bar while it is filled.
 

@@ -21,7 +21,7 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.rules import small_boxes_choice
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
-from datasets.rules import small_boxes_choice
 from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
@@ -32,7 +32,7 @@ def build_source(
         split: ``train`` or ``test``.
         name: ``action_genome`` reads `root`; ``synthetic`` makes it first, if it is not there.
         frame_size: height and width of the canvas that frames are fitted into.
-        small_boxes: keep, file or computed, see `datasets.rules.SMALL_BOXES`; a truth value as
+        small_boxes: keep, file or computed, see `rules.SMALL_BOXES`; a truth value as
             configs had before.
         cache: a folder for resized frames, see `ActionGenome`.
         augment: changes no source, see `build_letterbox`.

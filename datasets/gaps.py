@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bload.batch import Batch
-from datasets.frame_names import frame_number
+from datasets.annotations.frame_names import frame_number
 
 
 def frame_gaps(batch: Batch) -> Tensor:

@@ -1,7 +1,7 @@
 """Score a predictions file: ``python -m datasets.score FILE.parquet --root ROOT --split test``.
 
 Needs neither a model nor torch, so that predictions of any model, written in the format of
-`datasets.predictions_file`, can be measured by the same rules. Without --root and --split those
+`predictions_file`, can be measured by the same rules. Without --root and --split those
 that the file names are taken. A frame of the split that the file lacks is an error, for a frame
 without predictions has a row that says so.
 """
@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.annotations import SPLITS, read_annotations
-from datasets.iou import Convention
-from datasets.predictions_file import read_metadata, read_predictions
-from datasets.recall import RecallMeter
-from datasets.report import format_recall, format_relations, relation_rows, write_relations
-from datasets.rules import SMALL_BOXES, small_boxes_choice
+from datasets.annotations.read import SPLITS, read_annotations
+from datasets.annotations.rules import SMALL_BOXES, small_boxes_choice
+from datasets.scoring.iou import Convention
+from datasets.scoring.predictions_file import read_metadata, read_predictions
+from datasets.scoring.recall import RecallMeter
+from datasets.scoring.tables import format_recall, format_relations, relation_rows, write_relations
 
 _CHUNK = 256  # frames
 

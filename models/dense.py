@@ -11,7 +11,7 @@ training only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from datasets.vocabulary import PERSON
+from datasets.annotations.vocabulary import PERSON
 from models.boxes import corners
 from models.extent import cells_inside
 from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES

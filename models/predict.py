@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bload.errors import InputError
-from datasets.prediction import FramePrediction
+from datasets.scoring.prediction import FramePrediction
 from models.boxes import corners
 from models.outputs import Outputs, relation_scores
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_convert
 
-from datasets.targets import RELATIONS, FrameTargets
+from datasets.annotations.targets import RELATIONS, FrameTargets
 
 
 @dataclass(frozen=True, slots=True)

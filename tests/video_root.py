@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from datasets.annotations import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import Script, write_script
 from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import object_entries, person_entry
-from datasets.vocabulary import OBJECTS, RELATIONS, without_separators
 from tests.datasets.video_making import encode
 
 SIDE = 96

@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER
+from datasets.annotations.problems import Problems
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames.manifest import MANIFEST
+from datasets.frames.units import gib
 from datasets.prepare.decoder import DAMAGED, MISSING
 from datasets.prepare.encoding import JPEG_QUALITY, Encoding
-from datasets.prepare.manifest import MANIFEST
 from datasets.prepare.run import prepare
 from datasets.prepare.termination import Terminated, terminable
-from datasets.problems import Problems
-from datasets.units import gib
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.annotations import (
+from datasets.annotations.read import (
     FRAMES_FOLDER,
     OBJECTS_FILE,
     PERSONS_FILE,
     SMALL_BOXES_FILE,
     read_annotation_file,
 )
-from datasets.prepare.manifest import read_manifest
+from datasets.frames.manifest import read_manifest
 from datasets.prepare.wanted import Wanted, annotated_frames
 
 VIDEOS_FOLDER = "videos"

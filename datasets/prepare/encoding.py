@@ -8,9 +8,9 @@ import PIL
 from PIL import Image
 
 from bload.errors import InputError
+from datasets.frames.manifest import Format
+from datasets.frames.stored_size import stored_size
 from datasets.prepare.checksums import Checksum, checksum_of
-from datasets.prepare.manifest import Format
-from datasets.stored_size import stored_size
 
 JPEG_QUALITY = 95
 PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bload.errors import InputError
-from datasets.frame_names import frame_number
+from datasets.annotations.frame_names import frame_number
+from datasets.frames.units import gib
 from datasets.prepare.extraction import Extracted
-from datasets.units import gib
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from datasets.annotations import FRAMES_FOLDER
-from datasets.frame_names import frame_number, video_of
+from datasets.annotations.frame_names import frame_number, video_of
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames.manifest import file_of
 from datasets.prepare.checksums import Checksum
 from datasets.prepare.decoder import VideoError, decode
 from datasets.prepare.encoding import Encoding
-from datasets.prepare.manifest import file_of
 
 
 @dataclass(slots=True)

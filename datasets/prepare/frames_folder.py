@@ -7,7 +7,14 @@ from itertools import chain
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames.manifest import (
+    MANIFEST,
+    Manifest,
+    frames_checksum,
+    read_manifest,
+    write_manifest,
+)
 from datasets.prepare.checksums import (
     CHECKSUMS,
     Checksum,
@@ -20,13 +27,6 @@ from datasets.prepare.downloads import VIDEOS_FOLDER
 from datasets.prepare.encoding import Encoding, encoder_version
 from datasets.prepare.extraction import Extracted, partial_folder
 from datasets.prepare.inspection import inspect
-from datasets.prepare.manifest import (
-    MANIFEST,
-    Manifest,
-    frames_checksum,
-    read_manifest,
-    write_manifest,
-)
 from datasets.prepare.wanted import Wanted
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from datasets.frame_names import video_of
-from datasets.image_header import DamagedImage, read_header
+from datasets.annotations.frame_names import video_of
+from datasets.frames.image_header import DamagedImage, read_header
+from datasets.frames.manifest import Format
 from datasets.prepare.checksums import Checksum, checksum_of
-from datasets.prepare.manifest import Format
 from datasets.prepare.wanted import Wanted, sizes_there
 
 

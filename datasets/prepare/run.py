@@ -9,17 +9,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER
-from datasets.frame_names import video_of
+from datasets.annotations.frame_names import video_of
+from datasets.annotations.problems import SHOWN
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames.manifest import Manifest
+from datasets.frames.units import duration, gib
 from datasets.prepare.downloads import check_downloads
 from datasets.prepare.encoding import AS_PUBLISHED, Encoding
 from datasets.prepare.estimate import Estimate, check_disk, pilot
 from datasets.prepare.frames_folder import FramesFolder
 from datasets.prepare.lock import only_writer
-from datasets.prepare.manifest import Manifest
 from datasets.prepare.pool import Pool, open_pool
-from datasets.problems import SHOWN
-from datasets.units import duration, gib
 
 _PILOT = 8  # videos measured before the estimate is told, or two a worker
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from datasets.annotations import OBJECTS_FILE, read_annotation_file
-from datasets.frame_names import frames_by_video, sound_names, video_of
-from datasets.prepare.manifest import Format, file_of
-from datasets.problems import Problems
+from datasets.annotations.frame_names import frames_by_video, sound_names, video_of
+from datasets.annotations.problems import Problems
+from datasets.annotations.read import OBJECTS_FILE, read_annotation_file
+from datasets.frames.manifest import Format, file_of
 
 Wanted = Mapping[str, list[str]]
 """Video -> its annotated frames in order of time, as the annotations name them."""
@@ -17,7 +17,7 @@ def annotated_frames(root: Path) -> Wanted:
     """All frames in the object annotations of `root`, whether or not they count later.
 
     Raises `InputError` for a file that cannot be read, and for all names that
-    `datasets.frame_names.sound_names` finds wrong.
+    `datasets.annotations.frame_names.sound_names` finds wrong.
     """
     path = root / "annotations" / OBJECTS_FILE
     problems = Problems()

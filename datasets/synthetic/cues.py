@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datasets.vocabulary import ATTENTION, RELATIONS, relation_index
+from datasets.annotations.vocabulary import ATTENTION, RELATIONS, relation_index
 
 NO_CUE = -1
 """In place of a code: the frame shows none. In place of an age: nothing was ever shown."""

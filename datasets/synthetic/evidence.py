@@ -13,9 +13,9 @@ import numpy as np
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
 from datasets.synthetic.script import Script
-from datasets.targets import FrameTargets
-from datasets.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
 
 
 def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:

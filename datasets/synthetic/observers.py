@@ -30,8 +30,9 @@ from functools import cache
 import numpy as np
 from scipy.stats import binom
 
-from datasets.prediction import FramePrediction
-from datasets.recall import RecallMeter
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.recall import RecallMeter
 from datasets.synthetic.cues import (
     ATTENTION_CHANCES,
     ATTENTION_CODES,
@@ -40,7 +41,6 @@ from datasets.synthetic.cues import (
 )
 from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.script import Script
-from datasets.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
 
 MEMORYLESS = 1
 EVERYTHING = math.inf

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING
 from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.observers import (
     EVERYTHING,
@@ -15,7 +16,6 @@ from datasets.synthetic.observers import (
 )
 from datasets.synthetic.script import Script, write_scripts
 from datasets.synthetic.world import World
-from datasets.vocabulary import ATTENTION, CONTACTING
 
 MEMORIES = (1, 2, 5, 10, 20)
 """Frames that observers remember, the present one included; and one remembers everything."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import SPATIAL
 from datasets.synthetic.cues import (
     ATTENTION_CHANCES,
     ATTENTION_CODES,
@@ -23,8 +25,6 @@ from datasets.synthetic.cues import (
 from datasets.synthetic.motion import appearances, object_paths, person_path
 from datasets.synthetic.spatial import spatial_relations
 from datasets.synthetic.world import CANVAS, World
-from datasets.targets import FrameTargets
-from datasets.vocabulary import SPATIAL
 
 COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
 """Kinds of a frame in the files: it counts, shows no object, shows no person."""

@@ -6,7 +6,7 @@ to edge. The rule looks at this frame alone.
 
 import numpy as np
 
-from datasets.vocabulary import RELATIONS, SPATIAL
+from datasets.annotations.vocabulary import RELATIONS, SPATIAL
 
 BESIDE = 0.75
 """From this offset on, boxes count as apart along an axis."""

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bload.errors import InputError
+from datasets.annotations.vocabulary import OBJECTS, PERSON
 from datasets.synthetic.lengths import draw_lengths
-from datasets.vocabulary import OBJECTS, PERSON
 
 SPLITS = ("train", "test")
 VERSION = 2

@@ -16,12 +16,12 @@ from PIL import Image
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE
-from datasets.one_writer import one_writer
+from datasets.annotations.read import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE
+from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
+from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
-from datasets.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 
 MANIFEST = "synthetic.json"
 

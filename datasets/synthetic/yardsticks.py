@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.action_genome import ActionGenome
+from datasets.annotations.targets import FrameTargets
 from datasets.synthetic.evidence import memory_flags
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
-from datasets.targets import FrameTargets
 
 K = 20
 

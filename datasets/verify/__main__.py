@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets.rules import SMALL_BOXES
+from datasets.annotations.rules import SMALL_BOXES
 from datasets.verify import verify
 
 

@@ -5,8 +5,8 @@ F frames, M objects of all frames one after another.
 
 import numpy as np
 
-from datasets.frame_table import FrameTable
-from datasets.problems import Problems
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.problems import Problems
 
 SLACK = 1.0  # pixels that a box may stand out before it is remarked on
 

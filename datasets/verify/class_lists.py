@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from datasets.problems import Problems, shown
-from datasets.vocabulary import OBJECTS, RELATIONS, without_separators
+from datasets.annotations.problems import Problems, shown
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 
 OBJECT_CLASSES = "object_classes.txt"
 RELATION_CLASSES = "relationship_classes.txt"

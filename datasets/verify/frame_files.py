@@ -9,18 +9,18 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.image_header import MAX_BYTES, DamagedImage, read_header
-from datasets.prepare.checksums import Checksum, checksum_of, read_checksums
-from datasets.prepare.lock import is_being_written
-from datasets.prepare.manifest import (
+from datasets.annotations.problems import Problems
+from datasets.frames.image_header import MAX_BYTES, DamagedImage, read_header
+from datasets.frames.manifest import (
     MANIFEST,
     Manifest,
     file_of,
     frames_checksum,
     read_manifest,
 )
-from datasets.problems import Problems
-from datasets.stored_size import stored_size
+from datasets.frames.stored_size import stored_size
+from datasets.prepare.checksums import Checksum, checksum_of, read_checksums
+from datasets.prepare.lock import is_being_written
 
 MISSING = "missing frames"
 UNREADABLE = "unreadable frames"
@@ -207,6 +207,6 @@ def _check_file(
 
 def _decoded_size(data: bytes, path: Path) -> tuple[int, int]:
     # Torch takes seconds to import, and only this needs it.
-    from datasets.decoders import decode_image
+    from datasets.frames.decode import decode_image
 
     return tuple(decode_image(data, path).shape[1:])

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from datasets.problems import Problems
-from datasets.rules import FilterCounts
+from datasets.annotations.problems import Problems
+from datasets.annotations.rules import FilterCounts
 from datasets.verify.frame_files import (
     ALTERED,
     MISSING,

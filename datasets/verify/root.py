@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations import (
+from datasets.annotations.entries import FAULTS, split_of
+from datasets.annotations.frame_names import check_frame_name
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.read import (
     FRAMES_FOLDER,
     OBJECTS_FILE,
     SPLITS,
@@ -15,13 +18,10 @@ from datasets.annotations import (
     read_annotation_file,
     read_pickles,
 )
-from datasets.entries import FAULTS, split_of
-from datasets.frame_identity import MADE_BY
-from datasets.frame_names import check_frame_name
-from datasets.frame_table import FrameTable
+from datasets.annotations.rules import visible_objects, without_small
+from datasets.frames.identity import MADE_BY
+from datasets.frames.manifest import MANIFEST
 from datasets.prepare.downloads import VIDEOS_FOLDER
-from datasets.prepare.manifest import MANIFEST
-from datasets.rules import visible_objects, without_small
 from datasets.verify.boxes import check_boxes
 from datasets.verify.class_lists import check_class_lists
 from datasets.verify.frame_files import check_frames, describe
@@ -41,7 +41,7 @@ def verify(
     """Hold all that is at `root` against what its annotations ask for, in both splits.
 
     Args:
-        small_boxes: one of `datasets.rules.SMALL_BOXES`.
+        small_boxes: one of `datasets.annotations.rules.SMALL_BOXES`.
         decode: make pixels of every frame, too.
         workers: files read at a time.
         published: a split that is not as published is a problem, not a remark.

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from bload import PACKERS, BlockDataset, BlockLoader, InputError, collate_blocks, walk
-from bload.padding import check_padding, repeat_last
 from bload.plan import Block, filler_block
+from experiments.padding import check_padding, repeat_last
 
 TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
 TABLE = ("block_S", "slot_S", "length_S")

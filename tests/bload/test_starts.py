@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bload import InputError, make_plan
-from bload.starts import STARTS, change_starts
+from experiments.starts import STARTS, change_starts
 
 
 def masks(*blocks, t_max=20):

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from datasets.annotations import FRAMES_FOLDER, Video
-from datasets.decoders import decode
-from datasets.frame_cache import FrameCache, open_cache
-from datasets.frame_identity import frames_identity
-from datasets.frame_table import FrameTable
-from datasets.targets import FrameTargets
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.read import FRAMES_FOLDER, Video
+from datasets.annotations.targets import FrameTargets
+from datasets.frames.cache import FrameCache, open_cache
+from datasets.frames.decode import decode
+from datasets.frames.identity import frames_identity
 from tests.datasets.image_making import encode
 
 SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}

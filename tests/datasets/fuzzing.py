@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 
 from bload.errors import InputError
-from datasets import decoders
+from datasets.frames import decode as decoders
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:

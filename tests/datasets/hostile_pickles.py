@@ -115,9 +115,9 @@ HARMLESS: dict[str, bytes] = {
 def main(folder: Path, most: int) -> None:
     """Read every file of `folder` in `most` bytes of address space; a line of json each."""
     from bload.errors import InputError
-    from datasets.annotations import read_pickles
-    from datasets.problems import shown
-    from datasets.unpickler import read_pickle
+    from datasets.annotations.problems import shown
+    from datasets.annotations.read import read_pickles
+    from datasets.annotations.unpickler import read_pickle
 
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     for path in sorted(folder.iterdir()):

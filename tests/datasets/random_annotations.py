@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from datasets.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
+from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 
 SIDES = (0.5, 15.999, 16.0, 16.5, 16.0001, 17.0, 100.0, 16)
 

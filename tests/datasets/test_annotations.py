@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.annotations import filter_annotations, read_annotations
+from datasets.annotations.read import filter_annotations, read_annotations
+from datasets.annotations.rules import small_boxes_choice
+from datasets.annotations.vocabulary import RELATIONS
 from datasets.build import build_source
-from datasets.rules import small_boxes_choice
-from datasets.vocabulary import RELATIONS
 
 
 def entry(visible=True, split="train", object_class="sofa/couch", **changes):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bload.errors import InputError
+from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
-from datasets.targets import FrameTargets
 
 SOME = Augmentation(flip=0.5, jitter=0.3, hue=0.1, crop=1.0, shrink=0.3, seed=7)
 

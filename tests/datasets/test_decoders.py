@@ -12,9 +12,9 @@ import torch
 from PIL import Image, ImageOps
 
 from bload.errors import InputError
-from datasets import decoders
-from datasets.decoders import decode
-from datasets.image_header import MAX_PIXELS, DamagedImage, read_header
+from datasets.frames import decode as decoders
+from datasets.frames.decode import decode
+from datasets.frames.image_header import MAX_PIXELS, DamagedImage, read_header
 from tests.datasets.image_making import chunk, encode, jpegs, picture, png_by_hand, pngs
 
 PNGS, JPEGS = pngs(), jpegs()

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from datasets.fitting import fit
+from datasets.frames.fitting import fit
 
 SIZES = [(h, w) for h in (1, 2, 3, 47, 64, 270, 480) for w in (1, 2, 5, 64, 99, 360, 480)]
 

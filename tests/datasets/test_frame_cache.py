@@ -13,12 +13,12 @@ import torch
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
-from datasets import cache_writer
-from datasets.annotations import FRAMES_FOLDER
-from datasets.cache_layout import runs
-from datasets.fitting import fit
-from datasets.frame_cache import open_cache
-from datasets.frame_identity import frames_identity
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames import cache_writer
+from datasets.frames.cache import open_cache
+from datasets.frames.cache_layout import runs
+from datasets.frames.fitting import fit
+from datasets.frames.identity import frames_identity
 from tests.datasets.cache_making import LENGTH, SIZES, Files, build, make_frames, read_all
 
 SIZE = (12, 12)

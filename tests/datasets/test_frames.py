@@ -4,9 +4,9 @@ import torch
 from PIL import Image
 
 from bload.errors import InputError
-from datasets.frames import FrameFiles
-from datasets.prepare.manifest import Manifest, write_manifest
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.frames.files import FrameFiles
+from datasets.frames.manifest import Manifest, write_manifest
 
 NAME = "A.mp4/000001.png"
 

@@ -6,10 +6,10 @@ from PIL import Image
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
-from datasets.pictures import Album, draw_frame, spread
-from datasets.prediction import FramePrediction
-from datasets.ranking import CONSTRAINTS, top_triplets, triplet_ranks
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.pictures import Album, draw_frame, spread
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.ranking import CONSTRAINTS, top_triplets, triplet_ranks
 
 GREEN, RED = (10, 125, 50), (198, 40, 40)
 

@@ -7,18 +7,18 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-import datasets.predictions_file as predictions_file
+import datasets.scoring.predictions_file as predictions_file
 from bload.errors import InputError
-from datasets.prediction import FramePrediction
-from datasets.predictions_file import (
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import (
     PredictionsWriter,
     join_parts,
     read_metadata,
     read_predictions,
     write_predictions,
 )
-from datasets.targets import FrameTargets
-from datasets.vocabulary import OBJECTS, RELATIONS
 
 MADE_BY = {"checkpoint": "last.pt", "split": "test", "root": "data", "small_boxes": "keep"}
 NOTHING = np.zeros((0, 4), np.float32)

@@ -18,17 +18,17 @@ from PIL import Image
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
-from datasets.annotations import OBJECTS_FILE
+from datasets.annotations.read import OBJECTS_FILE
+from datasets.annotations.unpickler import read_pickle
+from datasets.frames.manifest import MANIFEST, frames_checksum, read_manifest
+from datasets.frames.stored_size import stored_size
 from datasets.prepare import run
 from datasets.prepare.__main__ import main
 from datasets.prepare.checksums import checksum_of
 from datasets.prepare.encoding import Encoding
 from datasets.prepare.frames_folder import FramesFolder
 from datasets.prepare.lock import only_writer
-from datasets.prepare.manifest import MANIFEST, frames_checksum, read_manifest
 from datasets.prepare.run import prepare
-from datasets.stored_size import stored_size
-from datasets.unpickler import read_pickle
 from tests.datasets.video_making import official_frames
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from datasets.frames.manifest import read_manifest
 from datasets.prepare.__main__ import main as prepare_main
 from datasets.prepare.checksums import CHECKSUMS, checksum_of, read_checksums
 from datasets.prepare.frames_folder import FramesFolder
 from datasets.prepare.lock import only_writer
-from datasets.prepare.manifest import read_manifest
 from datasets.prepare.run import prepare
 from datasets.verify.__main__ import main as verify_main
 from tests.datasets.video_making import moving_pattern

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets.annotations import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
 from datasets.prepare.__main__ import main
 
 

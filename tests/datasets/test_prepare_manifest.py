@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from bload.errors import InputError
-from datasets.prepare.manifest import (
+from datasets.frames.manifest import (
     MANIFEST,
     Manifest,
     file_of,
@@ -12,7 +12,7 @@ from datasets.prepare.manifest import (
     read_manifest,
     write_manifest,
 )
-from datasets.stored_size import stored_size
+from datasets.frames.stored_size import stored_size
 
 SOUND = Manifest("jpeg", 90, 256, "ffmpeg 7", "Pillow 13", problems={"A.mp4": "is missing"})
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.iou import overlaps
+from datasets.scoring.iou import overlaps
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.recall import KS, FramePrediction, RecallMeter
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.recall import KS, FramePrediction, RecallMeter
 
 BOX = (0, 0, 99, 99)
 

@@ -7,8 +7,8 @@ the code it checks. P pairs, M objects, R = 26 relations.
 import numpy as np
 import pytest
 
-from datasets.recall import KS, FramePrediction, RecallMeter, found_triplets
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.recall import KS, FramePrediction, RecallMeter, found_triplets
 
 
 def group_of(relation):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.ranking import NEVER, triplet_ranks
-from datasets.recall import FramePrediction, found_triplets
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.ranking import NEVER, triplet_ranks
+from datasets.scoring.recall import FramePrediction, found_triplets
 
 PERSON = (0, 0, 99, 99)
 CUP, CHAIR = 11, 8

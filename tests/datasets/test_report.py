@@ -5,8 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from datasets.recall import KS, FramePrediction, RecallMeter
-from datasets.report import (
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.recall import KS, FramePrediction, RecallMeter
+from datasets.scoring.tables import (
     ROW_KEYS,
     format_comparison,
     format_recall,
@@ -14,7 +15,6 @@ from datasets.report import (
     relation_rows,
     write_relations,
 )
-from datasets.targets import FrameTargets
 
 BOX = np.array([(0, 0, 99, 99)], np.float32)
 

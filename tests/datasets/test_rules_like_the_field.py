@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 
-from datasets.annotations import filter_annotations
-from datasets.vocabulary import OBJECTS, RELATIONS, without_separators
+from datasets.annotations.read import filter_annotations
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 from tests.datasets.field_parser import field_videos
 from tests.datasets.random_annotations import random_annotations
 

@@ -7,10 +7,10 @@ import pytest
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.vocabulary import ATTENTION, SPATIAL
 from datasets.synthetic import write_scripts
 from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.evidence import evidence_ages, memory_flags
-from datasets.vocabulary import ATTENTION, SPATIAL
 
 
 @pytest.fixture(scope="module")

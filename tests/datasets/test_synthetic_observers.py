@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from datasets.annotations.vocabulary import SPATIAL
 from datasets.synthetic import World, write_scripts
 from datasets.synthetic.__main__ import main
 from datasets.synthetic.cues import (
@@ -23,7 +24,6 @@ from datasets.synthetic.observers import (
     realised_recall,
     triplet_weights,
 )
-from datasets.vocabulary import SPATIAL
 
 KINDS = (("attention", ATTENTION_CHANCES), ("contacting", CONTACTING_CHANCES))
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
+from datasets.annotations.vocabulary import CONTACTING
 from datasets.synthetic import World, write_script, write_scripts
 from datasets.synthetic.cues import (
     ATTENTION_NULL,
@@ -13,7 +14,6 @@ from datasets.synthetic.cues import (
     NO_CUE,
 )
 from datasets.synthetic.script import COUNTS
-from datasets.vocabulary import CONTACTING
 
 MANY = World(train_videos=60, test_videos=5)
 

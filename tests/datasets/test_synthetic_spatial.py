@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from datasets.annotations.vocabulary import RELATIONS, SPATIAL
 from datasets.synthetic.spatial import spatial_relations
-from datasets.vocabulary import RELATIONS, SPATIAL
 
 PERSON = (26, 20, 38, 44)  # centre (32, 32), 12 x 24
 NAMES = RELATIONS[SPATIAL]

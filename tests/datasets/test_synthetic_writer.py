@@ -7,9 +7,9 @@ import pytest
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.unpickler import read_pickle
 from datasets.synthetic import ensure, make, writer
 from datasets.synthetic.__main__ import main
-from datasets.unpickler import read_pickle
 
 TINY = {"train_videos": 2, "test_videos": 1, "image_size": 32, "progress": False}
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.unpickler import read_pickle
+from datasets.annotations.unpickler import read_pickle
 
 
 class Hostile:

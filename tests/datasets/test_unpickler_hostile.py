@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets import unpickler
-from datasets.memory_limit import memory_limited
-from datasets.unpickler import read_pickle
+from datasets.annotations import unpickler
+from datasets.annotations.memory_limit import memory_limited
+from datasets.annotations.unpickler import read_pickle
 from tests.datasets.hostile_pickles import DTYPE, ENCODE, F4, HARMLESS, HOSTILE, RECONSTRUCT, array
 
 REPOSITORY = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 import pytest
 
 from bload.errors import InputError
-from datasets.vocabulary import (
+from datasets.annotations.vocabulary import (
     ATTENTION,
     CONTACTING,
     GROUPS,

@@ -6,8 +6,8 @@ import multiprocessing
 import pytest
 
 from bload import PACKERS, InputError
-from bload.experiments.deadlock import run
-from bload.experiments.rank_pair import RankOutcome, RankPair
+from experiments.deadlock import run
+from experiments.rank_pair import RankOutcome, RankPair
 
 TINY = {"videos": 12, "batch_frames": 188, "timeout": 2.0, "seed": 2}
 

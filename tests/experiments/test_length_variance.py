@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bload import PACKERS, InputError
-from bload.experiments.length_variance import run
-from bload.experiments.sequences import FeatureSequences, RecurrentClassifier
-from bload.experiments.shapes import SHAPES
+from experiments.length_variance import run
+from experiments.sequences import FeatureSequences, RecurrentClassifier
+from experiments.shapes import SHAPES
 
 LONGEST = (20, 60)
 SEQUENCES = (40, 30)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bload.experiments.rank_pair import RankPair
+from experiments.rank_pair import RankPair
 from tests.experiments.processes import all_end, running
 from tests.experiments.standing import rank_0_dies, rank_1_stands
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.dist
 
 PARENT = """
 import sys
-from bload.experiments.rank_pair import RankPair
+from experiments.rank_pair import RankPair
 from tests.experiments.standing import tell_and_stand
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from datasets.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets
 from models import DDS, Outputs, build_model
 
 SIDE = 32

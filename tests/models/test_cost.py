@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from experiments import model_summary as summary_module
 from models import build_model
-from models import summary as summary_module
 from models.cost import kept_bytes, measure_cost
 from models.temporal import TEMPORAL
 

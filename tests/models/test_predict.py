@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bload.errors import InputError
-from datasets.recall import RecallMeter
+from datasets.scoring.recall import RecallMeter
 from models import Outputs, to_tensors
 from models.boxes import corners
 from models.predict import predict

@@ -1,0 +1,101 @@
+"""Many frames' targets in a few flat arrays: cheap to copy to the workers of a data loader.
+
+V videos, F frames in all, M objects and G relations of all frames one after another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bload.errors import InputError
+from datasets.annotations.read import Video
+from datasets.annotations.targets import FrameTargets
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTable:
+    """The targets of all frames of all videos, in order; frame f's rows lie between offsets."""
+
+    names_F: np.ndarray
+    sizes_F2: np.ndarray
+    person_boxes_F4: np.ndarray
+    object_boxes_M4: np.ndarray
+    object_classes_M: np.ndarray
+    relations_G2: np.ndarray
+    video_offsets: np.ndarray
+    """``(V + 1,)`` first frame of each video."""
+    object_offsets: np.ndarray
+    """``(F + 1,)`` first object row of each frame."""
+    relation_offsets: np.ndarray
+    """``(F + 1,)`` first relation row of each frame."""
+
+    @classmethod
+    def of(cls, videos: Sequence[Video]) -> "FrameTable":
+        """The table of at least one video."""
+        frames = [frame for video in videos for frame in video.frames]
+        return cls(
+            names_F=np.array([frame.name for frame in frames], dtype=np.str_),
+            sizes_F2=np.array([frame.size_hw for frame in frames], dtype=np.int32),
+            person_boxes_F4=np.stack([frame.person_box_4 for frame in frames]),
+            object_boxes_M4=np.concatenate([frame.object_boxes_M4 for frame in frames]),
+            object_classes_M=np.concatenate([frame.object_classes_M for frame in frames]),
+            relations_G2=np.concatenate([frame.relations_G2 for frame in frames]),
+            video_offsets=_offsets([len(video.frames) for video in videos]),
+            object_offsets=_offsets([len(frame.object_classes_M) for frame in frames]),
+            relation_offsets=_offsets([len(frame.relations_G2) for frame in frames]),
+        )
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """The native sizes (height, width) that occur.
+
+        Raises `InputError` for videos whose frames differ: no picture of them would be whole.
+        """
+        first_F = np.repeat(self.video_offsets[:-1], self.lengths)
+        odd_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
+        if odd_F.any():
+            frame = int(odd_F.argmax())
+            (h, w), (other_h, other_w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
+            raise InputError(
+                f"{odd_F.sum():,} frames are annotated in another size than the first of their "
+                f"video, {self.names_F[frame]} in {other_w} x {other_h} instead of {w} x {h}; "
+                "mend bbox_size in the person annotations"
+            )
+        return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Frames a video, int64 ``(V,)``."""
+        return np.diff(self.video_offsets)
+
+    def reach(self, video: int) -> np.ndarray:
+        """The box around all boxes of a video, float ``(4,)``, xyxy as shares of the picture."""
+        first, last = self.video_offsets[video : video + 2]
+        boxes_N4 = np.concatenate(
+            [
+                self.person_boxes_F4[first:last],
+                self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]],
+            ]
+        )
+        height, width = self.sizes_F2[first]
+        corners = np.concatenate([boxes_N4[:, :2].min(0), boxes_N4[:, 2:].max(0)])
+        return corners / np.array([width, height] * 2)
+
+    def frame(self, video: int, position: int) -> FrameTargets:
+        """Targets of frame `position` of video `video`."""
+        index = int(self.video_offsets[video]) + position
+        objects = slice(*self.object_offsets[index : index + 2])
+        relations = slice(*self.relation_offsets[index : index + 2])
+        height, width = self.sizes_F2[index].tolist()
+        return FrameTargets(
+            name=str(self.names_F[index]),
+            size_hw=(height, width),
+            person_box_4=self.person_boxes_F4[index].copy(),
+            object_boxes_M4=self.object_boxes_M4[objects].copy(),
+            object_classes_M=self.object_classes_M[objects].copy(),
+            relations_G2=self.relations_G2[relations].copy(),
+        )
+
+
+def _offsets(counts: Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

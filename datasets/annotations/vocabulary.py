@@ -1,0 +1,128 @@
+"""The object and relation classes of Action Genome, and the two ways they are spelt.
+
+Pickles write ``closet/cabinet`` and ``looking_at``, class files drop the separators
+(``closetcabinet``, ``lookingat``). Here the pickles' spelling is the name of a class, and looking
+one up accepts both.
+"""
+
+from bload.errors import InputError
+from datasets.annotations.problems import shown
+
+OBJECTS = (
+    "__background__",
+    "person",
+    "bag",
+    "bed",
+    "blanket",
+    "book",
+    "box",
+    "broom",
+    "chair",
+    "closet/cabinet",
+    "clothes",
+    "cup/glass/bottle",
+    "dish",
+    "door",
+    "doorknob",
+    "doorway",
+    "floor",
+    "food",
+    "groceries",
+    "laptop",
+    "light",
+    "medicine",
+    "mirror",
+    "paper/notebook",
+    "phone/camera",
+    "picture",
+    "pillow",
+    "refrigerator",
+    "sandwich",
+    "shelf",
+    "shoe",
+    "sofa/couch",
+    "table",
+    "television",
+    "towel",
+    "vacuum",
+    "window",
+)
+"""Index = class: 0 is the background, 1 the person, 2 to 36 what a person relates to."""
+
+RELATIONS = (
+    "looking_at",
+    "not_looking_at",
+    "unsure",
+    "above",
+    "beneath",
+    "in_front_of",
+    "behind",
+    "on_the_side_of",
+    "in",
+    "carrying",
+    "covered_by",
+    "drinking_from",
+    "eating",
+    "have_it_on_the_back",
+    "holding",
+    "leaning_on",
+    "lying_on",
+    "not_contacting",
+    "other_relationship",
+    "sitting_on",
+    "standing_on",
+    "touching",
+    "twisting",
+    "wearing",
+    "wiping",
+    "writing_on",
+)
+"""Index = class: three groups, one after another."""
+
+PERSON = 1
+ATTENTION = slice(0, 3)
+SPATIAL = slice(3, 9)
+CONTACTING = slice(9, 26)
+GROUPS = {
+    "attention_relationship": ATTENTION,
+    "spatial_relationship": SPATIAL,
+    "contacting_relationship": CONTACTING,
+}
+"""Key of an annotation entry -> the relations that may stand under it."""
+
+
+def without_separators(name: str) -> str:
+    """A name as the class files spell it: ``sofa/couch`` -> ``sofacouch``."""
+    return "".join(character for character in name if character.isalnum())
+
+
+def _lookup(names: tuple[str, ...]) -> dict[str, int]:
+    both = {name: index for index, name in enumerate(names)}
+    return both | {without_separators(name): index for index, name in enumerate(names)}
+
+
+_OBJECT_INDEX = _lookup(OBJECTS)
+_RELATION_INDEX = _lookup(RELATIONS)
+
+
+def object_index(name: str) -> int:
+    """Index, 1 to 36, of an object class in either spelling; `InputError` for another name."""
+    index = _OBJECT_INDEX.get(name, 0) if isinstance(name, str) else 0
+    if not index:
+        raise InputError(
+            f"object class {shown(name)} is not one of the {len(OBJECTS) - 1} of Action Genome"
+        )
+    return index
+
+
+def relation_index(name: str, group: str) -> int:
+    """Index of a relation in either spelling; `InputError` if `group` (a key of `GROUPS`) has none.
+
+    Example: ``relation_index("lookingat", "attention_relationship") == 0``.
+    """
+    members = range(*GROUPS[group].indices(len(RELATIONS)))
+    index = _RELATION_INDEX.get(name) if isinstance(name, str) else None
+    if index is None or index not in members:
+        allowed = ", ".join(RELATIONS[member] for member in members)
+        raise InputError(f"relation {shown(name)} is not a {group}, which are: {allowed}")
+    return index

@@ -1,0 +1,249 @@
+"""Recall@K of scene graphs: of the relations that are there, how many a model names early.
+
+F frames, G ground-truth triplets of all frames one after another, S constraints, R relations.
+
+The protocol - triplets, constraints, matching - is in `ranking`. This file takes the ranks
+to figures, all of them fractions 0..1:
+
+* ``recall@K`` (the field's): the recall of each frame, found / ground truth; then the mean over ALL
+  frames. A frame without predictions is a 0 in that mean.
+* ``mean_recall@K``: for each relation class, the mean of the frames' recalls of that class over the
+  frames that have it; then the mean over 26 (as scene-graph papers on still images do).
+* ``pooled_mean_recall@K``: for each relation class, found / ground truth pooled over all frames;
+  then the mean over 26. STTran's evaluator has no mean recall; this is that of TEMPURA's copy of it
+  (``calc_mrecall`` of sayaknag/unbiasedSGG).
+
+Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule: it
+adds 1e-10 to the count and divides by all classes), so on a part of the data they have a ceiling
+below 1. `RecallMeter.relation_recalls` gives NaN for such classes to whoever wants another mean.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from bload.errors import InputError
+from datasets.annotations.targets import RELATIONS, FrameTargets
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
+from datasets.scoring.iou import Convention, check_convention
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.ranking import (
+    CONSTRAINTS,
+    KS,
+    NO_CONSTRAINT_LENGTH,
+    found_triplets,
+    triplet_ranks,
+)
+
+__all__ = ["KS", "Constraint", "FramePrediction", "RecallMeter", "found_triplets"]
+
+Constraint = Literal["with", "semi", "no"]
+_COLUMNS = ("labels_F", "relation_G", "ranks_SG", "part_G")
+_GROUP_OF_R = np.zeros(RELATIONS, np.int64)
+for _number, _group in enumerate((ATTENTION, SPATIAL, CONTACTING)):
+    _GROUP_OF_R[_group] = _number
+
+
+class RecallMeter:
+    """Ranks of all triplets seen so far, by frame; figures are computed on demand.
+
+    It keeps a few bytes a triplet (about 10 MB for the 54,371 test frames), so any K up to 100
+    and any part of the triplets can be asked for afterwards, and merging the meters of several
+    ranks gives to the last bit what one meter would, in any order. A frame counts once: a second
+    one of the same name is refused.
+
+    `part` names a subset of the ground-truth triplets that gets its own figure: with
+    ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
+    """
+
+    def __init__(self, convention: Convention = "inclusive", part: str | None = None) -> None:
+        check_convention(convention)
+        self.convention: Convention = convention
+        self.part = part
+        self._names: dict[str, None] = {}  # in order of arrival
+        self._parts: dict[str, list[np.ndarray]] = {
+            "labels_F": [np.zeros(0, np.int64)],
+            "relation_G": [np.zeros(0, np.int8)],
+            "ranks_SG": [np.zeros((len(CONSTRAINTS), 0), np.int16)],
+            "part_G": [np.zeros(0, bool)],
+        }
+
+    def __len__(self) -> int:
+        """Number of frames counted."""
+        return len(self._names)
+
+    def update(
+        self,
+        predictions: Sequence[FramePrediction],
+        targets: Sequence[FrameTargets],
+        part_of: Sequence[np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Count frames, many at once (ragged P is fine); give their ranks, int16 ``(S, G)``.
+
+        `part_of` holds for every frame the bool flags ``(G,)`` of the meter's `part`. Raises
+        `InputError`, and counts nothing, on bad ground truth or a frame counted before.
+        """
+        if len(predictions) != len(targets):
+            raise InputError(
+                f"{len(predictions)} predictions for {len(targets)} frames; give one a frame, "
+                "FramePrediction.empty() where the model proposes nothing"
+            )
+        if (part_of is None) != (self.part is None):
+            raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
+        labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
+        flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
+        if [flags.shape for flags in flags_F] != [(n,) for n in labels_F]:
+            raise InputError("part_of must hold one bool a ground-truth triplet of each frame")
+        names = [target.name for target in targets]
+        self._check_new(names)
+        ranks_SG = triplet_ranks(predictions, targets, self.convention)
+        self._parts["labels_F"].append(labels_F)
+        self._parts["relation_G"] += [t.relations_G2[:, 1].astype(np.int8) for t in targets]
+        self._parts["ranks_SG"].append(ranks_SG)
+        self._parts["part_G"] += [flags.astype(bool) for flags in flags_F]
+        self._names.update(dict.fromkeys(names))
+        return ranks_SG
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The meter as plain arrays, to be gathered over ranks (`merge` takes them) or saved."""
+        return {
+            "convention": np.array(self.convention),
+            "part": np.array(self.part or ""),
+            "names_F": np.array(list(self._names), dtype=np.str_),
+            **{column: self._column(column) for column in _COLUMNS},
+        }
+
+    def merge(self, states: Iterable[Mapping[str, np.ndarray]]) -> "RecallMeter":
+        """Add what other meters counted, as `state` gave it; return this meter.
+
+        Raises `InputError` if a frame was counted twice or the meters are of different kinds.
+        """
+        for state in states:
+            theirs = (str(state["convention"]), str(state["part"]))
+            ours = (self.convention, self.part or "")
+            if theirs != ours:
+                raise InputError(
+                    f"cannot merge a meter with (convention, part) {theirs} into one with {ours}"
+                )
+            names = [str(name) for name in state["names_F"]]
+            self._check_new(names)
+            for column in _COLUMNS:
+                self._parts[column].append(state[column])
+            self._names.update(dict.fromkeys(names))
+        return self
+
+    def recall(self, constraint: Constraint, k: int, chosen_G: np.ndarray | None = None) -> float:
+        """Recall@K, 0..1; `chosen_G` (bool, in order of arrival) restricts the ground truth.
+
+        Under a restriction the mean is over the frames that have a chosen triplet; NaN if none.
+        """
+        found_G, frame_G = self._found(constraint, k), self._frame_of_triplet()
+        if chosen_G is not None:
+            found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
+        return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
+
+    def frame_recalls(self, constraint: Constraint, k: int) -> np.ndarray:
+        """Recall@K of every frame in order of the frames' names, float64 ``(F,)``."""
+        frame_G = self._frame_of_triplet()
+        return np.bincount(frame_G, self._found(constraint, k)) / np.bincount(frame_G)
+
+    def relation_recalls(self, constraint: Constraint, k: int, pooled: bool = False) -> np.ndarray:
+        """Recall@K of each relation class, float64 ``(26,)``, NaN for one that never occurs.
+
+        The mean over the frames that have it, or `pooled`: found / ground truth over all frames.
+        """
+        return self._by_class(constraint, k, np.arange(RELATIONS), pooled)
+
+    def group_recalls(self, constraint: Constraint, k: int, pooled: bool = False) -> np.ndarray:
+        """Recall@K of attention, spatial and contacting, ``(3,)``, as in `relation_recalls`."""
+        return self._by_class(constraint, k, _GROUP_OF_R, pooled)
+
+    def relation_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ground-truth triplets of each relation, and frames that have it, int64 ``(26,)`` each."""
+        return self._counts(np.arange(RELATIONS))
+
+    def group_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same of attention, spatial and contacting, ``(3,)`` each."""
+        return self._counts(_GROUP_OF_R)
+
+    def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
+        """``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts of what is in it.
+
+        With a `part` also ``recall@K_PART``, over the frames that have a triplet of it. Raises
+        `InputError` if no frame was counted.
+        """
+        if not len(self):
+            raise InputError("no frame was counted, so there is no recall; call update or merge")
+        relation_G = self._column("relation_G")
+        figures = {
+            "frames": float(len(self)),
+            "triplets": float(len(relation_G)),
+            "relation_classes": float(len(np.unique(relation_G))),
+        }
+        for constraint in CONSTRAINTS:
+            for k in ks:
+                figures[f"{constraint}/recall@{k}"] = self.recall(constraint, k)
+                for name, pooled in (("mean_recall", False), ("pooled_mean_recall", True)):
+                    recalls_R = self.relation_recalls(constraint, k, pooled)
+                    figures[f"{constraint}/{name}@{k}"] = float(np.nan_to_num(recalls_R).mean())
+                if self.part is not None:
+                    figures[f"{constraint}/recall@{k}_{self.part}"] = self.recall(
+                        constraint, k, self._column("part_G")
+                    )
+        return figures
+
+    def _check_new(self, names: Sequence[str]) -> None:
+        seen = set(self._names)
+        for name in names:
+            if name in seen:
+                raise InputError(
+                    f"frame {name!r} was counted already and a frame counts once; "
+                    "leave out repeated frames (padding, overlapping clips) before the measure"
+                )
+            seen.add(name)
+
+    def _column(self, name: str) -> np.ndarray:
+        self._parts[name] = [np.concatenate(self._parts[name], axis=-1)]
+        return self._parts[name][0]
+
+    def _found(self, constraint: Constraint, k: int) -> np.ndarray:
+        if constraint not in CONSTRAINTS:
+            raise InputError(f"constraint is {constraint!r} but must be one of {CONSTRAINTS}")
+        if not 1 <= k <= NO_CONSTRAINT_LENGTH:
+            raise InputError(f"K is {k} but must be 1..{NO_CONSTRAINT_LENGTH}, where lists are cut")
+        return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
+
+    def _frame_of_triplet(self) -> np.ndarray:
+        """Number of each triplet's frame in order of names: sums do not depend on arrival."""
+        number_F = np.argsort(np.argsort(np.array(list(self._names), dtype=np.str_)))
+        return np.repeat(number_F, self._column("labels_F"))
+
+    def _counts(self, class_of_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        classes = int(class_of_R.max()) + 1
+        class_G = class_of_R[self._column("relation_G")]
+        having = np.unique(self._frame_of_triplet() * classes + class_G) % classes
+        return np.bincount(class_G, minlength=classes), np.bincount(having, minlength=classes)
+
+    def _by_class(
+        self, constraint: Constraint, k: int, class_of_R: np.ndarray, pooled: bool
+    ) -> np.ndarray:
+        found_G, classes = self._found(constraint, k), int(class_of_R.max()) + 1
+        class_G = class_of_R[self._column("relation_G")]
+        frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
+        return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
+
+
+def _mean_over_frames(
+    found_G: np.ndarray, frame_G: np.ndarray, class_G: np.ndarray, frames: int, classes: int
+) -> np.ndarray:
+    """Recall of each class in each frame, averaged over the frames that have the class.
+
+    float64 ``(classes,)``, NaN for a class that no frame has.
+    """
+    cell_G = frame_G * classes + class_G
+    there_FC = np.bincount(cell_G, minlength=frames * classes).reshape(frames, classes)
+    found_FC = np.bincount(cell_G, found_G, frames * classes).reshape(frames, classes)
+    recall_FC = np.divide(found_FC, there_FC, out=np.zeros(there_FC.shape), where=there_FC > 0)
+    having_C = np.count_nonzero(there_FC, axis=0)
+    return np.divide(recall_FC.sum(0), having_C, out=np.full(classes, np.nan), where=having_C > 0)

@@ -1,0 +1,106 @@
+"""Time, disk and reading speed of each way to store frames.
+
+    python -m experiments.benchmarks.prepare_speed [--videos 2]
+
+Videos of 24 s (720 frames, 30 of them annotated) pan over a photograph (matplotlib's sample) with a
+camera's noise, are encoded by ffmpeg's defaults and prepared. Then Pillow reads every frame from
+the system's cache into an array, as training does: five rounds over all encodings in turn, the
+best one is shown. All times are CPU time, of ffmpeg too, so that other jobs disturb little.
+"""
+
+import argparse
+import io
+import pickle
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from PIL import Image
+
+from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE
+from datasets.prepare.encoding import Encoding
+from datasets.prepare.run import prepare
+from tests.datasets.video_making import ffmpeg
+
+SIZES_HW = ((270, 480), (360, 480))
+FRAMES, EVERY = 720, 24
+ENCODINGS = (
+    Encoding(),
+    Encoding(short_side=256),
+    Encoding("jpeg", 95),
+    Encoding("jpeg", 90),
+    Encoding("jpeg", 95, 256),
+)
+
+
+def make_video(path: Path, height: int, width: int, seed: int) -> None:
+    """A noisy pan over a photograph."""
+    rng = np.random.default_rng(seed)
+    photograph = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
+    picture_HW3 = np.array(Image.open(photograph).convert("RGB").resize((1280, 1500))).astype(int)
+    noise_HW3 = rng.normal(0, 4, (height + 64, width + 64, 3)).astype(int)
+    pixels = io.BytesIO()
+    for index in range(FRAMES):
+        top, left = 200 + index, 200 + index % 400
+        dy, dx = rng.integers(0, 64, 2)
+        frame_HW3 = picture_HW3[top : top + height, left : left + width]
+        frame_HW3 = frame_HW3 + noise_HW3[dy : dy + height, dx : dx + width]
+        pixels.write(frame_HW3.clip(0, 255).astype(np.uint8).tobytes())
+    raw = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", "30")
+    ffmpeg(*raw, "-i", "pipe:", "-pix_fmt", "yuv420p", path, given=pixels.getvalue())
+
+
+def reading_ms(files: list[Path]) -> float:
+    """Milliseconds a frame, from the file's bytes to an array."""
+    began = time.process_time()
+    for file in files:
+        with Image.open(file) as image:
+            np.array(image.convert("RGB"))
+    return (time.process_time() - began) / len(files) * 1e3
+
+
+def children_seconds() -> float:
+    """CPU time of all processes that have ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--videos", type=int, default=2, help="of each size")
+    args = parser.parse_args()
+    print("size     stored as                   s a video  kB a frame  ms to read")
+    for height, width in SIZES_HW:
+        with tempfile.TemporaryDirectory() as folder:
+            first = Path(folder) / "first"
+            (first / "videos").mkdir(parents=True)
+            (first / "annotations").mkdir()
+            names = [f"V{index}.mp4" for index in range(args.videos)]
+            for seed, name in enumerate(names):
+                make_video(first / "videos" / name, height, width, seed)
+            numbers = range(EVERY, FRAMES + 1, EVERY)
+            entries_of = {f"{name}/{number:06d}.png": [] for name in names for number in numbers}
+            for file in (OBJECTS_FILE, PERSONS_FILE):
+                (first / "annotations" / file).write_bytes(pickle.dumps(entries_of))
+            rows, files_of = [], []
+            for index, encoding in enumerate(ENCODINGS):
+                root = Path(folder) / str(index)
+                root.mkdir()
+                for part in ("videos", "annotations"):
+                    (root / part).symlink_to(first / part)
+                began = children_seconds()
+                manifest = prepare(root, encoding, workers=1, say=lambda _: None)
+                seconds = (children_seconds() - began) / args.videos
+                size = manifest.bytes / manifest.frames / 1e3
+                rows.append(f"{width}x{height}  {encoding!s:27} {seconds:10.2f} {size:11.1f}")
+                files_of.append(sorted((root / "frames").glob("*.mp4/*")))
+            rounds = [[reading_ms(files) for files in files_of] for _ in range(5)]
+            for row, times in zip(rows, zip(*rounds, strict=True), strict=True):
+                print(f"{row} {min(times):11.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""How long the measure takes on as many frames as Action Genome's test split has.
+
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed    # all 54,371 frames
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed --frames 5437   # a tenth
+
+Random frames of 1 to 4 objects with one attention, up to 3 spatial and up to 3 contacting labels
+each, and 100 pairs a frame that lie around the true ones, so that most triplets have several
+candidates. The clock covers checking the predictions, ranking under all three constraints and the
+summary at K = 10, 20, 50, 100; it stands still while the frames are drawn.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.recall import FramePrediction, RecallMeter
+
+
+def draw_target(rng: np.random.Generator, name: str) -> FrameTargets:
+    """A frame whose classes, boxes and labels are uniform."""
+    M = int(rng.integers(1, 5))
+    corner_N2 = rng.uniform(0, 200, (M + 1, 2))
+    boxes_N4 = np.concatenate((corner_N2, corner_N2 + rng.uniform(40, 250, (M + 1, 2))), axis=1)
+    labels = [(m, int(rng.integers(3))) for m in range(M)]
+    for m in range(M):
+        labels += [(m, int(r)) for r in rng.choice(6, rng.integers(1, 4), replace=False) + 3]
+        labels += [(m, int(r)) for r in rng.choice(17, rng.integers(1, 4), replace=False) + 9]
+    return FrameTargets(
+        name=name,
+        size_hw=(480, 480),
+        person_box_4=boxes_N4[0].astype(np.float32),
+        object_boxes_M4=boxes_N4[1:].astype(np.float32),
+        object_classes_M=rng.integers(2, 37, M),
+        relations_G2=np.array(labels, np.int64),
+    )
+
+
+def draw_pairs(rng: np.random.Generator, target: FrameTargets, P: int) -> dict[str, np.ndarray]:
+    """Fields of a prediction whose boxes lie around the true ones; scores have the usual skew."""
+    m_P = rng.integers(len(target.object_classes_M), size=P)
+    shift_P4 = np.repeat(rng.normal(0, 10, (P, 2)), 2, axis=0).reshape(P, 4)
+    logits_PR = rng.normal(-1, 2, (P, 26)).astype(np.float32)
+    scores_PR = 1 / (1 + np.exp(-logits_PR))
+    attention_P3 = np.exp(logits_PR[:, :3])
+    scores_PR[:, :3] = attention_P3 / attention_P3.sum(axis=1, keepdims=True)
+    return {
+        "person_boxes_P4": (target.person_box_4 + shift_P4).astype(np.float32),
+        "object_boxes_P4": (target.object_boxes_M4[m_P] + shift_P4).astype(np.float32),
+        "object_classes_P": np.where(
+            rng.random(P) < 0.7, target.object_classes_M[m_P], rng.integers(2, 37, P)
+        ),
+        "person_scores_P": rng.random(P, dtype=np.float32),
+        "object_scores_P": rng.random(P, dtype=np.float32),
+        "relation_scores_PR": scores_PR,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the Recall@K measure on random frames.")
+    parser.add_argument("--frames", type=int, default=54_371)
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=1_024, help="frames an update")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    rng, meter, spent = np.random.default_rng(arguments.seed), RecallMeter(), 0.0
+    for first in range(0, arguments.frames, arguments.batch):
+        names = range(first, min(first + arguments.batch, arguments.frames))
+        targets = [draw_target(rng, f"{number:06d}") for number in names]
+        drawn = [draw_pairs(rng, target, arguments.pairs) for target in targets]
+        started = time.perf_counter()
+        meter.update([FramePrediction(**fields) for fields in drawn], targets)
+        spent += time.perf_counter() - started
+    started = time.perf_counter()
+    summary = meter.summary()
+    summarising = time.perf_counter() - started
+    print(
+        f"{len(meter)} frames x {arguments.pairs} pairs, {summary['triplets']:.0f} triplets: "
+        f"{spent + summarising:.1f} s (summary {summarising:.1f} s)"
+    )
+    for constraint in ("with", "semi", "no"):
+        print(f"{constraint}/recall@20 {summary[f'{constraint}/recall@20']:.4f}")
+
+
+if __name__ == "__main__":
+    main()

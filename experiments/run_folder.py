@@ -1,0 +1,152 @@
+"""A run: a folder whose name follows from its config, and what is written into it."""
+
+import hashlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError
+from experiments.config import without
+
+NOT_DEFINING = {
+    "run": None,
+    "wandb": None,
+    "launch": None,
+    "experiment": None,
+    "train": ("device", "workers", "checkpoint_every", "log_every"),
+    "model": ("checkpoint",),
+}
+"""Config keys that do not change what is trained; the others name the run."""
+
+
+def defining(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a config that decides what is trained."""
+    return {
+        key: without(value, *(NOT_DEFINING.get(key) or ()))
+        for key, value in config.items()
+        if NOT_DEFINING.get(key, ()) is not None
+    }
+
+
+TOLD = (
+    ("loader", "t_max", None, "T{}"),
+    ("model", "temporal", "dds", "{}"),
+    ("train", "starts", "table", "starts_{}"),
+    ("train", "padding", "masked", "padding_{}"),
+)
+"""Group, key, default and form of what a run's name says if it is not the default."""
+
+
+def run_name(config: dict[str, Any], world_size: int) -> str:
+    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks.
+
+    ``bload-dds_tiny-synthetic-T32-gru-s0-r2-1a2b3c4d`` is one with other blocks and another
+    temporal part.
+    """
+    text = json.dumps([defining(config), world_size], sort_keys=True)
+    parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
+    for group, key, default, form in TOLD:
+        if config[group][key] != default:
+            parts.append(form.format(config[group][key]))
+    parts += [f"s{config['train']['seed']}", f"r{world_size}"]
+    return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
+
+
+class RunFolder:
+    """Where one run writes; rank 0 makes the folder, every rank has its own log.
+
+    Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
+    exists once the run has finished; `error`, the file that exists in its stead where a sweep saw
+    the run fail.
+    """
+
+    def __init__(self, root: str, name: str) -> None:
+        self.path = Path(root) / name
+        self.last = self.path / "last.pt"
+        self.best = self.path / "best.pt"
+        self.summary = self.path / "summary.json"
+        self.error = self.path / "error.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.config = self.path / "config.json"
+
+    def check_accepts(self, checkpoint: Path | str, config: dict[str, Any]) -> None:
+        """Refuse to go on here from `checkpoint` if that would write over another run."""
+        source = Path(checkpoint)
+        home = source if source.is_dir() else source.parent
+        elsewhere = home.resolve() != self.path.resolve()
+        if elsewhere and self.last.exists():
+            raise InputError(
+                f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
+                "a run.name of its own"
+            )
+        if not elsewhere:
+            self.check_same_config(config)
+
+    def check_same_config(self, config: dict[str, Any]) -> None:
+        """Refuse a folder in which something else was trained (only a given run.name can).
+
+        The data may have moved; their lengths are checked with the plan.
+        """
+        if not self.config.exists():
+            return
+        here, wanted = defining(json.loads(self.config.read_text())), defining(config)
+        differs = [
+            f"{group}.{key} was {here.get(group, {}).get(key)} and is {values[key]}"
+            for group, values in wanted.items()
+            for key in values
+            if (group, key) != ("dataset", "root") and here.get(group, {}).get(key) != values[key]
+        ]
+        if differs:
+            raise InputError(
+                f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
+                "run.name, or run.resume=never to train anew there"
+            )
+
+    def open(self, rank: int) -> logging.Logger:
+        """Make the folder and open this rank's log."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        logger = logging.getLogger(f"bload.rank{rank}")
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        handler = logging.FileHandler(self.path / f"rank{rank}.log")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        return logger
+
+    def write_json(self, path: Path, value: Any) -> None:
+        """Write a json file whole or not at all."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
+        os.replace(part, path)
+
+    def note_error(self, sentence: str, when: str) -> None:
+        """Say why this run failed, unless an earlier one finished here."""
+        if not self.summary.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_json(self.error, {"error": sentence, "when": when})
+
+    def clear(self) -> None:
+        """Forget an earlier run in this folder."""
+        for path in (self.last, self.best, self.summary, self.error, self.metrics):
+            path.unlink(missing_ok=True)
+
+    def rewind_metrics(self, epoch: int, step: int) -> None:
+        """Drop the lines of steps that come after a checkpoint, which will be trained again."""
+        if not self.metrics.exists():
+            return
+        kept = []
+        for text in self.metrics.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:  # half a line: the process was killed while it wrote
+                continue
+            if (line["epoch"], line["step"]) <= (epoch, step) and line["kind"] != "summary":
+                kept.append(line)
+        part = self.metrics.with_suffix(".part")
+        part.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        os.replace(part, self.metrics)

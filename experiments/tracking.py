@@ -1,0 +1,75 @@
+"""Figures go to ``metrics.jsonl``, the truth, and to wandb, a copy."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from experiments.run_folder import RunFolder
+
+
+class Tracker:
+    """Writes the figures of a run; on ranks other than the first it does nothing.
+
+    Args:
+        wandb: mode (``offline`` needs no account and no network, ``online``, ``disabled``),
+            project and group.
+    """
+
+    def __init__(
+        self, folder: RunFolder, config: dict[str, Any], wandb: dict[str, Any], active: bool
+    ) -> None:
+        self.active = active
+        self.wandb = None
+        if not active:
+            return
+        self.file = folder.metrics.open("a")
+        if wandb["mode"] != "disabled":
+            self.wandb = _wandb_run(folder.path, config, wandb)
+
+    def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
+        """One line: `kind` (step, epoch, eval, summary), where in training, and the figures."""
+        if not self.active:
+            return
+        line = {"kind": kind, "epoch": epoch, "step": step, **figures}
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+        if self.wandb is not None:
+            numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
+            values = {f"{kind}/{key}": value for key, value in numbers.items()}
+            if kind == "summary":
+                values["figures"] = _table(figures)
+            self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
+
+    def close(self) -> None:
+        if self.active:
+            self.file.close()
+        if self.wandb is not None:
+            self.wandb.finish()
+
+
+def _wandb_run(path: Path, config: dict[str, Any], options: dict[str, Any]) -> Any:
+    import wandb  # slow to import, and wanted by one rank only
+
+    # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
+    ours = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
+    run = wandb.init(
+        mode=options["mode"],
+        project=options["project"],
+        group=options["group"],
+        name=path.name,
+        dir=str(path),
+        config=config,
+        settings=wandb.Settings(silent=True, console="off"),
+        **({} if "WANDB_SWEEP_ID" in os.environ else ours),
+    )
+    for kind in ("epoch", "eval"):
+        run.define_metric(f"{kind}/*", step_metric="epoch")
+    return run
+
+
+def _table(figures: dict[str, Any]) -> Any:
+    import wandb
+
+    rows = [[name, str(value)] for name, value in figures.items()]
+    return wandb.Table(columns=["figure", "value"], data=rows)

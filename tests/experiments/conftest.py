@@ -1,0 +1,68 @@
+"""One small synthetic root, one finished run, and one pair of ranks for all tests of training."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import train
+from datasets.synthetic.writer import ensure
+from tests.experiments.jobs import (
+    WORLD,
+    SeveralRanks,
+    compose_config,
+    one_rank,
+    only_run,
+    overrides,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ensure(tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD))
+
+
+@pytest.fixture
+def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """The overrides of a small job whose runs go to ``tmp_path / "runs"``, and some more."""
+    return lambda *more, runs="runs": overrides(data_root, tmp_path / runs, *more)
+
+
+@pytest.fixture
+def config(command_line: Callable[..., list[str]]) -> Callable[..., dict[str, Any]]:
+    """That job as `train.train` takes it."""
+    return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
+
+
+@pytest.fixture(scope="session")
+def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one epoch; only to be read."""
+    runs = tmp_path_factory.mktemp("finished")
+    lines = overrides(data_root, runs, "train.epochs=1", "train.log_every=1")
+    train.train(compose_config("train", lines), one_rank())
+    return only_run(runs)
+
+
+@pytest.fixture(scope="session")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
+def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path, 4)
+    yield ranks
+    ranks.close()

@@ -1,0 +1,22 @@
+"""A folder with every experiment, made once, and the page made of it."""
+
+import shutil
+
+import pytest
+
+from experiments.report import write_report
+from tests.experiments.report.made_runs import make_everything
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """All experiments and their report; not to be written to."""
+    runs = make_everything(tmp_path_factory.mktemp("made") / "runs")
+    write_report(runs)
+    return runs
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    """A copy of them, to be spoilt."""
+    return shutil.copytree(made, tmp_path / "runs")

@@ -1,0 +1,100 @@
+"""A checkpoint is whole or not there, and reading one runs nothing."""
+
+import pickle
+
+import pytest
+import torch
+
+from bload.errors import InputError
+from experiments.checkpoint import check_same_model, load_checkpoint, save_checkpoint
+
+STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
+
+
+class Unsaveable:
+    def __reduce__(self):
+        raise OSError("the disk is full")
+
+
+def test_what_is_saved_is_read_again(tmp_path):
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    torch.testing.assert_close(load_checkpoint(tmp_path / "last.pt"), STATE, rtol=0, atol=0)
+
+
+def test_a_folder_stands_for_its_last_checkpoint(tmp_path):
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    assert load_checkpoint(tmp_path)["config"] == STATE["config"]
+
+
+def test_an_error_while_writing_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, STATE)
+    before = path.read_bytes()
+    with pytest.raises(OSError, match="the disk is full"):
+        save_checkpoint(path, {**STATE, "model": [torch.ones(9), Unsaveable()]})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_the_checkpoint_is_not_touched_before_the_new_one_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, STATE)
+    before = path.read_bytes()
+    real = torch.save
+
+    def save_and_look(state, where):
+        real(state, where)
+        assert path.read_bytes() == before
+
+    monkeypatch.setattr(torch, "save", save_and_look)
+    save_checkpoint(path, {**STATE, "epoch": 1})
+    assert load_checkpoint(path)["epoch"] == 1
+
+
+def test_no_code_in_a_checkpoint_is_run(tmp_path):
+    path, proof = tmp_path / "evil.pt", tmp_path / "proof"
+
+    class Evil:
+        def __reduce__(self):
+            return open, (str(proof), "w")
+
+    for write in (
+        lambda: torch.save({"model": Evil(), "config": {}}, path),
+        lambda: path.write_bytes(pickle.dumps({"model": Evil(), "config": {}}, protocol=2)),
+    ):
+        write()
+        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+            load_checkpoint(path)
+        assert not proof.exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*pickle protocol:UserWarning")
+def test_any_damage_ends_in_a_sentence_or_in_a_checkpoint(tmp_path):
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, STATE)
+    torch.save(STATE, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    draw = torch.Generator().manual_seed(0)
+    for good in (path.read_bytes(), (tmp_path / "old.pt").read_bytes()):
+        for _ in range(150):
+            damaged = bytearray(good)
+            for place in torch.randint(min(len(good), 1500), (3,), generator=draw).tolist():
+                damaged[place] = int(torch.randint(256, (), generator=draw))
+            path.write_bytes(damaged)
+            try:
+                state = load_checkpoint(path)
+            except InputError as error:
+                assert str(path) in str(error)  # noqa: PT017
+            else:
+                assert {"model", "config"} <= state.keys()
+
+
+def test_another_model_is_named_by_what_differs():
+    check_same_model({"width": 64, "heads": 4}, {"heads": 4, "width": 64}, "last.pt")
+    with pytest.raises(InputError, match=r"model.width was 64 and is 32; model.depth was None and"):
+        check_same_model({"width": 64}, {"width": 32, "depth": 2}, "last.pt")
+
+
+def test_a_checkpoint_from_before_a_key_was_there_is_of_the_same_model():
+    check_same_model({"width": 64}, {"width": 64, "time": "none"}, "last.pt")
+    with pytest.raises(InputError, match=r"model\.time was none and is gap"):
+        check_same_model({"width": 64}, {"width": 64, "time": "gap"}, "last.pt")

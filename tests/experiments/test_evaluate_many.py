@@ -1,0 +1,134 @@
+"""One command evaluates a file, a run, or a folder of these."""
+
+import csv
+import json
+import shutil
+import sys
+
+import pytest
+import torch
+
+import eval as evaluation
+from bload.errors import InputError
+from experiments import cli
+from experiments.trained import find_checkpoints, load_model, short_name
+from tests.experiments.jobs import checkpoint, compose_config, one_rank
+
+
+def found(folder):
+    return [str(path.relative_to(folder)) for path in find_checkpoints(folder)]
+
+
+def make(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_a_file_stands_for_itself_and_a_run_for_its_last(tmp_path):
+    make(tmp_path, "run/last.pt", "run/best.pt", "run/wandb/other.pt")
+    assert find_checkpoints(tmp_path / "run" / "best.pt") == [tmp_path / "run" / "best.pt"]
+    assert found(tmp_path / "run") == ["last.pt"]
+
+
+def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
+    make(tmp_path, "b/last.pt", "b/best.pt", "a/1.pt", "a/2.pt", "sweep/c/last.pt", "notes/x.txt")
+    make(tmp_path, "stopped/config.json")
+    assert found(tmp_path) == [
+        "a/1.pt",
+        "a/2.pt",
+        "b/last.pt",
+        "stopped/last.pt",
+        "sweep/c/last.pt",
+    ]
+    names = [short_name(path, tmp_path) for path in find_checkpoints(tmp_path)]
+    assert names == ["a/1.pt", "a/2.pt", "b", "stopped", "sweep/c"]
+
+
+def test_a_folder_without_checkpoints_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"no checkpoint in .*; give a .pt file"):
+        find_checkpoints(tmp_path)
+
+
+def test_a_model_of_another_version_is_told(finished, tmp_path):
+    state = checkpoint(finished)
+    del state["model"][next(iter(state["model"]))]
+    torch.save(state, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other.pt holds a model .* cannot build \(.*Missing key"):
+        load_model(tmp_path / "other.pt", one_rank().device)
+
+
+@pytest.fixture
+def type_eval(monkeypatch, capsys):
+    """Type a command line; give the exit status and what was printed."""
+
+    def type_and_read(*arguments):
+        monkeypatch.setenv("HYDRA_MAIN_MODULE", "__main__")
+        monkeypatch.setattr(sys, "argv", ["eval.py", "device=cpu", "workers=0", *arguments])
+        try:
+            cli.run(evaluation.main, "eval")
+            status = 0
+        except SystemExit as end:
+            status = end.code
+        return status, capsys.readouterr().out
+
+    return type_and_read
+
+
+def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
+    type_eval, finished, tmp_path, monkeypatch
+):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(finished / "last.pt", tmp_path / name / "last.pt")
+    built = []
+    build_source = evaluation.build_source
+    monkeypatch.setattr(
+        evaluation, "build_source", lambda *a, **k: built.append(a) or build_source(*a, **k)
+    )
+    out, relations = tmp_path / "out.json", tmp_path / "relations.csv"
+    status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
+    assert status == 0
+    assert built == [("test",)]
+    one, two = (line.split() for line in printed.rstrip().splitlines()[-2:])
+    assert (one[0], two[0]) == ("one", "two")
+    assert one[1:] == two[1:]
+    figures = json.loads(out.read_text())
+    assert figures["one"]["with/recall@100"] == figures["two"]["with/recall@100"]
+    with relations.open(newline="") as file:
+        named = {row["checkpoint"] for row in csv.DictReader(file)}
+    assert named == {str(tmp_path / name / "last.pt") for name in ("one", "two")}
+
+
+def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finished, tmp_path):
+    for name in ("a.pt", "c.pt"):
+        shutil.copy(finished / "last.pt", tmp_path / name)
+    (tmp_path / "b.pt").write_text("hello\n")
+    status, printed = type_eval(f"checkpoint={tmp_path}")
+    assert status == 1
+    a, b, c = printed.rstrip().splitlines()[-3:]
+    assert a.split()[1:] == c.split()[1:]
+    assert a.split()[1] == "123"
+    assert b.startswith(f"b.pt        not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_path):
+    for key in ("out", "relations"):
+        lines = [f"checkpoint={finished}", f"{key}={tmp_path / 'nowhere' / 'file'}"]
+        cfg = compose_config("eval", lines)
+        with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
+            evaluation.evaluate_all(cfg, one_rank())
+
+
+@pytest.mark.parametrize("where", ["beside", "elsewhere"])
+def test_pictures_are_drawn_beside_the_checkpoint_or_where_told(finished, tmp_path, where):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    shutil.copy(finished / "last.pt", run / "last.pt")
+    lines = [f"checkpoint={run}", "pictures=1", "device=cpu", "workers=0"]
+    lines += [f"pictures_dir={elsewhere}"] if where == "elsewhere" else []
+    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    (gif,) = tmp_path.rglob("*.gif")
+    folder = run / "pictures_last_test" if where == "beside" else elsewhere
+    assert gif.parent == folder
+    assert len(list(folder.rglob("*.png"))) == 23  # frames of the video in the middle

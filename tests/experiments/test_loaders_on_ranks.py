@@ -1,0 +1,50 @@
+"""Under every loader two ranks train an epoch to its end, in step, and stay one model."""
+
+import csv
+from unittest import mock
+
+import pytest
+import torch
+
+import train
+from bload import PACKERS
+from tests.experiments.jobs import only_run
+
+
+def train_and_tell(ranks, config):
+    """This rank's weights at the end, and the steps it took."""
+    models = []
+
+    def remember(**sizes):
+        models.append(build_model(**sizes))
+        return models[0]
+
+    build_model = train.build_model
+    with (
+        mock.patch.object(train, "build_model", remember),
+        mock.patch.object(train, "seed_step", wraps=train.seed_step) as steps,
+    ):
+        train.train(config, ranks)
+    weights = {name: value.numpy().copy() for name, value in models[0].state_dict().items()}
+    return weights, [call.args[1:3] for call in steps.call_args_list]
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("loader", sorted(PACKERS))
+def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path, two_ranks, loader):
+    job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45")
+    (first, first_steps), (second, second_steps) = two_ranks.run(train_and_tell, job, timeout=180)
+    assert first_steps == second_steps == [(0, step) for step in range(len(first_steps))]
+    assert len(first_steps) >= 2 or loader in ("mix", "sampling")
+    assert first.keys() == second.keys()
+    for name in first:
+        assert first[name].tobytes() == second[name].tobytes(), name
+    folder = only_run(tmp_path / "runs")
+    assert f"{loader}-dds_tiny-synthetic-s0-r2-" in folder.name
+    saved = torch.load(folder / "last.pt", weights_only=True)["model"]
+    for name, value in saved.items():
+        assert value.numpy().tobytes() == first[name].tobytes()
+    with (tmp_path / "runs" / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["run"], row["loader"], row["ranks"]) == (folder.name, loader, "2")
+    assert {path.name for path in folder.glob("*.log")} == {"rank0.log", "rank1.log"}

@@ -1,0 +1,202 @@
+"""Recall on memory-dependent triplets, what it is held against, and states cleared elsewhere."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import eval as evaluation
+import train
+from bload.errors import InputError
+from datasets.build import build_source, build_yardsticks
+from datasets.scoring.recall import RecallMeter
+from datasets.synthetic import write_scripts
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, observe
+from eval import evaluate
+from experiments.printing import observer_rows, observer_text, summary_text
+from experiments.run_folder import run_name
+from tests.experiments.jobs import (
+    WORLD,
+    checkpoint,
+    compose_config,
+    metrics,
+    one_rank,
+    only_run,
+    overrides,
+)
+from tests.experiments.test_evaluate import seer_and_source
+
+NOT_EQUAL = ("seconds", "frames_per_second")
+
+
+@pytest.fixture
+def seen(config):
+    seer, source = seer_and_source(config())
+    return seer, source, build_yardsticks(source, **config()["dataset"])
+
+
+def recall(seer, source, **options):
+    result = evaluate(seer, source, one_rank(), batch_frames=64, **options)
+    return {name: value for name, value in result.items() if name not in NOT_EQUAL}
+
+
+def test_yardsticks_add_figures_and_change_none(seen):
+    seer, source, yardsticks = seen
+    plain = recall(seer, source)
+    figures = recall(seer, source, yardsticks=yardsticks)
+    assert {name: figures[name] for name in plain} == plain
+    assert {name for name in figures if name not in plain} == {
+        *(name + "_memory" for name in plain if "/recall@" in name),
+        *(
+            f"{of}/recall@20{end}"
+            for of in ("memoryless", "remembering")
+            for end in ("", "_memory")
+        ),
+    }
+    assert 0 < figures["with/recall@20_memory"] < 1
+    assert figures["with/recall@20_memory"] != figures["with/recall@20"]
+
+
+def test_observers_reach_as_evaluated_what_the_yardsticks_say(seen):
+    _, source, yardsticks = seen
+    recalls = {}
+    for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING)):
+        meter = RecallMeter(part="memory")
+        targets_of = {t.name: t for s in range(len(source)) for t in whole(source, s)}
+        for script in write_scripts(WORLD, "test"):
+            targets = [targets_of[target.name] for target in script.targets()]
+            meter.update(observe(script, memory), targets, yardsticks.memory(targets))
+        for ending in ("", "_memory"):
+            recalls[f"{name}/recall@20{ending}"] = meter.summary([20])[f"with/recall@20{ending}"]
+    figures = yardsticks.figures
+    for ending in ("", "_memory"):
+        key = f"remembering/recall@20{ending}"
+        assert recalls[key] == pytest.approx(figures[key], abs=1e-12)
+        key = f"memoryless/recall@20{ending}"
+        assert recalls[key] == pytest.approx(figures[key], abs=0.08)  # by the luck of four videos
+        assert figures[key] < figures[f"remembering/recall@20{ending}"] - 0.1
+
+
+def whole(source, sequence):
+    return source.targets(sequence, 0, int(source.lengths[sequence]))
+
+
+def test_real_data_have_no_yardsticks(config):
+    dataset = config()["dataset"]
+    reading = {key: dataset[key] for key in ("root", "frame_size")} | {"name": "action_genome"}
+    source = build_source("test", **reading)
+    assert build_yardsticks(source, **reading) is None
+    assert not observer_text(recall(*seer_and_source(config())))
+
+
+class StartingAt(nn.Module):
+    """The same network, told other starts than the evaluation tells."""
+
+    def __init__(self, seer, starts):
+        super().__init__()
+        self.seer, self.starts = seer, starts
+
+    def forward(self, frames_BTCHW, start_BT, valid_BT, **told):
+        return self.seer(frames_BTCHW, self.starts(start_BT), valid_BT)
+
+
+def test_ignored_starts_are_those_of_slot_0(seen):
+    seer, source, _ = seen
+
+    def first_slot(start_BT):
+        return start_BT & (torch.arange(start_BT.shape[1]) == 0)
+
+    ignored = recall(seer, source, starts="ignored")
+    assert ignored == recall(StartingAt(seer, first_slot), source)
+    assert ignored != recall(seer, source)
+
+
+def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen):
+    seer, source, _ = seen
+    wrong = recall(seer, source, starts="wrong")
+    assert wrong != recall(seer, source)
+    assert wrong != recall(seer, source, starts="wrong", seed=1)
+    other = evaluate(seer, source, one_rank(), batch_frames=212, starts="wrong")
+    assert {name: other[name] for name in wrong} == wrong
+
+
+@pytest.fixture(scope="module")
+def ignoring(data_root, tmp_path_factory):
+    """The folder of a run like `finished` but for its starts."""
+    runs = tmp_path_factory.mktemp("ignoring")
+    lines = ("train.epochs=1", "train.log_every=1", "train.starts=ignored")
+    train.train(compose_config("train", overrides(data_root, runs, *lines)), one_rank())
+    return only_run(runs)
+
+
+def test_training_with_ignored_starts_is_another_run_with_other_weights(finished, ignoring):
+    assert finished.name != ignoring.name
+    first, other = (
+        [line["loss"] for line in metrics(run) if line["kind"] == "step"]
+        for run in (finished, ignoring)
+    )
+    assert len(first) == len(other)
+    assert first != other
+    weights = [checkpoint(run)["model"] for run in (finished, ignoring)]
+    assert any(not torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
+
+
+@pytest.mark.parametrize("starts", [None, "table", "ignored", "wrong"])
+def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, capsys, monkeypatch):
+    used = []
+    change = evaluation.change_starts
+    monkeypatch.setattr(
+        evaluation, "change_starts", lambda *values: (used.append(values[2:]), change(*values))[1]
+    )
+    lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_frames=64"]
+    lines += [f"starts={starts}"] if starts else []
+    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    wanted = starts or "ignored"
+    assert {*used} == {(wanted, 0)}
+    text = capsys.readouterr().out
+    assert (f", starts {wanted}\n" in text) == (wanted != "table")
+    assert "\nRecall@20 with, memory " in text
+
+
+def test_another_word_for_starts_is_refused(config, finished):
+    with pytest.raises(InputError, match="starts is 'never'; choose one of table, ignored, wrong"):
+        train.train(config("train.starts=never"), one_rank())
+    job = compose_config("eval", [f"checkpoint={finished}", "starts=never"])
+    with pytest.raises(InputError, match="starts is 'never'"):
+        evaluation.evaluate_all(job, one_rank())
+
+
+def test_starts_name_the_run(config):
+    names = {run_name(config(f"train.starts={s}"), 1) for s in ("table", "ignored", "wrong")}
+    assert len(names) == 3
+
+
+def test_the_summary_holds_recall_beside_that_of_observers():
+    figures = {
+        "with/recall@20": 0.285,
+        "remembering/recall@20": 0.75,
+        "memoryless/recall@20": 0.502,
+        "with/recall@20_memory": 0.12,
+        "remembering/recall@20_memory": 0.8,
+        "memoryless/recall@20_memory": 0.3,
+    }
+    assert [" ".join(row) for row in observer_rows(figures)] == [
+        "Recall@20 with, of all 28.50 %   (38 % of the all-remembering observer's 75.00; "
+        "memoryless observer 50.20)",
+        "Recall@20 with, memory 12.00 %   (15 % of the all-remembering observer's 80.00; "
+        "memoryless observer 30.00)",
+    ]
+    without_memory = figures | {"with/recall@20_memory": math.nan}
+    assert len(observer_rows(without_memory)) == 1
+
+
+def test_a_finished_run_keeps_the_figures(finished, ignoring):
+    summary = json.loads((finished / "summary.json").read_text())
+    assert 0 <= summary["with/recall@20_memory"] < summary["remembering/recall@20_memory"]
+    assert "Recall@20 with, memory " in summary_text(summary)
+    assert "starts" not in summary_text(summary)
+    assert ", starts ignored\n" in summary_text(json.loads((ignoring / "summary.json").read_text()))
+    columns = (finished.parent / "results.csv").read_text().splitlines()[0].split(",")
+    assert {"with/recall@20_memory", "memoryless/recall@20", "starts"} <= {*columns}

@@ -1,0 +1,120 @@
+"""Which parameters are trained how, and rates as a function of progress."""
+
+import math
+
+import pytest
+import torch
+
+from bload.errors import InputError
+from experiments.optimiser import Schedule, build_optimiser, set_rates
+from models import build_model
+
+TINY = {
+    "width": 32,
+    "heads": 4,
+    "feedforward": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "temporal_layers": 1,
+    "queries": 5,
+}
+
+
+@pytest.fixture(scope="module", params=["conv", "resnet18"])
+def model(request):
+    return build_model(**TINY, backbone=request.param)
+
+
+def group_of(optimiser, parameter):
+    (group,) = (g for g in optimiser.param_groups if any(p is parameter for p in g["params"]))
+    return group
+
+
+def test_every_parameter_is_in_exactly_one_group(model):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    grouped = [id(p) for group in optimiser.param_groups for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
+    for parameter in model.parameters():
+        group_of(optimiser, parameter)
+
+
+def test_the_backbone_has_its_own_rate(model):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    for name, parameter in model.named_parameters():
+        wanted = 1e-4 if name.split(".")[0] == "backbone" else 1e-3
+        assert group_of(optimiser, parameter)["lr"] == wanted, name
+
+
+def test_norms_biases_and_query_embeddings_are_not_decayed(model):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    norms = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, torch.nn.LayerNorm | torch.nn.GroupNorm)
+        for p in module.parameters()
+    }
+    queries = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, torch.nn.Embedding)
+        for p in module.parameters()
+    }
+    assert norms  # each of them a vector
+    assert len(queries) == 2
+    for name, parameter in model.named_parameters():
+        free = parameter.dim() == 1 or id(parameter) in norms | queries
+        assert free or not name.endswith("bias")
+        assert group_of(optimiser, parameter)["weight_decay"] == (0 if free else 0.05), name
+
+
+def test_what_is_frozen_is_not_trained(model):
+    model.input_proj.weight.requires_grad_(False)
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    model.input_proj.weight.requires_grad_(True)
+    grouped = {id(p) for group in optimiser.param_groups for p in group["params"]}
+    assert {id(p) for p in model.parameters()} - grouped == {id(model.input_proj.weight)}
+
+
+@pytest.mark.parametrize(
+    ("name", "warmup", "epoch", "factor"),
+    [
+        ("cosine", 0, 0, 1),
+        ("cosine", 0, 5, 0.5),
+        ("cosine", 0, 2.5, 0.5 * (1 + math.sqrt(0.5))),
+        ("cosine", 0, 10, 0),
+        ("cosine", 2, 0, 0),
+        ("cosine", 2, 1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
+        ("cosine", 2, 5, 0.5),
+        ("step", 0, 0, 1),
+        ("step", 0, 6.99, 1),
+        ("step", 0, 7, 0.1),
+        ("step", 0, 10, 0.1),
+        ("step", 1, 0.25, 0.25),
+        ("step", 1, 1, 1),
+    ],
+)
+def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
+    schedule = Schedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
+    assert schedule(epoch) == pytest.approx(factor, abs=1e-12)
+
+
+def test_a_warmup_rises_and_a_cosine_falls():
+    schedule = Schedule("cosine", epochs=10, warmup_epochs=1, step_at=0.7)
+    values = [schedule(epoch / 20) for epoch in range(201)]
+    peak = values.index(max(values))
+    assert peak == 20
+    assert values[: peak + 1] == sorted(values[: peak + 1])
+    assert values[peak:] == sorted(values[peak:], reverse=True)
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("linear", 10), ("cosine", 0)])
+def test_a_schedule_that_makes_no_sense_is_refused(name, epochs):
+    with pytest.raises(InputError, match=r"choose cosine or step|train at least 1"):
+        Schedule(name, epochs, 0, 0.7)
+
+
+def test_the_factor_is_of_the_base_rate_not_of_the_last_one(model):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    for _ in range(2):
+        set_rates(optimiser, 0.5)
+    assert {group["lr"] for group in optimiser.param_groups} == {0.5e-3, 0.5e-4}

@@ -1,0 +1,179 @@
+"""An interrupted run goes on as if nothing had happened; a finished one is left alone."""
+
+from functools import cache
+from unittest import mock
+
+import pytest
+import torch
+
+import train
+from experiments.trained import load_model
+from tests.experiments.jobs import (
+    assert_same_run,
+    checkpoint,
+    compose_config,
+    contents,
+    interrupted,
+    metrics,
+    one_rank,
+    only_run,
+    overrides,
+)
+
+OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+
+
+@pytest.fixture(scope="module")
+def whole_run(data_root, tmp_path_factory):
+    """The folder of a run that nobody interrupted; of the same options, the same one."""
+
+    @cache
+    def of(*options):
+        runs = tmp_path_factory.mktemp("whole")
+        train.train(compose_config("train", overrides(data_root, runs, *options)), one_rank())
+        return only_run(runs)
+
+    return of
+
+
+def train_in_two_goes(config, at):
+    with interrupted(at), pytest.raises(KeyboardInterrupt):
+        train.train(config, one_rank())
+    train.train(config, one_rank())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("train.workers=1",), ("model.dropout=0.3",)],
+    ids=["plain", "a-worker", "dropout"],
+)
+def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_run, options):
+    # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
+    train_in_two_goes(config(*OFTEN, *options), at=(1, 3))
+    whole, halves = whole_run(*OFTEN, *options), only_run(tmp_path / "runs")
+    assert whole.name == halves.name
+    assert_same_run(whole, halves)
+    assert [line["epoch"] for line in metrics(whole) if line["kind"] == "eval"] == [0, 1]
+
+
+def test_the_interruption_does_come_in_the_middle_of_an_epoch(config, tmp_path):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    saved = checkpoint(folder)
+    assert (saved["loader"]["epoch"], saved["loader"]["step"]) == (1, 2)
+    assert metrics(folder)[-1]["step"] == 3
+    assert not (folder / "summary.json").exists()
+
+
+@pytest.mark.parametrize("at", [(0, 1), (1, 0)], ids=["before-a-checkpoint", "between-epochs"])
+def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
+    train_in_two_goes(config(*OFTEN), at)
+    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
+
+
+@pytest.mark.parametrize("name", ["evaluate", "upsert_result"])
+def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
+    job = config(*OFTEN, "train.epochs=1")
+    with (
+        mock.patch.object(train, name, side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        train.train(job, one_rank())
+    train.train(job, one_rank())
+    assert_same_run(whole_run(*OFTEN, "train.epochs=1"), only_run(tmp_path / "runs"))
+
+
+@pytest.mark.dist
+def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, two_ranks):
+    # Naive has a block a video, so 4 steps of 2 x 1 blocks; step 2 is trained again.
+    options = (*OFTEN, "loader=naive", "model.dropout=0.3")
+    two_ranks.run(train_whole, config(*options, runs="whole"))
+    two_ranks.run(train_halves, config(*options, runs="halves"))
+    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
+
+
+def train_whole(ranks, config):
+    train.train(config, ranks)
+
+
+def train_halves(ranks, config):
+    try:
+        with interrupted((1, 3)):
+            train.train(config, ranks)
+    except KeyboardInterrupt:
+        train.train(config, ranks)
+    else:
+        raise AssertionError("the interruption never came")
+
+
+def test_a_finished_run_is_not_trained_again(config, tmp_path, capsys):
+    job = config("train.epochs=1")
+    train.train(job, one_rank())
+    before = contents(tmp_path / "runs")
+    with mock.patch.object(train, "seed_step", side_effect=AssertionError("a step was taken")):
+        train.train(job, one_rank())
+    assert contents(tmp_path / "runs") == before
+    assert "finished before; run.resume=never trains it again" in capsys.readouterr().out
+
+
+def test_resume_never_trains_anew(config, tmp_path):
+    train.train(config("train.epochs=1"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    first = checkpoint(folder)["model"]
+    lines = metrics(folder)
+    with mock.patch.object(train, "seed_step", wraps=train.seed_step) as steps:
+        train.train(config("train.epochs=1", "run.resume=never"), one_rank())
+    assert steps.call_args_list[0].args[1:3] == (0, 0)
+    assert steps.call_count == lines[0]["steps"]
+    torch.testing.assert_close(checkpoint(folder)["model"], first, rtol=0, atol=0)
+    assert metrics(folder) == lines
+
+
+def test_training_may_go_on_from_any_checkpoint(config, tmp_path, whole_run):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, runs="first"), one_rank())
+    saved = only_run(tmp_path / "first") / "last.pt"
+    train.train(config(*OFTEN, f"run.resume={saved}", runs="second"), one_rank())
+    whole, second = checkpoint(whole_run(*OFTEN)), checkpoint(only_run(tmp_path / "second"))
+    torch.testing.assert_close(whole["model"], second["model"], rtol=0, atol=0)
+
+
+def test_a_run_may_end_from_its_best_checkpoint(config, tmp_path):
+    job = config("train.epochs=1")
+    train.train(job, one_rank())
+    best = only_run(tmp_path / "runs") / "best.pt"
+    before = metrics(best.parent)
+    train.train(config("train.epochs=1", f"run.resume={best}"), one_rank())
+    assert metrics(best.parent) == before
+
+
+def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path):
+    train.train(config("train.eval_every=1"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    again = config("train.eval_every=1", f"run.resume={folder / 'best.pt'}")
+    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(again, one_rank())
+    assert not (folder / "summary.json").exists()
+
+
+def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
+    options = (*OFTEN, "train.ema=0.9", "train.bptt=5")
+    train_in_two_goes(config(*options), at=(1, 3))
+    whole, halves = whole_run(*options), only_run(tmp_path / "runs")
+    assert_same_run(whole, halves)
+    averages = [checkpoint(folder)["average"] for folder in (whole, halves)]
+    assert all(torch.equal(averages[0][name], averages[1][name]) for name in averages[0])
+    last = checkpoint(whole)["model"]
+    assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
+    model, _ = load_model(whole / "last.pt", torch.device("cpu"))
+    assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())
+
+
+def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
+    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, "run.name=first"), one_rank())
+    path = tmp_path / "runs" / "first" / "last.pt"
+    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9", "train.epochs=1")
+    train.train(config(*OFTEN, *options), one_rank())
+    assert "average" in checkpoint(tmp_path / "runs" / "second")
