@@ -10,7 +10,7 @@ import pytest
 import train
 from bload.dealing import account
 from bload.packers import make_plan
-from datasets.synthetic.lengths import draw_lengths
+from datasets.synthetic.world import draw_lengths
 from experiments import cli
 from experiments.equal_work import equal_work
 from experiments.sweep import jobs_of
