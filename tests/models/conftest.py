@@ -65,8 +65,27 @@ def annotate(
     seed: int, frames: int, most: int = 3, size_hw: tuple[int, int] = (30, 40)
 ) -> list[FrameTargets]:
     """Annotations of random frames with 1 to `most` objects each."""
-    rng = np.random.default_rng(seed)
-    return [_random_frame(rng, f"{frame}", most, size_hw) for frame in range(frames)]
+    rng, (height, width), annotations = np.random.default_rng(seed), size_hw, []
+    for frame in range(frames):
+        objects = int(rng.integers(1, most + 1))
+        low = rng.uniform(0, 0.5, size=(objects + 1, 2))
+        high = low + rng.uniform(0.1, 0.5, size=(objects + 1, 2))
+        boxes = np.concatenate((low, high), axis=1) * (width, height, width, height)
+        relations = [
+            (row, relation)
+            for row in range(objects)
+            for relation in (rng.integers(3), 3 + rng.integers(6), 9 + rng.integers(17))
+        ]
+        target = FrameTargets(
+            name=f"{frame}",
+            size_hw=size_hw,
+            person_box_4=boxes[0].astype(np.float32),
+            object_boxes_M4=boxes[1:].astype(np.float32),
+            object_classes_M=rng.integers(2, 37, size=objects),
+            relations_G2=np.array(relations, dtype=np.int64),
+        )
+        annotations.append(target)
+    return annotations
 
 
 def random_outputs(seed: int, *shape: int) -> Outputs:
@@ -110,26 +129,3 @@ def videos() -> list[Tensor]:
         torch.randint(0, 256, (length, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
         for length in (3, 1, 4, 2)
     ]
-
-
-def _random_frame(
-    rng: np.random.Generator, name: str, most: int, size_hw: tuple[int, int]
-) -> FrameTargets:
-    objects = int(rng.integers(1, most + 1))
-    height, width = size_hw
-    low = rng.uniform(0, 0.5, size=(objects + 1, 2))
-    high = low + rng.uniform(0.1, 0.5, size=(objects + 1, 2))
-    boxes = np.concatenate((low, high), axis=1) * (width, height, width, height)
-    relations = [
-        (row, relation)
-        for row in range(objects)
-        for relation in (rng.integers(3), 3 + rng.integers(6), 9 + rng.integers(17))
-    ]
-    return FrameTargets(
-        name=name,
-        size_hw=size_hw,
-        person_box_4=boxes[0].astype(np.float32),
-        object_boxes_M4=boxes[1:].astype(np.float32),
-        object_classes_M=rng.integers(2, 37, size=objects),
-        relations_G2=np.array(relations, dtype=np.int64),
-    )

@@ -14,10 +14,7 @@ BLOCKS = ((0, 1, 2), (3,))
 SLOTS = 9
 GAPS = ((0, 30, 1), (0,), (0, 2, 400, 29), (0, 7))
 """Frames of the native rate since the frame before, for each of the four videos."""
-KINDS = (
-    {"anchored": True, "dense": True, "time": "gap"},
-    {"norm_first": False},
-)
+KINDS = ({"anchored": True, "dense": True, "time": "gap"}, {"norm_first": False})
 MEMORIES = [temporal for temporal in PARTS if temporal != "none"]
 
 

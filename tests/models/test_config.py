@@ -1,9 +1,8 @@
 """The configs of networks and losses: what they refuse, and what is built from them."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 
 import pytest
-from omegaconf import OmegaConf
 
 from bload.errors import InputError
 from models import build_criterion, build_model
@@ -51,11 +50,3 @@ def test_losses_are_built_from_their_config_which_refuses_other_words():
     for key, value in (("relations_on", "some"), ("match_boxes", "best"), ("relation_weight", 0)):
         with pytest.raises(InputError, match=rf"loss\.{key} is .?{value}"):
             replace(LOSS, **{key: value})
-
-
-def test_omegaconf_wants_the_required_keys_and_checks_values():
-    schema = OmegaConf.structured(ModelConfig)
-    assert OmegaConf.missing_keys(schema) == {*asdict(SMALL)} - {"time", "weights", "checkpoint"}
-    assert OmegaConf.to_object(OmegaConf.merge(schema, asdict(SMALL))) == SMALL
-    with pytest.raises(InputError, match=r"model\.queries is 0"):
-        OmegaConf.to_object(OmegaConf.merge(schema, asdict(SMALL) | {"queries": 0}))

@@ -87,11 +87,6 @@ def test_what_a_linear_layer_keeps_is_its_input():
     assert kept == {"second": 4 * 4 * 5, "other": 4}
 
 
-def test_recomputing_takes_less_in_long_steps_and_never_more_than_its_chunk_on_top(cost):
-    assert cost.activations(94, True) < 0.8 * cost.activations(94, False)
-    assert cost.activations(4, True) < 1.2 * cost.activations(4, False)
-
-
 def test_a_step_fits_if_it_takes_at_most_four_fifths_of_what_is_free():
     kept, again = {"encoder": Affine(0, 30 << 20)}, Affine(0, 1 << 20)
     cost = Cost({}, {}, {}, kept, again, parameter_bytes=0, trainable_bytes=100 << 20)
@@ -105,9 +100,10 @@ def test_a_step_fits_if_it_takes_at_most_four_fifths_of_what_is_free():
             assert figure in said
 
 
-def test_a_network_at_real_size_takes_no_memory():
+def test_a_network_at_real_size_takes_no_memory_and_less_of_it_if_recomputed():
     cfg = replace(SMALL_COST, backbone="resnet18", width=256, heads=8, queries=100, temporal="none")
     cost = measured(cfg, (480, 640), slots=1)
     assert 20e9 < cost.flops["backbone"] < 24e9  # 1.8 G multiply-adds at 224 x 224, six times that
     assert 5 * 2**30 < cost.activations(94, False) < 10 * 2**30
     assert cost.activations(94, True) < 0.5 * cost.activations(94, False)
+    assert cost.activations(4, True) < 1.2 * cost.activations(4, False)  # a chunk at most on top

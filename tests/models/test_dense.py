@@ -25,12 +25,10 @@ def literal_loss(logits_FHWE, frames: list) -> float:
             for logits in logits_HWE[inside]:
                 loss = -logits[:37].log_softmax(0)[kind]
                 if relations is not None:
-                    wanted = torch.from_numpy(relations).double()
-                    loss -= (wanted[:3] * logits[37:40].log_softmax(0)).sum()
+                    attention, labels = torch.from_numpy(relations).double().split((3, 23))
+                    loss -= (attention * logits[37:40].log_softmax(0)).sum()
                     chance = logits[40:].sigmoid()
-                    loss -= (
-                        wanted[3:] * chance.log() + (1 - wanted[3:]) * (1 - chance).log()
-                    ).sum()
+                    loss -= (labels * chance.log() + (1 - labels) * (1 - chance).log()).sum()
                 total += float(loss) / int(inside.sum())
         for logits in logits_HWE[free]:
             share = len(frame.object_classes_M) / int(free.sum())

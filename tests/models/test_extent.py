@@ -74,14 +74,11 @@ def test_a_batch_of_several_sizes_equals_each_picture_alone(kind):
             assert (field - together[name][:, :, one]).abs().max() < 1e-12, (slot, name)
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [
-        *((kind, SIZES[0]) for kind in KINDS),
-        *((KINDS[0], size) for size in ((32, 16), (8, 8))),
-        (KINDS[1], (24, 32)),
-    ],
-)
+CROPS = [(kind, SIZES[0]) for kind in KINDS]
+CROPS += [(KINDS[0], (32, 16)), (KINDS[0], (8, 8)), (KINDS[1], (24, 32))]
+
+
+@pytest.mark.parametrize(("kind", "size"), CROPS)
 def test_whole_tokens_on_a_canvas_equal_the_picture_cropped(kind, size):
     """To the rounding of points, which are float32."""
     model = tiny(**kind)

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS
 from models.branch import GapEmbedding
 from models.temporal import PARTS, build_temporal
 from tests.models.conftest import difference, pack, tiny
@@ -67,8 +66,6 @@ def test_a_network_of_gaps_refuses_to_run_without_them(batch):
         tiny(time="gap")(*frames)
     plain = tiny()
     assert difference(plain(*frames, gap_BT=gap_BT), plain(*frames)) == 0
-    with pytest.raises(InputError, match=r"'clock'; set model\.time to none or gap"):
-        DDS(time="clock", backbone="conv")
 
 
 LONGEST = 100

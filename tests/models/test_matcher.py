@@ -76,10 +76,7 @@ def test_cost_is_the_sum_of_its_parts(boxes_count):
                 assert cost_FNM[frame, n, m].item() == pytest.approx(expected.item(), abs=1e-3)
 
 
-def test_generalized_iou_is_torchvisions_and_finite_without_area():
-    first, second = boxes = torch.rand(2, 50, 4, dtype=torch.float64)
-    expected = generalized_box_iou(*map(corners, boxes)).diagonal()
-    torch.testing.assert_close(generalized_iou(first, second), expected)
+def test_boxes_without_area_have_a_finite_overlap_and_gradient():
     empty = torch.zeros(3, 4, requires_grad=True)
     overlap = generalized_iou(empty, torch.zeros(3, 4))
     overlap.sum().backward()

@@ -1,7 +1,5 @@
 """Recomputing activations changes what is kept, and nothing else."""
 
-import contextlib
-
 import pytest
 import torch
 
@@ -11,7 +9,6 @@ from models.cost import kept_bytes
 from tests.models.conftest import SIDE, annotate, difference, gradients, tiny
 
 FRAMES = 7
-FULL = contextlib.nullcontext()
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +26,11 @@ def frames():
     return frames_BTCHW, start_BT, torch.ones_like(start_BT), None, extent_BT2
 
 
-def loss_and_gradients(model, frames, recompute, precision=FULL):
+def loss_and_gradients(model, frames, recompute, half):
     model.recompute = recompute
     targets = to_tensors(annotate(0, FRAMES))
     torch.manual_seed(4)
-    with precision:
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
         outputs = model(*frames)
     torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
     loss = Criterion()(outputs, targets, frames[2], counts(targets, 5))["loss"]
@@ -41,32 +38,24 @@ def loss_and_gradients(model, frames, recompute, precision=FULL):
     return loss.detach(), gradients(model)
 
 
-def keep_the_same_chunks(monkeypatch):
-    """Take the same chunks, hence the same random numbers and roundings, with everything kept."""
-    monkeypatch.setattr(
-        models.recompute, "checkpoint", lambda function, *chunks, **_: function(*chunks)
-    )
+def keep_all(function, *chunk, **_):
+    """In place of `checkpoint`."""
+    return function(*chunk)
 
 
-@pytest.mark.parametrize("with_extents", [True, False])
-def test_gradients_are_the_same(frames, with_extents):
-    model = tiny(norm_first=not with_extents, anchored=with_extents, dense=with_extents)
-    frames = frames if with_extents else frames[:3]
-    loss, kept = loss_and_gradients(model, frames, False)
-    loss_again, recomputed = loss_and_gradients(model, frames, True)
-    assert kept.abs().max() > 0.01
-    torch.testing.assert_close(loss_again, loss, rtol=1e-12, atol=0)
-    torch.testing.assert_close(recomputed, kept, rtol=0, atol=1e-12)
+KINDS = ({"norm_first": False}, {"anchored": True, "dense": True}, {"dropout": 0.3}, {})
 
 
-@pytest.mark.parametrize("half", [False, True])
-def test_dropout_and_roundings_are_the_same_again(frames, monkeypatch, half):
-    precision = torch.autocast("cpu", torch.bfloat16, enabled=half)
-    model = tiny().float() if half else tiny(dropout=0.3)
-    _, recomputed = loss_and_gradients(model, frames, True, precision)
-    keep_the_same_chunks(monkeypatch)
-    _, kept = loss_and_gradients(model, frames, True, precision)
-    torch.testing.assert_close(recomputed, kept, rtol=0, atol=1e-6 if half else 1e-12)
+@pytest.mark.parametrize("changes", KINDS)
+def test_losses_and_gradients_are_the_same(frames, monkeypatch, changes):
+    half = not changes
+    model = tiny(**changes).float() if half else tiny(**changes)
+    again = loss_and_gradients(model, frames, True, half)
+    by_chunk = half or "dropout" in changes  # roundings and random numbers follow the chunks
+    monkeypatch.setattr(models.recompute, "checkpoint", keep_all)
+    kept = loss_and_gradients(model, frames, by_chunk, half)
+    assert kept[1].abs().max() > 0.01
+    torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)
 
 
 def test_nothing_of_the_per_frame_part_is_kept(frames):

@@ -9,11 +9,9 @@ from torch import nn
 
 from bload.errors import InputError
 from models import DDS
-from models.extent import ENDS, cell_points
-from models.position import FAR_WAVES, sine_position
 from models.weights import fill, load_weights, read_weights
 from tests.models.conftest import tensors
-from tests.models.literal_detr import LiteralDETR, detr_positions
+from tests.models.literal_detr import LiteralDETR
 
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 7}
 LAYERS = {"encoder_layers": 2, "decoder_layers": 2, "temporal_layers": 1, "dropout": 0.0}
@@ -52,20 +50,6 @@ def small(**changes) -> DDS:
 
 def starting(model):
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
-
-
-def test_positions_are_detrs_at_the_ends_of_tokens_and_half_a_token_off_at_centres():
-    for height, width in ((15, 20), (1, 3), (19, 34)):
-        everywhere = torch.ones(1, height, width, dtype=torch.bool)
-        wanted = detr_positions(everywhere, 256)[0].flatten(1).t()
-        like = torch.zeros(1)
-        ours = sine_position(cell_points(height, width, like, place=ENDS), 256, **FAR_WAVES)
-        torch.testing.assert_close(ours, wanted, rtol=0, atol=2e-5)
-        centres = cell_points(height, width, like)
-        half = torch.tensor((0.5 / width, 0.5 / height))
-        moved = sine_position(centres + half, 256, **FAR_WAVES)
-        torch.testing.assert_close(moved, wanted, rtol=0, atol=2e-5)
-        assert (sine_position(centres, 256, **FAR_WAVES) - wanted).abs().max() > 0.08
 
 
 def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
