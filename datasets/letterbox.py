@@ -10,7 +10,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.batch import Batch
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
 from datasets.frames.sizes import fit
 
@@ -23,7 +23,7 @@ class Letterbox:
         augmentation: changes frames and boxes of a video alike; None for evaluation.
     """
 
-    def __init__(self, source: ActionGenome, augmentation: Augmentation | None = None) -> None:
+    def __init__(self, source: VideoSource, augmentation: Augmentation | None = None) -> None:
         self.source = source
         self.augmentation = augmentation if augmentation and augmentation.changes else None
 
@@ -40,8 +40,7 @@ class Letterbox:
         """
         segments, canvas_hw = _segments(batch), self.source.image_size_hw
         stored_S = [
-            self.source.store.stored_size(batch.targets[first].size_hw)
-            for _, _, first, _, _ in segments
+            self.source.stored_size(batch.targets[first].size_hw) for _, _, first, _, _ in segments
         ]
         batch = batch.to(device, non_blocking=True)
         if not self.augmentation and all(

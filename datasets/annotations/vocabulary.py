@@ -79,6 +79,7 @@ RELATIONS = (
 )
 """Index = class: three groups, one after another."""
 
+OBJECT_CLASSES = len(OBJECTS) - 1  # without the background
 PERSON = 1
 ATTENTION = slice(0, 3)
 SPATIAL = slice(3, 9)
