@@ -55,13 +55,13 @@ class Letterbox:
         ):
             slots, mine = slice(slot, slot + length), slice(first, first + length)
             picture_TCHW = batch.frames_BT[block, slots, :, :height, :width]
-            into_hw = canvas_hw
+            high, wide = canvas_hw
             if self.augmentation:
                 picture_TCHW, targets[mine], share = self.augmentation(
                     picture_TCHW, targets[mine], self.source.reach(video), video, epoch
                 )
-                into_hw = tuple(max(1, round(share * side)) for side in canvas_hw)
-            height, width = fit(tuple(picture_TCHW.shape[-2:]), into_hw)
+                high, wide = max(1, round(share * high)), max(1, round(share * wide))
+            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), (high, wide))
             frames_BTCHW[block, slots, :, :height, :width] = transforms.resize(
                 picture_TCHW, [height, width], antialias=True
             )

@@ -58,7 +58,7 @@ class FrameCache:
             raise IndexError(
                 f"frames {first} to {first + len(targets) - 1} are not of one size, or not these"
             )
-        self._fill(memoryview(frames_T3hw.numpy()).cast("B"), start)
+        self._fill(frames_T3hw.numpy().data.cast("B"), start)
         return frames_T3hw
 
     def _fill(self, buffer: memoryview, start: int) -> None:

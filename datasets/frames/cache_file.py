@@ -127,7 +127,7 @@ def _write_frames(
         kept_hw = layout.sizes[targets[0].size_hw]
         if frames_T3hw.shape[2:] != kept_hw:
             frames_T3hw = transforms.resize(frames_T3hw, list(kept_hw), antialias=True)
-        rest = memoryview(frames_T3hw.contiguous().numpy()).cast("B")
+        rest = frames_T3hw.contiguous().numpy().data.cast("B")
         at = int(layout.offsets_F1[start])
         while rest:
             done = os.pwrite(file.fileno(), rest, at)

@@ -26,9 +26,9 @@ MAX_BYTES = 2**28
 MAX_PIXELS = 2**26
 """Height x width of the largest image that is decoded: 8192 x 8192."""
 
-# What Pillow raises for damaged files; the next line makes its warning of huge ones an error too.
-_DAMAGE = (OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error)
-_DAMAGE += (Image.DecompressionBombError, Image.DecompressionBombWarning)
+_BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+_DAMAGE = (OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, *_BOMB)
+"""What Pillow raises for damaged files; for its warning of huge ones, see the next line."""
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 
 

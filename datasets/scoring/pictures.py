@@ -86,8 +86,8 @@ class Album:
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
                 small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
             drawn.append(folder / f"{video}.gif")
-            options = {"append_images": small[1:], "duration": _MILLISECONDS, "loop": 0}
-            small[0].save(drawn[-1], save_all=True, **options)
+            rest, time = small[1:], _MILLISECONDS
+            small[0].save(drawn[-1], save_all=True, append_images=rest, duration=time, loop=0)
         return drawn
 
 
@@ -133,7 +133,7 @@ def draw_frame(
     width, height, top = round(image.width * scale), round(image.height * scale), 4 * _GAP
     panel, right = 2 * width + 3 * _GAP, 2 * width + 3 * _GAP + _PANEL
     bottom = max(top + height, (3 + SHOWN + _MISSED) * _LINE)
-    axes = _sheet(right + _GAP, bottom + _GAP)
+    canvas, axes = _sheet(right + _GAP, bottom + _GAP)
     _write(axes, _GAP, _GAP, title, _INK, fontsize=11)
     captions = {"ground truth": truth, "prediction, pairs numbered": pairs}
     for left, (caption, boxes) in zip((_GAP, 2 * _GAP + width), captions.items(), strict=True):
@@ -144,18 +144,16 @@ def draw_frame(
     for row, (text, score, colour) in enumerate(lines):
         _write(axes, panel, _GAP + row * _LINE, text, colour)
         _write(axes, right, _GAP + row * _LINE, score, colour, ha="right")
-    canvas = axes.figure.canvas
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
 
 
-def _sheet(width: int, height: int) -> Axes:
-    """Return axes in pixels from the top left corner of a figure that they fill."""
+def _sheet(width: int, height: int) -> tuple[FigureCanvasAgg, Axes]:
+    """Return a canvas and axes that fill it, in pixels from the top left corner."""
     figure = Figure((width / _DPI, height / _DPI), _DPI)
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0), autoscale_on=False)
     axes.axis("off")
-    return axes
+    return FigureCanvasAgg(figure), axes
 
 
 def _write(axes: Axes, x: float, y: float, text: str, colour: str, **how: Any) -> Text:
@@ -172,10 +170,10 @@ def _draw_boxes(
         box = Bbox(np.clip(box_4.reshape(2, 2) + low, low, high))
         thick = 1 if label.isdigit() else 2  # the person of a predicted pair: thinner
         for line, width in (("white", thick + 1), (colour, thick)):
-            axes.add_patch(Rectangle(box.min, *box.size, fill=False, ec=line, lw=width))
+            axes.add_patch(Rectangle((box.x0, box.y0), *box.size, fill=False, ec=line, lw=width))
         text = _write(axes, 0, 0, label, "white", fontsize=8.5, va="center_baseline", zorder=3)
         size = np.array([text.get_window_extent().width + _GAP / 2, 0.75 * _LINE])
-        place = np.clip(box.min - (0, size[1]), low, np.maximum(low, high - size))
+        place = np.clip((box.x0, box.y0 - size[1]), low, np.maximum(low, high - size))
         while Bbox([place, place + size]).count_overlaps(taken) and place[1] < high[1]:
             place = np.add(place, (0, size[1]))
         taken.append(Bbox([place, place + size]))

@@ -140,7 +140,7 @@ def _chunk_ranks(
 
     ranks_SG = np.full((len(CONSTRAINTS), len(frame_G)), NEVER, np.int16)
     matches_OP = _matches(predictions, targets, np.array(objects_F), convention)
-    hit_G = matches_OP.any(axis=1)[object_G] if matches_OP.size else np.zeros(len(frame_G), bool)
+    hit_G = np.logical_or.reduce(matches_OP, axis=1)[object_G]
     if not hit_G.any():
         return ranks_SG
     frame_G, object_G, relation_G = frame_G[hit_G], object_G[hit_G], relation_G[hit_G]
@@ -176,7 +176,7 @@ def _matches(
     frame_O = np.repeat(np.arange(len(targets)), objects_F)
 
     person_FP = overlaps(true_people_F14, people_FP4, convention) >= IOU_THRESHOLD
-    matches_OP = np.equal(classes_FP[frame_O], true_classes_O[:, None]) & person_FP[frame_O]
+    matches_OP = (classes_FP[frame_O] == true_classes_O[:, None]) & person_FP[frame_O]
     row, pair = np.nonzero(matches_OP)
     overlap = overlaps(true_boxes_O4[row], boxes_FP4[frame_O[row], pair], convention)
     matches_OP[row, pair] = overlap >= IOU_THRESHOLD
