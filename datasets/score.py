@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bload.errors import InputError
 from datasets.annotations.read import SPLITS, read_annotations
-from datasets.annotations.rules import SMALL_BOXES, small_boxes_choice
+from datasets.annotations.rules import SMALL_BOXES
 from datasets.scoring.iou import Convention
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
         root, split = args.root or said.get("root"), args.split or said.get("split")
         if not root or not split:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
-        small_boxes = args.small_boxes or small_boxes_choice(said.get("small_boxes", "keep"))
+        small_boxes = args.small_boxes or said.get("small_boxes", "keep")
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations.targets import RELATIONS
-from datasets.annotations.vocabulary import OBJECTS
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
 OBJECT_CLASSES = len(OBJECTS) - 1  # without the background
 _ROUNDING = 1e-6
@@ -41,7 +40,7 @@ class FramePrediction:
         _check_shape("object_boxes_P4", self.object_boxes_P4, (P, 4))
         _check_shape("person_scores_P", self.person_scores_P, (P,))
         _check_shape("object_scores_P", self.object_scores_P, (P,))
-        _check_shape("relation_scores_PR", self.relation_scores_PR, (P, RELATIONS))
+        _check_shape("relation_scores_PR", self.relation_scores_PR, (P, len(RELATIONS)))
         check_classes("object_classes_P", self.object_classes_P)
         check_boxes("person_boxes_P4", self.person_boxes_P4)
         check_boxes("object_boxes_P4", self.object_boxes_P4)
@@ -62,7 +61,7 @@ class FramePrediction:
             object_classes_P=np.zeros(0, np.int64),
             person_scores_P=np.zeros(0, np.float32),
             object_scores_P=np.zeros(0, np.float32),
-            relation_scores_PR=np.zeros((0, RELATIONS), np.float32),
+            relation_scores_PR=np.zeros((0, len(RELATIONS)), np.float32),
         )
 
 

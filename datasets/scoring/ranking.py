@@ -40,8 +40,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations.targets import RELATIONS, FrameTargets
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
 from datasets.scoring.iou import Convention, overlaps
 from datasets.scoring.prediction import FramePrediction, check_boxes, check_classes
 
@@ -137,7 +137,7 @@ def top_triplets(
     listed_L = _lists(scores_1PR, relations_1PR)[CONSTRAINTS.index(constraint)].ravel()
     place_K = np.argsort(-listed_L, kind="stable")[:k]  # stable: ties in order of places
     place_K = place_K[listed_L[place_K] > _ABSENT]
-    pair_K, relation_K = np.divmod(place_K, RELATIONS)
+    pair_K, relation_K = np.divmod(place_K, len(RELATIONS))
     M = len(target.object_classes_M)
     matches_MP = _matches([prediction], [target], np.array([M]), convention)
     hit_K = (matches_MP[:, pair_K] & target.relations_MR()[:, relation_K]).any(axis=0)
@@ -159,10 +159,10 @@ def _check_targets(targets: Sequence[FrameTargets]) -> None:
                 f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
                 "relation of a visible object in the annotations, or take the frame out of them"
             )
-        if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, RELATIONS)).any():
+        if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, len(RELATIONS))).any():
             raise InputError(
                 f"{target.name}: relations_G2 must hold object rows 0..{M - 1} and relations "
-                f"0..{RELATIONS - 1} but reaches {labels_G2.min(0).tolist()} and "
+                f"0..{len(RELATIONS) - 1} but reaches {labels_G2.min(0).tolist()} and "
                 f"{labels_G2.max(0).tolist()}"
             )
         check_classes(f"{target.name}: object_classes_M", target.object_classes_M)
@@ -250,7 +250,7 @@ def _best_candidates(
     """Score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
     candidates_GP = np.where(matches_OP[object_G], listed_FPR[frame_G, :, relation_G], _ABSENT)
     pair_G = candidates_GP.argmax(axis=1)  # the first among equals
-    return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * RELATIONS + relation_G
+    return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * len(RELATIONS) + relation_G
 
 
 def _ahead(

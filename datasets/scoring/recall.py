@@ -24,8 +24,8 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations.targets import RELATIONS, FrameTargets
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
 from datasets.scoring.iou import Convention, check_convention
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import (
@@ -40,7 +40,7 @@ __all__ = ["KS", "Constraint", "FramePrediction", "RecallMeter", "found_triplets
 
 Constraint = Literal["with", "semi", "no"]
 _COLUMNS = ("labels_F", "relation_G", "ranks_SG", "part_G")
-_GROUP_OF_R = np.zeros(RELATIONS, np.int64)
+_GROUP_OF_R = np.zeros(len(RELATIONS), np.int64)
 for _number, _group in enumerate((ATTENTION, SPATIAL, CONTACTING)):
     _GROUP_OF_R[_group] = _number
 
@@ -153,7 +153,7 @@ class RecallMeter:
 
         The mean over the frames that have it, or `pooled`: found / ground truth over all frames.
         """
-        return self._by_class(constraint, k, np.arange(RELATIONS), pooled)
+        return self._by_class(constraint, k, np.arange(len(RELATIONS)), pooled)
 
     def group_recalls(self, constraint: Constraint, k: int, pooled: bool = False) -> np.ndarray:
         """Recall@K of attention, spatial and contacting, ``(3,)``, as in `relation_recalls`."""
@@ -161,7 +161,7 @@ class RecallMeter:
 
     def relation_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Ground-truth triplets of each relation, and frames that have it, int64 ``(26,)`` each."""
-        return self._counts(np.arange(RELATIONS))
+        return self._counts(np.arange(len(RELATIONS)))
 
     def group_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """The same of attention, spatial and contacting, ``(3,)`` each."""
