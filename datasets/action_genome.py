@@ -12,9 +12,7 @@ from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.read import read_annotations
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.cache import open_cache
-from datasets.frames.files import FrameFiles
-from datasets.frames.identity import frames_identity
-from datasets.frames.store import FrameStore
+from datasets.frames.files import FrameFiles, FrameStore
 
 
 class ActionGenome:
@@ -72,7 +70,7 @@ class ActionGenome:
                 self.files,
                 self._table,
                 self.image_size_hw,
-                source=frames_identity(root, self._table),
+                source=self.files.identity(self._table),
                 progress=progress,
             )
         stored = [self.store.stored_size(size_hw) for size_hw in self._table.sizes()]

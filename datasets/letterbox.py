@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as transforms
 from bload.batch import Batch
 from datasets.action_genome import ActionGenome
 from datasets.augmentation import Augmentation
-from datasets.frames.fitting import fit
+from datasets.frames.sizes import fit
 
 
 class Letterbox:

@@ -30,6 +30,7 @@ FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
+MADE_BY = "synthetic.json"  # in a root that the generator made, with the values it was made from
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bload.errors import InputError
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames.manifest import MANIFEST
-from datasets.frames.units import gib
+from datasets.frames.sizes import gib
 from datasets.prepare.decoder import DAMAGED, MISSING
 from datasets.prepare.encoding import JPEG_QUALITY, Encoding
 from datasets.prepare.run import prepare

@@ -9,7 +9,7 @@ from PIL import Image
 
 from bload.errors import InputError
 from datasets.frames.manifest import Format
-from datasets.frames.stored_size import stored_size
+from datasets.frames.sizes import stored_size
 from datasets.prepare.checksums import Checksum, checksum_of
 
 JPEG_QUALITY = 95

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number
-from datasets.frames.units import gib
+from datasets.frames.sizes import gib
 from datasets.prepare.extraction import Extracted
 
 
@@ -55,3 +55,11 @@ def check_disk(needed: int, free: int, folder: object) -> None:
             "and run the same command again, or remove the folder and store less with --format "
             "jpeg or --short-side"
         )
+
+
+def duration(seconds: float) -> str:
+    """Format seconds for people."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from bload.errors import InputError
 from datasets.annotations.frame_names import video_of
-from datasets.frames.image_header import DamagedImage, read_header
+from datasets.frames.decode import check_image
 from datasets.frames.manifest import Format
 from datasets.prepare.checksums import Checksum, checksum_of
 from datasets.prepare.wanted import Wanted, sizes_there
@@ -70,12 +71,12 @@ def _inspect(
             try:
                 data = (folder / file).read_bytes()
                 if before is None:
-                    unknown[file] = checksum_of(data), read_header(data).size_hw
+                    unknown[file] = checksum_of(data), check_image(data, folder / file)
                 elif checksum_of(data) == before:
                     inspected.sound[file] = before
                 else:
                     inspected.altered.append(file)
-            except (DamagedImage, OSError):
+            except (InputError, OSError):
                 inspected.altered.append(file)
     usual = Counter(size_hw for _, size_hw in unknown.values()).most_common(1)
     for file, (checksum, size_hw) in unknown.items():

@@ -13,10 +13,10 @@ from datasets.annotations.frame_names import video_of
 from datasets.annotations.problems import SHOWN
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames.manifest import Manifest
-from datasets.frames.units import duration, gib
+from datasets.frames.sizes import gib
 from datasets.prepare.downloads import check_downloads
 from datasets.prepare.encoding import AS_PUBLISHED, Encoding
-from datasets.prepare.estimate import Estimate, check_disk, pilot
+from datasets.prepare.estimate import Estimate, check_disk, duration, pilot
 from datasets.prepare.frames_folder import FramesFolder
 from datasets.prepare.lock import only_writer
 from datasets.prepare.pool import Pool, open_pool

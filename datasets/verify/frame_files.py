@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.annotations.problems import Problems
-from datasets.frames.image_header import MAX_BYTES, DamagedImage, read_header
+from datasets.frames.decode import check_image, decode_image, read_file
 from datasets.frames.manifest import (
     MANIFEST,
     Manifest,
@@ -18,7 +18,7 @@ from datasets.frames.manifest import (
     frames_checksum,
     read_manifest,
 )
-from datasets.frames.stored_size import stored_size
+from datasets.frames.sizes import stored_size
 from datasets.prepare.checksums import Checksum, checksum_of, read_checksums
 from datasets.prepare.lock import is_being_written
 
@@ -187,13 +187,9 @@ def _check_file(
 ) -> tuple[str, str] | None:
     path, size_hw, written, decode = job
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DamagedImage(f"it is larger than {MAX_BYTES} bytes")
-        data = path.read_bytes()
+        data = read_file(path)
         # Decoded, a picture may turn out to be turned.
-        found_hw = _decoded_size(data, path) if decode else read_header(data).size_hw
-    except (DamagedImage, OSError) as error:
-        return UNREADABLE, f"{path} ({error})"
+        found_hw = decode_image(data, path).shape[:2] if decode else check_image(data, path)
     except InputError as error:
         return UNREADABLE, str(error)
     if found_hw != size_hw:
@@ -203,10 +199,3 @@ def _check_file(
     if written and written != checksum_of(data):
         return ALTERED, f"{path} (other content)"
     return None
-
-
-def _decoded_size(data: bytes, path: Path) -> tuple[int, int]:
-    # Torch takes seconds to import, and only this needs it.
-    from datasets.frames.decode import decode_image
-
-    return tuple(decode_image(data, path).shape[1:])

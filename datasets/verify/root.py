@@ -11,6 +11,7 @@ from datasets.annotations.frame_names import check_frame_name
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.read import (
     FRAMES_FOLDER,
+    MADE_BY,
     OBJECTS_FILE,
     SPLITS,
     annotation_files,
@@ -19,7 +20,6 @@ from datasets.annotations.read import (
     read_pickles,
 )
 from datasets.annotations.rules import visible_objects, without_small
-from datasets.frames.identity import MADE_BY
 from datasets.frames.manifest import MANIFEST
 from datasets.prepare.downloads import VIDEOS_FOLDER
 from datasets.verify.boxes import check_boxes
