@@ -32,6 +32,11 @@ class Problems:
         """Return kind -> the first `SHOWN` problems."""
         return {kind: [*map(_short, islice(all_, SHOWN))] for kind, all_ in self._found.items()}
 
+    def as_list(self) -> list[dict[str, Any]]:
+        """Return ``{"kind", "count", "first"}`` of each kind, for json."""
+        counts, examples = self.counts(), self.examples()
+        return [{"kind": kind, "count": counts[kind], "first": examples[kind]} for kind in counts]
+
     def sentences(self) -> list[str]:
         """Return one text per kind: the kind, the count, the first few."""
         texts, counts = [], self.counts()
