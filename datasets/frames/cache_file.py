@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from torchvision.transforms.v2 import functional as transforms
 from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.frames.files import FrameStore
+from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
 from datasets.write_whole import write_whole
 
@@ -78,7 +78,7 @@ def write_cache(
     that cannot be read; then no file is left behind.
     """
     try:
-        with FileLock(folder.parent / f".{folder.name}.lock"):
+        with one_writer(folder):
             if not (folder / MANIFEST).exists():
                 _make_room(folder, layout.bytes)
                 if progress:
@@ -87,10 +87,10 @@ def write_cache(
                 make = partial(_write_frames, store, table, layout, progress)
                 write_whole(folder / DATA, make)
                 write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
-    except (OSError, NotImplementedError) as error:
+    except OSError as error:
         raise InputError(
-            f"the frame cache {folder} cannot be written or locked ({error}); free some space, "
-            "give another path, or do without it"
+            f"the frame cache {folder} cannot be written ({error.strerror}); free some space, give "
+            "another path, or do without it"
         ) from error
 
 

@@ -155,7 +155,7 @@ def _frames(path: Path | str, table: pa.Table) -> Iterator[tuple[str, FramePredi
     if (classes_N == np.round(classes_N)).all():  # pandas makes floats of integers beside nulls
         classes_N = classes_N.astype(np.int64)
     before_N = np.concatenate([[0], np.cumsum(there_N)])  # rows with a pair before each row
-    for first, end in pairwise([*_first_rows(table), len(table)]):
+    for first, end in pairwise([*_first_rows(table), len(table)] if len(table) else []):
         name, rows = table["frame"][first].as_py(), slice(before_N[first], before_N[end])
         try:
             yield (
@@ -174,7 +174,7 @@ def _frames(path: Path | str, table: pa.Table) -> Iterator[tuple[str, FramePredi
 
 
 def _first_rows(table: pa.Table) -> list[int]:
-    """Return the row at which each frame begins; at least row 0."""
+    """Return the row at which each frame begins, row 0 first."""
     names_N = table["frame"].to_numpy()
     return [0, *(np.flatnonzero(names_N[1:] != names_N[:-1]) + 1).tolist()]
 
