@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_convert
 
-from datasets.annotations.targets import RELATIONS, FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import RELATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
     person = np.zeros((count, 4), np.float32)
     boxes = np.zeros((count, most, 4), np.float32)
     classes = np.zeros((count, most), np.int64)
-    relations = np.zeros((count, most, RELATIONS), np.float32)
+    relations = np.zeros((count, most, len(RELATIONS)), np.float32)
     real = np.arange(most) < np.array(objects, np.int64)[:, None]
     for row, frame in enumerate(frames):
         height, width = frame.size_hw

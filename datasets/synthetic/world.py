@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bload.errors import InputError
+from datasets.annotations.read import SPLITS
 from datasets.annotations.vocabulary import OBJECTS, PERSON
 from datasets.synthetic.lengths import draw_lengths
 
-SPLITS = ("train", "test")
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
 

@@ -21,7 +21,7 @@ from datasets.action_genome import ActionGenome
 from datasets.annotations.read import OBJECTS_FILE
 from datasets.annotations.unpickler import read_pickle
 from datasets.frames.manifest import MANIFEST, frames_checksum, read_manifest
-from datasets.frames.stored_size import stored_size
+from datasets.frames.sizes import stored_size
 from datasets.prepare import run
 from datasets.prepare.__main__ import main
 from datasets.prepare.checksums import checksum_of

@@ -12,7 +12,7 @@ from datasets.frames.manifest import (
     read_manifest,
     write_manifest,
 )
-from datasets.frames.stored_size import stored_size
+from datasets.frames.sizes import stored_size
 
 SOUND = Manifest("jpeg", 90, 256, "ffmpeg 7", "Pillow 13", problems={"A.mp4": "is missing"})
 

@@ -67,38 +67,37 @@ def assert_equal(read, frames):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 1 << 15])
-def test_every_bit_and_every_empty_frame_survives(frames, tmp_path, monkeypatch, rows):
-    monkeypatch.setattr(predictions_file, "_ROWS", rows)
+def test_every_bit_and_every_empty_frame_survives(frames, tmp_path):
+    path, nothing = tmp_path / "p.parquet", FramePrediction.empty()
+    for written in (frames, [(frame, nothing) for frame, _ in frames]):
+        write_predictions(path, written, MADE_BY)
+        assert_equal(list(read_predictions(path)), written)
+    assert read_metadata(path) == {"version": 1, **MADE_BY}
+
+
+def test_frames_may_begin_and_end_anywhere_in_row_groups(frames, tmp_path):
     write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
-    assert_equal(list(read_predictions(tmp_path / "p.parquet")), frames)
+    table = pq.read_table(tmp_path / "p.parquet")
+    for rows in (1, 2, 7, 100):
+        pq.write_table(table, tmp_path / "q.parquet", row_group_size=rows)
+        assert_equal(list(read_predictions(tmp_path / "q.parquet")), frames)
+    pq.write_table(table.slice(0, 0), tmp_path / "q.parquet")
+    assert list(read_predictions(tmp_path / "q.parquet")) == []
 
 
-def test_a_file_without_any_pair_survives(frames, tmp_path):
-    frames = [(frame, FramePrediction.empty()) for frame, _ in frames]
-    write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
-    assert_equal(list(read_predictions(tmp_path / "p.parquet")), frames)
-
-
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
-def test_parts_of_ranks_join_in_order_of_names(frames, tmp_path, order):
+def test_parts_of_ranks_join_in_order_of_names(frames, tmp_path):
     path = tmp_path / "p.parquet"
-    videos = [frames[4 * video : 4 * video + 4] for video in order]
-    for rank, own in enumerate(([*videos[0], *videos[1]], videos[2], [])):
-        with PredictionsWriter(path, rank) as writer:
-            if own:
-                writer.write(*zip(*own, strict=True))
-    assert not path.exists()
-    join_parts(path, 3, MADE_BY)
-    assert_equal(list(read_predictions(path)), frames)
-    assert [child.name for child in tmp_path.iterdir()] == ["p.parquet"]
-    write_predictions(tmp_path / "q.parquet", frames, MADE_BY)
-    assert path.read_bytes() == (tmp_path / "q.parquet").read_bytes()
-
-
-def test_the_file_says_what_made_it(frames, tmp_path):
-    write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
-    assert read_metadata(tmp_path / "p.parquet") == {"version": 1, **MADE_BY}
+    write_predictions(tmp_path / "whole.parquet", frames, MADE_BY)
+    for order in ([0, 1, 2], [2, 0, 1]):
+        videos = [frames[4 * video : 4 * video + 4] for video in order]
+        for rank, own in enumerate(([*videos[0], *videos[1]], videos[2], [])):
+            with PredictionsWriter(path, rank) as writer:
+                if own:
+                    writer.write(*zip(*own, strict=True))
+        join_parts(path, 3, MADE_BY)
+        assert_equal(list(read_predictions(path)), frames)
+        assert sorted(child.name for child in tmp_path.iterdir()) == ["p.parquet", "whole.parquet"]
+        assert path.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
 def test_pandas_reads_the_columns_that_are_documented(frames, tmp_path):
@@ -153,12 +152,11 @@ def test_an_exception_leaves_the_old_file_and_no_part(frames, tmp_path):
     assert [child.name for child in tmp_path.iterdir()] == ["p.parquet"]
 
 
-def test_what_is_no_predictions_file_is_told(frames, tmp_path):
-    with pytest.raises(InputError, match=r"no.parquet cannot be read as a Parquet file"):
-        list(read_predictions(tmp_path / "no.parquet"))
+def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
-    with pytest.raises(InputError, match=r"text.parquet cannot be read as a Parquet file"):
-        read_metadata(tmp_path / "text.parquet")
+    for name in ("no.parquet", "text.parquet"):
+        with pytest.raises(InputError, match=rf"{name} cannot be read as a Parquet file"):
+            read_metadata(tmp_path / name)
     with pytest.raises(InputError, match="cannot be written"):
         PredictionsWriter(tmp_path / "nowhere" / "p.parquet")
     write_predictions(tmp_path / "p.parquet", frames, MADE_BY)

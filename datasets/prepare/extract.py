@@ -1,0 +1,224 @@
+"""From videos to annotated frames: what is missing is extracted, a video per thread."""
+
+import errno
+import io
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+
+import PIL
+from PIL import Image
+from tqdm import tqdm
+
+from bload.errors import InputError
+from datasets.annotations import read
+from datasets.annotations.frame_names import frame_number, frames_by_video, sound_names, video_of
+from datasets.annotations.problems import Problems
+from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, read_manifest
+from datasets.frames.one_writer import one_writer
+from datasets.frames.sizes import gib, stored_size
+from datasets.prepare.decoder import Decoder, VideoError, decoder_version
+from datasets.prepare.folder import LOCK, FramesFolder
+
+VIDEOS_FOLDER = "videos"
+PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
+PILOT = 16  # videos after which time and disk are estimated
+
+
+def prepare(
+    root: Path | str,
+    stored_as: Manifest | None = None,
+    *,
+    workers: int | None = None,
+    check: bool = False,
+    say: Callable[[str], None] = print,
+) -> Manifest:
+    """Write the annotated frames of all videos of `root` that are not there yet.
+
+    Args:
+        stored_as: format, quality and short side of the files; default: PNG of native size.
+        workers: videos at a time, each with an ffmpeg of its own; default: one per core.
+        check: read every frame that is there. A frame that has another size in bytes than was
+            written, or with `check` other content, is missing: its video is extracted again.
+
+    Returns what is there now; videos that are missing or not sound are among its `problems`.
+    Raises `InputError` for a root that cannot be used and a disk that is full or too small.
+    """
+    root, workers = Path(root), os.cpu_count() or 1 if workers is None else workers
+    wanted, manifest = check_root(root, stored_as or Manifest(), workers, say)
+    path, videos = root / read.FRAMES_FOLDER, root / VIDEOS_FOLDER
+    try:
+        path.mkdir(exist_ok=True)
+        with one_writer(path, lock=path / LOCK, seconds=1):
+            folder = FramesFolder(path, wanted, manifest, readers=workers if check else 0)
+            folder.clear()
+            if todo := folder.to_do(videos):
+                decoder = _also(manifest.decoder, decoder_version())
+                encoder = _also(manifest.encoder, f"Pillow {PIL.__version__}")
+                folder.manifest = replace(manifest, decoder=decoder, encoder=encoder)
+            folder.save()
+            if folder.altered:
+                say(
+                    f"frames that are not as they were written: {len(folder.altered):,} "
+                    f"({min(folder.altered)} first); their videos are extracted again"
+                )
+            say(
+                f"{root}: {len(folder.files):,} annotated frames in {len(wanted):,} videos, "
+                f"{len(folder.sound):,} there already; {len(todo):,} videos to do "
+                f"({manifest.stored_as()})"
+            )
+            try:
+                _extract_all(folder, videos, todo, workers, say)
+            finally:
+                folder.clear()
+                manifest = folder.save()
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise InputError(
+            f"{error.filename or path} cannot be written ({error.strerror}); "
+            f"{'make room' if full else 'check the disk'} and run the same command again"
+        ) from error
+    return manifest
+
+
+def check_root(
+    root: Path, stored_as: Manifest, workers: int, say: Callable[[str], None]
+) -> tuple[Mapping[str, list[str]], Manifest]:
+    """Return video -> annotated frames, and the manifest to go on from; write nothing.
+
+    Raises `InputError` with everything that is wrong at once: downloads that are not all there,
+    and frames stored in another or an unknown way.
+    """
+    if not root.is_dir():
+        raise InputError(f"{root} is no folder; give the root that has annotations/ and videos/")
+    wrong = [f"--workers {workers} is not 1 or more"] if workers < 1 else []
+    videos, frames, manifest = root / VIDEOS_FOLDER, root / read.FRAMES_FOLDER, stored_as
+    wanted: dict[str, list[str]] = {}
+    try:
+        manifest = read_manifest(frames) or stored_as
+        entries_of, _ = read.read_pickles(*read.annotation_files(root, "keep"))
+        problems = Problems()
+        wanted = dict(sorted(frames_by_video(sound_names(entries_of, problems)).items()))
+        problems.refuse(root / "annotations" / read.OBJECTS_FILE, "fix or download the file again")
+    except InputError as error:
+        wrong.append(str(error))
+    if manifest is stored_as and (folders := [each.name for each in frames.glob("[!.]*/")]):
+        wrong.append(
+            f"{frames} holds {len(folders)} folders ({folders[0]} is one) and no {MANIFEST}, so "
+            "nobody knows how they were made; use them as they are, or move them away"
+        )
+    if manifest.stored_as() != stored_as.stored_as():
+        wrong.append(
+            f"{frames} holds frames stored as {manifest.stored_as()}, and {stored_as.stored_as()} "
+            "was asked for; ask for what is there, remove the folder, or give another --root (its "
+            "videos and annotations may be links)"
+        )
+    if not videos.is_dir():
+        wrong.append(f"{videos} is not there; put the Charades videos into it")
+    elif not manifest.complete and not any((videos / video).exists() for video in wanted):
+        deeper = {str(path.parent) for path in videos.glob("*/*") if path.name in wanted}
+        wrong.append(
+            f"{videos} has none of the {len(wanted):,} annotated videos; put them there or link "
+            f"to them{': they are in ' if deeper else ''}{', '.join(deeper)}"
+        )
+    if not os.access(frames if frames.exists() else root, os.W_OK) or frames.is_file():
+        wrong.append(f"{frames} is no folder that can be written; fix that")
+    if wrong:
+        raise InputError("; and ".join(wrong))
+    if not (small := root / "annotations" / read.SMALL_BOXES_FILE).is_file():
+        say(
+            f"{small} is missing; put it there, or do without it: --small-boxes computed of "
+            "datasets.verify, dataset.small_boxes=computed of train.py"
+        )
+    return wanted, manifest
+
+
+def _also(before: str, now: str) -> str:
+    """Return all versions that wrote frames, as one text."""
+    return "; ".join(dict.fromkeys([*filter(None, before.split("; ")), now]))
+
+
+def _extract_all(
+    folder: FramesFolder,
+    videos: Path,
+    todo: list[list[str]],
+    workers: int,
+    say: Callable[[str], None],
+) -> None:
+    """Extract videos in random order; after the first few, estimate what the rest takes."""
+    random.Random(0).shuffle(todo)
+    decoder, began, written, done = Decoder(), time.perf_counter(), 0, []
+    with (
+        tqdm(total=sum(map(len, todo)), unit="frame", disable=None) as bar,
+        ThreadPoolExecutor(workers) as pool,  # ffmpeg, Pillow and files free the lock
+    ):
+        try:
+            jobs = {pool.submit(_extract, folder, decoder, videos, each): each for each in todo}
+            for job in as_completed(jobs):
+                video, checksums, problem = job.result()
+                folder.take(video, checksums, problem)
+                bar.update(len(jobs[job]))
+                written += sum(checksum.bytes for checksum in checksums.values())
+                done.append(jobs[job])
+                if len(done) == PILOT < len(todo):
+                    say(_estimate(folder.path, done, todo, time.perf_counter() - began, written))
+        finally:
+            decoder.stop()
+            pool.shutdown(cancel_futures=True)
+
+
+def _estimate(path: Path, done: list, todo: list, seconds: float, written: int) -> str:
+    """Return time and disk for the rest of `todo`; refuse four fifths of more than is free."""
+    to_decode = [sum(frame_number(frames[-1]) for frames in part) for part in (done, todo)]
+    to_keep = [sum(map(len, part)) for part in (done, todo)]
+    seconds *= to_decode[1] / to_decode[0] - 1
+    needed, free = int(written * (to_keep[1] / to_keep[0] - 1)), shutil.disk_usage(path).free
+    if 0.8 * needed > free:
+        raise InputError(
+            f"{path} needs about {gib(needed)} more and the disk has {gib(free)} free; make room "
+            "and run the same command again, or remove the folder and store less with --format "
+            "jpeg or --short-side"
+        )
+    return (
+        f"measured on {len(done)} videos: the other {len(todo) - len(done):,} take about "
+        f"{tqdm.format_interval(seconds)} (h:mm:ss) and {gib(needed)} ({gib(free)} free)"
+    )
+
+
+def _extract(
+    folder: FramesFolder, decoder: Decoder, videos: Path, frames: list[str]
+) -> tuple[str, dict[str, Checksum], str | None]:
+    """Write the `frames` of one video to its partial folder.
+
+    Returns the video, the checksums of its files, and why it is not sound, if it is not.
+    """
+    assert folder.manifest is not None
+    video, checksums = video_of(frames[0]), {}
+    folder.partial(video).mkdir()
+    file_of = {frame_number(frame): folder.file_of(frame) for frame in frames}
+    try:
+        for number, image in decoder.decode((videos / video).absolute(), file_of):
+            data = encode(image, folder.manifest)
+            (folder.partial(video) / Path(file_of[number]).name).write_bytes(data)
+            checksums[file_of[number]] = checksum_of(data)
+    except VideoError as error:
+        return video, checksums, str(error)
+    return video, checksums, None
+
+
+def encode(image: Image.Image, stored_as: Manifest) -> bytes:
+    """Return the file of a frame, resized (bilinear, antialiased) where a short side is set."""
+    height, width = stored_size((image.height, image.width), stored_as.short_side)
+    if (width, height) != image.size:
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    file = io.BytesIO()
+    if stored_as.format == "png":
+        image.save(file, "PNG", compress_level=PNG_LEVEL)
+    else:
+        image.save(file, "JPEG", quality=stored_as.quality)
+    return file.getvalue()
