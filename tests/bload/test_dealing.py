@@ -20,12 +20,8 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
                 account(plan, group, last)
             continue
         count = account(plan, group, last)
-        dealt = np.array(
-            [
-                deal(plan.blocks, ranks, per_rank, step, rank)
-                for step, rank in product(range(count.steps), range(ranks))
-            ]
-        )
+        turns = product(range(count.steps), range(ranks))
+        dealt = np.array([deal(plan.blocks, ranks, per_rank, *turn) for turn in turns])
         assert dealt.shape == (count.steps * ranks, per_rank), case
         assert np.array_equal(np.sort(dealt[dealt >= 0]), np.arange(count.blocks)), case
         assert (dealt == -1).sum() * plan.t_max == count.filler < group * plan.t_max, case
@@ -50,8 +46,3 @@ def test_a_step_is_the_same_for_any_number_of_ranks():
                 parts = [deal(plan.blocks, ranks, group // ranks, step, r) for r in range(ranks)]
                 # like cards: the r-th rank's parts are every ranks-th of the step
                 assert np.array_equal(np.stack(parts, axis=1).ravel(), expected), (group, ranks)
-
-
-def test_last_is_fill_or_drop():
-    with pytest.raises(InputError, match=r"'repeat'.* fill or drop"):
-        account(PLANS[2], 2, "repeat")

@@ -11,18 +11,14 @@ import pytest
 from bload import make_plan, partner_information
 from bload.packers.bload_exact import _Chances, best_fit_decreasing, fullest_subset
 
-LENGTHS = [4, 3, 2, 2, 2, 1]
-T_MAX = 5
-EPOCHS = 1000
-
-Packing = frozenset[frozenset[int]]
+LENGTHS, T_MAX, EPOCHS = [4, 3, 2, 2, 2, 1], 5, 1000
 
 
-def chances_by_enumeration(draw: str) -> dict[Packing, Fraction]:
+def chances_by_enumeration(draw: str) -> Counter[frozenset[frozenset[int]]]:
     """The chance of every packing of LENGTHS, by following every possible draw."""
-    chances: Counter[Packing] = Counter()
+    chances: Counter = Counter()
 
-    def follow(left: frozenset[int], block: frozenset[int], done: Packing, chance: Fraction):
+    def follow(left: frozenset, block: frozenset, done: frozenset, chance: Fraction):
         room = T_MAX - sum(LENGTHS[s] for s in block)
         fitting = [s for s in left if LENGTHS[s] <= room]
         if not fitting and left:
@@ -40,10 +36,6 @@ def chances_by_enumeration(draw: str) -> dict[Packing, Fraction]:
     return chances
 
 
-def packing_of(plan) -> Packing:
-    return frozenset(frozenset(plan.block(b).sequence.tolist()) for b in range(plan.blocks))
-
-
 def chi_square(drawn: Counter, chances: dict) -> float:
     number = sum(drawn.values())
     assert set(drawn) <= set(chances)
@@ -57,9 +49,9 @@ def bar(kinds: int) -> float:
 
 @pytest.mark.parametrize(("draw", "other"), [("video", "length"), ("length", "video")])
 def test_packings_come_with_the_chances_of_their_law(draw, other):
+    plans = [make_plan(LENGTHS, "bload", T_MAX, 1, epoch, draw=draw) for epoch in range(EPOCHS)]
     drawn = Counter(
-        packing_of(make_plan(LENGTHS, "bload", T_MAX, seed=1, epoch=epoch, draw=draw))
-        for epoch in range(EPOCHS)
+        frozenset(frozenset(p.block(b).sequence.tolist()) for b in range(p.blocks)) for p in plans
     )
     chances = chances_by_enumeration(draw)
     assert len(chances) == 9
@@ -71,18 +63,14 @@ def test_packings_come_with_the_chances_of_their_law(draw, other):
 def test_every_fullest_subset_is_drawn_by_a_fair_coin():
     """Pieces that are alike are drawn alike; of a whole block and its parts, each half the time."""
     chances = _Chances(np.random.default_rng(0))
-    alike = {frozenset(s): 1 / 20 for s in combinations(range(6), 3)}
-    drawn = Counter(
-        frozenset(fullest_subset([*range(6)], [1] * 6, 3, chances)[0]) for _ in range(EPOCHS)
-    )
-    assert chi_square(drawn, alike) < bar(20)
-    for _ in range(20):
-        subset, rest, left = fullest_subset([0, 1, 2, 3], [3, 1, 1, 1], 5, chances)
-        assert (sorted(subset + rest), left) == ([0, 1, 2, 3], 0)
-    halves = Counter(
-        frozenset(fullest_subset([0, 1, 2, 3], [3, 1, 1, 1], 3, chances)[0]) for _ in range(EPOCHS)
-    )
-    assert chi_square(halves, {frozenset([0]): 0.5, frozenset([1, 2, 3]): 0.5}) < bar(2)
+    alike = dict.fromkeys(combinations(range(6), 3), 1 / 20)
+    for sizes, law in [([1] * 6, alike), ([3, 1, 1, 1], {(0,): 0.5, (1, 2, 3): 0.5})]:
+        drawn: Counter = Counter()
+        for _ in range(EPOCHS):
+            subset, rest, left = fullest_subset([*range(len(sizes))], sizes, 3, chances)
+            assert (sorted(subset + rest), left) == ([*range(len(sizes))], 0)
+            drawn[tuple(sorted(subset))] += 1
+        assert chi_square(drawn, law) < bar(len(law)), sizes
 
 
 def test_segments_of_an_exact_block_stand_in_random_order():

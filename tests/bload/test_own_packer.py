@@ -56,8 +56,8 @@ def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     assert main(["table", "--split", "test", "--t-max", "100", "--long", "split", "--json"]) == 0
     rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (rows["next_fit"]["t_max"], rows["next_fit"]["deleted"]) == (100, 0)
-    assert (rows["ends"]["t_max"], rows["ends"]["deleted"]) == (31, rows["mix"]["deleted"])
+    found = {name: (row["t_max"], row["deleted"]) for name, row in rows.items()}
+    assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
     for suffix, magic in [("png", b"\x89PNG\r\n\x1a\n"), ("svg", b"<?xml")]:
         path = tmp_path / "new" / f"blocks.{suffix}"
         assert main(["draw", "--split", "test", "--rows", "3", "--out", str(path)]) == 0
@@ -71,15 +71,15 @@ def test_every_loader_has_a_label_and_a_colour_of_its_own():
     colours = {packer: colour_of(packer) for packer in [*PACKERS, "of another process"]}
     assert len({colours[packer] for packer in PACKERS}) == len(PACKERS)
     pytest.importorskip("matplotlib").colors.to_rgba_array([*colours.values()])
-    assert colour_of("bload draw=length") == colour_of("bload") == LOOKS["bload"].colour
-    assert label_of("bload draw=length") == "BLoad draw=length"
-    assert label_of("next_fit order=given") == "next_fit order=given"
+    assert colour_of("bload draw=length") == colours["bload"] == LOOKS["bload"].colour
+    labels = [label_of(name) for name in ("bload draw=length", "next_fit order=given")]
+    assert labels == ["BLoad draw=length", "next_fit order=given"]
 
 
 def test_a_drawing_has_the_rows_asked_for_and_every_start(tmp_path, monkeypatch):
     figure = pytest.importorskip("matplotlib.figure").Figure
     drawn = []
-    monkeypatch.setattr(figure, "savefig", lambda self, *args, **options: drawn.append(self))
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
     plan = make_plan([3, 2, 4, 5, 5, 5], "next_fit", 9, order="given")
     for rows, blocks in [(2, 2), (50, plan.blocks)]:
         draw_plans({"next_fit": plan}, tmp_path / "blocks.png", rows=rows)

@@ -22,8 +22,8 @@ def test_what_pip_installs_is_what_is_in_the_folder():
             assert path.parent.relative_to(ROOT) in folders, name
         elif path.is_file() and "__pycache__" not in path.parts:
             assert any(fnmatch(name, pattern) for pattern in patterns), name
-    names = [requirement.split(">")[0] for requirement in SETTINGS["project"]["dependencies"]]
-    assert names == ["numpy", "torch"]
+    needed = SETTINGS["project"]["dependencies"]
+    assert [requirement.split(">")[0] for requirement in needed] == ["numpy", "torch"]
 
 
 def test_the_example_on_own_data_learns(capsys):

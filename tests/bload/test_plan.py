@@ -2,25 +2,17 @@
 
 import pickle
 
-import numpy as np
 import pytest
 
 from bload import Plan, make_plan
 from bload.errors import TooLongError
 from bload.plan import filler_block
 
-GOOD = {
-    "t_max": 5,
-    "sequence_lengths": [4, 3, 2],
-    "sequence": [1, 2, 0],
-    "first": [0, 0, 0],
-    "length": [3, 2, 4],
-    "offsets": [0, 2, 3],
-}
-
 
 def plan_with(**changes) -> Plan:
-    return Plan(**{k: np.array(v) if k != "t_max" else v for k, v in (GOOD | changes).items()})
+    good = 5, [4, 3, 2], [1, 2, 0], [0, 0, 0], [3, 2, 4], [0, 2, 3]
+    names = "t_max", "sequence_lengths", "sequence", "first", "length", "offsets"
+    return Plan(**(dict(zip(names, good, strict=True)) | changes))
 
 
 def test_a_plan_answers_by_hand():
@@ -37,17 +29,15 @@ def test_a_plan_answers_by_hand():
     assert block.sequence.tolist() == [1, 2]
     filler = filler_block(7)
     assert (filler.index, filler.frames, filler.t_max, len(filler.starts)) == (-1, 0, 7, 0)
-
-
-def test_deleted_frames_are_those_in_no_block():
-    plan = plan_with(length=[3, 2, 2], first=[0, 0, 1])
-    assert (plan.deleted, plan.placed, plan.padding) == (2, 7, 3)
+    some = plan_with(length=[3, 2, 2], first=[0, 0, 1])
+    assert (some.deleted, some.placed, some.padding) == (2, 7, 3)
+    touching = plan_with(sequence=[0, 1, 0], first=[2, 0, 0], length=[2, 3, 2])
+    assert touching.placed == 7
 
 
 def test_a_wrong_plan_is_refused():
     for changes, words in [
         ({"sequence": [1, 1, 0], "length": [3, 1, 4], "first": [0, 2, 0]}, "twice"),
-        ({"sequence": [0, 0, 0], "first": [0, 1, 2], "length": [2, 2, 2]}, "twice"),
         ({"sequence": [0, 1, 0], "first": [2, 0, 0], "length": [2, 2, 3]}, "twice"),
         ({"t_max": 4}, "block 0 .* 5 frames; t_max is 4"),
         ({"offsets": [0, 1, 3]}, "block 1 .* 6 frames; t_max is 5"),
@@ -58,23 +48,14 @@ def test_a_wrong_plan_is_refused():
         ({"length": [3, -1, 4]}, "segment 1 .* 0 to -1"),
         ({"sequence": [1, 3, 0]}, "names a sequence"),
         ({"sequence": [1, -1, 0]}, "names a sequence"),
-        ({"offsets": [0, 2]}, "offsets .* 0 to the 3 "),
         ({"offsets": [1, 2, 3]}, "offsets .* 0 to the 3 "),
         ({"offsets": [0, 2, 4]}, "offsets .* 0 to the 3 "),
         ({"offsets": []}, "offsets .* 0 to the 3 "),
         ({"offsets": [0, 2, 1, 3]}, "offsets .* decrease"),
         ({"length": [3, 2]}, r"firsts \(3\) and lengths \(2\) as segments \(3\)"),
-        ({"first": [0]}, r"firsts \(1\)"),
     ]:
         with pytest.raises(ValueError, match=words):
             plan_with(**changes)
-
-
-def test_segments_that_touch_are_not_an_overlap():
-    assert plan_with(sequence=[0, 1, 0], first=[2, 0, 0], length=[2, 3, 2]).placed == 7
-
-
-def test_a_block_outside_the_plan_is_an_index_error():
     for index in (-1, 2, 10):
         with pytest.raises(IndexError, match=f"block {index} .* 2 blocks"):
             plan_with().block(index)
@@ -93,7 +74,5 @@ def test_a_plan_cannot_be_changed():
 def test_an_error_about_a_long_sequence_survives_pickling_with_its_name():
     error = TooLongError(1, 97, 99, 94).named(["000", "001YG"])
     again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, TooLongError)
-    assert str(again) == str(error)
-    for fact in ("001YG", "97", "94", "to 99"):
-        assert fact in str(again)
+    assert (type(again), str(again)) == (TooLongError, str(error))
+    assert all(fact in str(again) for fact in ("001YG", "97", "94", "to 99"))

@@ -22,10 +22,8 @@ def shuffled_plan(seed, lengths=LENGTHS, size=4):
 
 def test_best_fit_decreasing_groups_lengths_and_shuffled_blocks_do_not():
     blocks = best_fit_decreasing(LENGTHS, 94, np.random.default_rng(0))
-    offsets = np.cumsum([0, *map(len, blocks)])
-    ordered = plan_of(np.concatenate(blocks), offsets)
+    ordered = plan_of(np.concatenate(blocks), np.cumsum([0, *map(len, blocks)]))
     assert partner_information([ordered]) > 0.5
-    assert partner_information([ordered, ordered]) > 0.5
     assert partner_information([shuffled_plan(seed) for seed in range(4)]) < 0.002
     assert partner_information([make_plan(LENGTHS, "naive")]) == 0.0
 
@@ -52,13 +50,9 @@ def test_pairs_repeat_wholly_in_the_same_plan_and_hardly_in_a_shuffled_one():
     one, two, naive = shuffled_plan(0), shuffled_plan(1), make_plan(LENGTHS, "naive")
     assert (repeat_share(one, one), repeat_share(naive, one)) == (1.0, 0.0)
     assert repeat_share(one, two) == pytest.approx(3 / (len(LENGTHS) - 1), abs=0.0008)
+    orders = [0, 1, 2, 3], [0, 2, 1, 3], [1, 0, 2]
     pairs, crossed, half = (
-        plan_of(np.array(order), offsets, np.ones(4, int))
-        for order, offsets in [
-            ([0, 1, 2, 3], [0, 2, 4]),
-            ([0, 2, 1, 3], [0, 2, 4]),
-            ([1, 0, 2], [0, 2, 3]),
-        ]
+        plan_of(np.array(order), [0, 2, len(order)], np.ones(4, int)) for order in orders
     )
     assert repeat_share(pairs, crossed) == 0.0
     assert (repeat_share(pairs, half), repeat_share(half, pairs)) == (0.5, 1.0)

@@ -46,9 +46,6 @@ class Nested(nn.Module):
         return outputs, {"units": (fast, [slow, square * 0.5]), "age": age}
 
 
-PARTS = pytest.mark.parametrize("kind", [Gru, Nested])
-
-
 class Inputs:
     """Random inputs; the target of a frame is its weight in the loss."""
 
@@ -70,9 +67,7 @@ SEQUENCES = range(len(Inputs.lengths))
 def one_batch():
     """All the sequences in one batch of packed blocks, and a filler at the end."""
     (batch,) = BlockLoader(Inputs(), batch_frames=40, t_max=10, seed=2)
-    assert batch.start_BT.sum() == len(SEQUENCES)
-    assert batch.start_BT[:, 1:].any()
-    assert not batch.valid_BT[-1].any()
+    assert batch.start_BT.sum(1).tolist() == [4, 3, 1, 0]
     return batch
 
 
@@ -93,9 +88,8 @@ def alone(part):
     return outputs, gradients[:number], gradients[number:]
 
 
-@PARTS
-def test_a_block_equals_its_sequences_alone(kind):
-    part, batch = kind(), one_batch()
+def test_a_block_equals_its_sequences_alone():
+    part, batch = Nested(), one_batch()
     inputs_BT = batch.frames_BT.clone().requires_grad_()
     outputs_BT, _ = walk(part, inputs_BT, batch.start_BT)
     loss = (outputs_BT[batch.valid_BT] * torch.stack(batch.targets)).sum()
@@ -110,9 +104,8 @@ def test_a_block_equals_its_sequences_alone(kind):
     assert not gradient_BT[~batch.valid_BT].any()
 
 
-@PARTS
-def test_continuing_inside_a_segment_equals_one_shot(kind):
-    part, batch = kind(), one_batch()
+def test_continuing_inside_a_segment_equals_one_shot():
+    part, batch = Nested(), one_batch()
     whole_BT, last = walk(part, batch.frames_BT, batch.start_BT)
     for cut in range(1, 10):
         first_BT, state = walk(part, batch.frames_BT[:, :cut], batch.start_BT[:, :cut])
@@ -131,20 +124,15 @@ def test_no_gradient_crosses_a_start():
     start_BT = torch.tensor([[1, 0, 0, 1, 0, 0], [0] * 6], dtype=torch.bool)
     outputs_BT, _ = walk(part, inputs_BT, start_BT, state)
     of_inputs_BT, of_state_B = torch.autograd.grad(outputs_BT[:, 3:].sum(), [inputs_BT, state])
-    assert (of_inputs_BT[0, :3] == 0).all()
-    assert (of_inputs_BT[0, 3:] != 0).all()
-    assert (of_inputs_BT[1] != 0).all()
-    assert (of_state_B[0] == 0).all()
-    assert (of_state_B[1] != 0).all()
+    assert (of_inputs_BT != 0).all(-1).tolist() == [[False] * 3 + [True] * 3, [True] * 6]
+    assert not of_inputs_BT[0, :3].any()
+    assert of_state_B.any(-1).tolist() == [False, True]
 
 
-def test_a_state_gone_bad_does_not_survive_a_start():
-    state = torch.full((1, 4), float("nan"), dtype=torch.float64)
+def test_a_state_gone_bad_does_not_survive_a_start_and_the_table_has_every_slot():
+    part, state = Gru(), torch.full((1, 4), float("nan"), dtype=torch.float64)
     start_BT = torch.tensor([[True, False]])
-    outputs_BT, _ = walk(Gru(), torch.zeros(1, 2, 3).double(), start_BT, state)
+    outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state)
     assert outputs_BT.isfinite().all()
-
-
-def test_a_start_table_of_another_length_is_an_error():
     with pytest.raises(ValueError):
-        walk(Gru(), torch.zeros(1, 3, 3).double(), torch.ones(1, 2, dtype=torch.bool))
+        walk(part, torch.zeros(1, 3, 3).double(), start_BT)
