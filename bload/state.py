@@ -47,7 +47,7 @@ def walk(
         part: the recurrent module.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
-        state: returned by an earlier call, to continue inside a segment; None starts anew.
+        state: returned by an earlier call, to continue inside a segment; None starts afresh.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.

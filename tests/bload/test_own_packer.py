@@ -58,9 +58,10 @@ def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
     rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)}
     found = {name: (row["t_max"], row["deleted"]) for name, row in rows.items()}
     assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
-    for suffix, magic in [("png", b"\x89PNG\r\n\x1a\n"), ("svg", b"<?xml")]:
-        path = tmp_path / "new" / f"blocks.{suffix}"
-        assert main(["draw", "--split", "test", "--rows", "3", "--out", str(path)]) == 0
+    drawings = ("a.png", b"\x89PNG", ["--loaders=ends"]), ("a.svg", b"<?xml", [])
+    for name, magic, options in drawings:
+        path = tmp_path / "new" / name
+        assert main(["draw", "--split", "test", "--out", str(path), *options]) == 0
         assert capsys.readouterr().out.strip() == str(path)
         assert path.read_bytes().startswith(magic)
     captions = [look.caption for look in LOOKS.values()]
