@@ -15,28 +15,20 @@ docs/evaluation.md.
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hydra
-import torch
 from omegaconf import DictConfig
 from torch import nn
-from tqdm import tqdm
 
-from bload import BlockLoader, InputError, natural_t_max
+from bload import InputError
 from datasets.action_genome import ActionGenome
-from datasets.annotations.rules import small_boxes_choice
-from datasets.annotations.targets import FrameTargets
-from datasets.build import build_source, build_yardsticks
-from datasets.gaps import frame_gaps
-from datasets.letterbox import Letterbox
+from datasets.build import DATASETS, build_source, build_yardsticks
+from datasets.config import DatasetConfig
 from datasets.scoring.pictures import Album
-from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.predictions_file import PredictionsWriter, join_parts
-from datasets.scoring.recall import KS, RecallMeter
+from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
     format_recall,
@@ -44,17 +36,14 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
-from experiments.config import plain, register
+from experiments.checkpoint import find_checkpoints, load_model, short_name
+from experiments.config import EvalJob, typed
+from experiments.evaluate import figures_of, measure, measure_and_write
 from experiments.printing import observer_text, told_starts
-from experiments.ranks import Ranks, autocast, start_ranks
-from experiments.starts import change_starts, check_starts
-from experiments.trained import find_checkpoints, load_model, short_name
-from models.predict import predict
+from experiments.ranks import Ranks, start_ranks
 
-Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 Source = tuple[ActionGenome, Yardsticks | None]
 
 
@@ -70,141 +59,28 @@ class Trained:
     yardsticks: Yardsticks | None
 
 
-def evaluate(
-    model: nn.Module,
-    source: ActionGenome,
-    ranks: Ranks,
-    *,
-    yardsticks: Yardsticks | None = None,
-    **options: Any,
-) -> dict[str, float]:
-    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
-
-    The options are those of `measure`.
-    """
-    began = time.perf_counter()
-    meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
-    return figures_of(meter, time.perf_counter() - began, yardsticks)
-
-
-def figures_of(
-    meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
-) -> dict[str, float]:
-    """The meter's summary, what observers reach, and the time it took to come by it."""
-    figures = meter.summary(KS) | dict(yardsticks.figures if yardsticks else {})
-    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
-
-
-@torch.no_grad()
-def measure(
-    model: nn.Module,
-    source: ActionGenome,
-    ranks: Ranks,
-    *,
-    batch_frames: int,
-    amp: str = "auto",
-    workers: int = 0,
-    iou: str = "inclusive",
-    yardsticks: Yardsticks | None = None,
-    starts: str = "table",
-    seed: int = 0,
-    records: Sequence[Record] = (),
-) -> RecallMeter:
-    """The meter of all frames of `source`, the same on every rank.
-
-    With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
-    states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
-    is given the targets and predictions of this rank, batch by batch.
-    """
-    precision = autocast(amp, ranks.device)
-    loader = BlockLoader(
-        source,
-        "bload_exact",
-        batch_frames=max(batch_frames, natural_t_max(source.lengths, "bload_exact")),
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        workers=workers,
-        pin_memory=ranks.device.type == "cuda",
-    )
-    letterbox = Letterbox(source)
-    part = PART if yardsticks else None
-    meter = RecallMeter(iou, part)
-    training = model.training
-    model.eval()
-    for batch in tqdm(
-        loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
-    ):
-        gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
-        batch, extent_BT2 = letterbox(batch, ranks.device)
-        start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
-        with precision:
-            outputs = model(
-                batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
-            )
-        sizes = [target.size_hw for target in batch.targets]
-        predictions = predict(outputs, batch.valid_BT, sizes)
-        flags = yardsticks.memory(batch.targets) if yardsticks else None
-        meter.update(predictions, batch.targets, flags)
-        for record in records:
-            record(batch.targets, predictions)
-    model.train(training)
-    return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
-
-
-def measure_and_write(
-    model: nn.Module,
-    source: ActionGenome,
-    ranks: Ranks,
-    path: Path | str,
-    made_by: dict[str, Any],
-    *,
-    records: Sequence[Record] = (),
-    **options: Any,
-) -> RecallMeter:
-    """As `measure`; all predictions go to the file at `path`, see `PredictionsWriter`."""
-    with PredictionsWriter(path, ranks.rank) as writer:
-        meter = measure(model, source, ranks, records=[writer.write, *records], **options)
-    ranks.barrier()  # every part is complete
-    if ranks.is_first:
-        join_parts(path, ranks.world_size, made_by)
-    ranks.barrier()
-    return meter
-
-
-register()
-
-
 @hydra.main(version_base="1.3", config_path="configs", config_name="eval")
 def main(config: DictConfig) -> None:
-    cfg = plain(config)
-    with cli.told(), start_ranks(cfg["device"]) as ranks:
-        complete = evaluate_all(cfg, ranks)
+    with cli.errors_in_one_line():
+        cfg = typed(config)
+        with start_ranks(cfg.device) as ranks:
+            complete = evaluate_all(cfg, ranks)
     if not complete:
         sys.exit(1)
 
 
-def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
+def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
     """Evaluate every checkpoint that was asked for; False if one of several could not be read."""
-    paths = find_checkpoints(cfg["checkpoint"])
-    outputs = [Path(cfg[key]) for key in ("out", "relations", "predictions") if cfg[key]]
-    for path in outputs:
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise InputError(f"{path} cannot be written; name a file in a folder that exists")
-    if cfg["predictions"] and len(paths) > 1:
-        raise InputError(
-            f"predictions={cfg['predictions']} is one file but {cfg['checkpoint']} holds "
-            f"{len(paths)} checkpoints; give checkpoint= one of them"
-        )
-    if cfg["starts"]:
-        check_starts(cfg["starts"])
+    paths = find_checkpoints(cfg.checkpoint)
+    check_outputs(cfg, len(paths))
     sources: dict[str, Source] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
     for path in paths:
-        name, error = short_name(path, cfg["checkpoint"]), None
+        name, error = short_name(path, cfg.checkpoint), None
         try:
             model, checkpoint = load_model(path, ranks.device)
-            source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources, ranks)
+            source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources)
         except InputError as failure:
             if len(paths) == 1:
                 raise
@@ -215,60 +91,76 @@ def evaluate_all(cfg: dict, ranks: Ranks) -> bool:
             continue
         trained = Trained(path, name, model, checkpoint, source, yardsticks)
         meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
-        if cfg["relations"]:
+        if cfg.relations:
             rows += relation_rows(meter, str(path))
             if ranks.is_first:
                 print(f"\n{format_relations(meter)}\n")
     if ranks.is_first:
         if len(paths) > 1:
             print(format_comparison(results))
-        if cfg["relations"]:
-            write_relations(cfg["relations"], rows)
-        if cfg["out"]:
+        if cfg.relations:
+            write_relations(cfg.relations, rows)
+        if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
-            Path(cfg["out"]).write_text(json.dumps(figures, indent=2) + "\n")
+            Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
         sys.stdout.flush()
     ranks.barrier()
     return not any("error" in figures for figures in results.values())
 
 
+def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
+    """Refuse files that cannot be written before hours of work; raises `InputError`."""
+    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise InputError(f"{path} cannot be written; name a file in a folder that exists")
+    if cfg.predictions and checkpoints > 1:
+        raise InputError(
+            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
+            f"{checkpoints} checkpoints; give checkpoint= one of them"
+        )
+
+
 def evaluate_one(
-    cfg: dict, trained: Trained, ranks: Ranks, alone: bool
+    cfg: EvalJob, trained: Trained, ranks: Ranks, alone: bool
 ) -> tuple[RecallMeter, dict[str, float]]:
     """Evaluate one checkpoint, with all that was asked for; print what it is and its figures."""
     began = time.perf_counter()
     config, source, yardsticks = trained.checkpoint["config"], trained.source, trained.yardsticks
-    starts = cfg["starts"] or config["train"].get("starts", "table")
-    album = Album(source, cfg["pictures"])
-    options = {key: cfg[key] for key in ("batch_frames", "amp", "workers", "iou")}
-    options |= {"yardsticks": yardsticks, "starts": starts, "seed": config["train"]["seed"]}
-    options["records"] = [album.keep]
-    if cfg["predictions"]:
+    starts = cfg.starts or config["train"]["starts"]
+    album = Album(source, cfg.pictures)
+    options = {
+        "batch_frames": cfg.batch_frames,
+        "amp": cfg.amp,
+        "workers": cfg.workers,
+        "iou": cfg.iou,
+        "yardsticks": yardsticks,
+        "starts": starts,
+        "seed": config["train"]["seed"],
+        "records": [album.keep],
+    }
+    if cfg.predictions:
         made_by = {
             "checkpoint": str(trained.path),
-            "split": cfg["split"],
+            "split": cfg.split,
             "root": str(source.root),
-            "small_boxes": small_boxes_choice(config["dataset"]["small_boxes"]),
+            "small_boxes": config["dataset"]["small_boxes"],
             "starts": starts,
         }
-        meter = measure_and_write(
-            trained.model, source, ranks, cfg["predictions"], made_by, **options
-        )
+        meter = measure_and_write(trained.model, source, ranks, cfg.predictions, made_by, **options)
     else:
         meter = measure(trained.model, source, ranks, **options)
     figures = figures_of(meter, time.perf_counter() - began, yardsticks)
 
-    beside = trained.path.parent / f"pictures_{trained.path.stem}_{cfg['split']}"
-    folder = (
-        Path(cfg["pictures_dir"], "" if alone else trained.name) if cfg["pictures_dir"] else beside
-    )
-    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg["iou"])) for gif in gifs]
+    folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
+    if cfg.pictures_dir:
+        folder = Path(cfg.pictures_dir, "" if alone else trained.name)
+    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
     if ranks.is_first:
         print(
             f"{trained.path}: {config['model']['name']} trained with loader "
             f"{config['loader']['name']}, after epoch {trained.checkpoint['epoch']}"
             f"{told_starts(starts)}\n"
-            f"{source.root}, {cfg['split']}: {figures['frames']:,.0f} frames, "
+            f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
             f"{figures['frames_per_second']:,.0f} frames/s\n"
         )
@@ -280,18 +172,22 @@ def evaluate_one(
     return meter, figures
 
 
-def find_source(cfg: dict, dataset: dict, sources: dict[str, Source], ranks: Ranks) -> Source:
-    """The data a model was trained on, or what is at `root`; equal ones are made once."""
-    if cfg["root"]:  # read what is there, and make nothing
-        reading = ("frame_size", "small_boxes")
-        dataset = {key: dataset[key] for key in reading} | {
-            "name": "action_genome",
-            "root": cfg["root"],
-        }
-    key = json.dumps(dataset, sort_keys=True)
+def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Source]) -> Source:
+    """The data a model was trained on, or those at `root`; equal ones are opened once."""
+    if cfg.root:  # read what is there, and make nothing
+        size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
+        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes)
+    else:
+        if trained_on["name"] not in DATASETS:
+            raise InputError(
+                f"there is no dataset {trained_on['name']!r}; choose one of {', '.join(DATASETS)}"
+            )
+        schema, _ = DATASETS[trained_on["name"]]
+        dataset = schema(**{**trained_on, "augment": None})
+    key = repr(dataset)
     if key not in sources:
-        source = build_source(cfg["split"], progress=True, **dataset)
-        sources[key] = source, build_yardsticks(source, **dataset)
+        source = build_source(dataset, cfg.split, progress=True)
+        sources[key] = source, build_yardsticks(source, dataset)
     return sources[key]
 
 

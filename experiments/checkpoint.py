@@ -1,25 +1,76 @@
-"""Checkpoints: written whole or not at all, read without executing anything."""
+"""Checkpoints: written whole or not at all, read without executing anything.
 
-import os
-from dataclasses import fields
+`save_training` and `load_training` are the two directions between a run and its checkpoint;
+`find_checkpoints` and `load_model` serve evaluation.
+"""
+
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from omegaconf import MISSING
+from torch.optim.swa_utils import AveragedModel
 
-from bload.errors import InputError
-from experiments.config import NOT_COMPUTED, ModelConfig
+from bload import BlockLoader, InputError
+from datasets.write_whole import write_whole
+from experiments.config import TrainJob
+from experiments.engine import Training
+from models import DDS, build_model
+from models.config import ModelConfig, computed_keys
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` so that `path` always holds a whole checkpoint, the old one or the new."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        torch.save(state, part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+@dataclass
+class Progress:
+    """What a run remembers besides weights and position."""
+
+    best: float = -1.0
+    """Highest Recall@20 of an evaluation so far, in 0..1."""
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    """Figures of every finished epoch."""
+    recall: dict[str, float] = field(default_factory=dict)
+    """Figures of the last evaluation."""
+    epoch_sums: list[dict[str, float]] = field(default_factory=list)
+    """Sums of the epoch that is under way, one per rank."""
+
+
+def save_training(
+    path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
+) -> None:
+    """Write a checkpoint so that `path` always holds a whole one, the old or the new."""
+    state = {
+        "config": asdict(cfg),
+        "epoch": loader.sampler.epoch,
+        "loader": loader.state_dict(),
+        "model": training.model.state_dict(),
+        "optimiser": training.optimiser.state_dict(),
+        "recompute": training.model.recompute,
+        "progress": asdict(progress),
+    }
+    if training.average:
+        state["average"] = training.average.state_dict()
+    write_whole(path, lambda part: torch.save(state, part))
+
+
+def load_training(
+    path: Path | str, cfg: TrainJob, training: Training, loader: BlockLoader
+) -> Progress:
+    """Bring a run to where the checkpoint at `path` was.
+
+    Raises:
+        InputError: the checkpoint cannot be read, or is of another model or other data.
+    """
+    saved = load_checkpoint(path, training.ranks.device)
+    check_same_model(saved["config"]["model"], cfg.model, path)
+    loader.load_state_dict(saved["loader"])
+    training.model.load_state_dict(saved["model"])
+    training.optimiser.load_state_dict(saved["optimiser"])
+    if training.average and "average" in saved:
+        training.average.load_state_dict(saved["average"])
+    elif training.average:  # the checkpoint has none: the average begins at its weights
+        training.average.module.load_state_dict(saved["model"])
+    if cfg.model.checkpoint == "auto":
+        training.model.recompute = saved["recompute"]
+    return Progress(**saved["progress"])
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
@@ -35,7 +86,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
     try:
         state = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # what a broken file makes the unpickler raise has no bounds
+    except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
             f"({type(error).__name__}): it is broken or something else; give another, or start "
@@ -46,18 +97,76 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
     return state
 
 
-def check_same_model(saved: dict[str, Any], wanted: dict[str, Any], path: Path | str) -> None:
+def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
     """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
-    # A key that came later stands for what was done before it: its default.
-    before = {key.name: key.default for key in fields(ModelConfig) if key.default != MISSING}
-    before |= saved
     differs = [
-        f"model.{key} was {before.get(key)} and is {wanted.get(key)}"
-        for key in {**wanted, **saved}
-        if key not in NOT_COMPUTED and before.get(key) != wanted.get(key)
+        f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
+        for key in computed_keys()
+        if saved.get(key) != getattr(wanted, key)
     ]
     if differs:
         raise InputError(
             f"the checkpoint {path} is of another model: {'; '.join(differs)}; restore these "
             "settings or start anew with run.resume=never"
         )
+
+
+def find_checkpoints(path: Path | str) -> list[Path]:
+    """The checkpoints under a file, a run folder, or a folder of runs or of checkpoints.
+
+    A file stands for itself and a folder that holds ``last.pt`` (a run) for that; any other
+    folder for every ``*.pt`` in it and for what its subfolders stand for, in order of names. A run
+    that was configured but has no checkpoint yet stands for the ``last.pt`` it lacks, so that it
+    is not passed over in silence.
+
+    Raises:
+        InputError: nothing is found.
+    """
+    path = Path(path)
+    found = _under(path) if path.is_dir() else [path]
+    if not found:
+        raise InputError(
+            f"there is no checkpoint in {path}; give a .pt file, the folder of a run, or a folder "
+            "of these"
+        )
+    return found
+
+
+def _under(folder: Path) -> list[Path]:
+    if (folder / "last.pt").exists():
+        return [folder / "last.pt"]
+    files = sorted(folder.glob("*.pt"))
+    if not files and (folder / "config.json").exists():
+        return [folder / "last.pt"]
+    folders = sorted(child for child in folder.iterdir() if child.is_dir())
+    return files + [path for child in folders for path in _under(child)]
+
+
+def short_name(path: Path, asked: Path | str) -> str:
+    """The part of a found checkpoint's path that tells it from the others under `asked`."""
+    asked = Path(asked)
+    short = path.relative_to(asked) if path != asked else Path(path.name)
+    return str(short.parent if short.name == "last.pt" and len(short.parts) > 1 else short)
+
+
+def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
+    """The model of a checkpoint with its weights (their average, if it has one), and its contents.
+
+    Raises:
+        InputError: it cannot be read or holds no model of this version.
+    """
+    checkpoint = load_checkpoint(path, device)
+    try:
+        model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
+        model.load_state_dict(checkpoint["model"])
+        if "average" in checkpoint:
+            average = AveragedModel(model)
+            average.load_state_dict(checkpoint["average"])
+            model = cast(DDS, average.module)
+    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{path} holds a model that this version cannot build ({reason}); evaluate it with "
+            "the version that trained it"
+        ) from error
+    return model, checkpoint

@@ -14,8 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError
-
-CONFIGS = Path(__file__).parents[1] / "configs"
+from experiments.config import CONFIGS, register, typed
 
 
 def run(
@@ -34,6 +33,7 @@ def run(
         sweep: called for ``-m`` with the overrides. Left to Hydra are command lines with other
             options of Hydra, or with a sweeper or launcher of their own.
     """
+    register()
     arguments = sys.argv[1:]
     sweeps = any(argument in ("-m", "--multirun") for argument in arguments)
     try:
@@ -55,14 +55,14 @@ def run(
         stop(error)
     others = options or any(job.startswith(("hydra/launcher", "hydra/sweeper")) for job in jobs)
     if sweeps and sweep and not others:
-        with told():
+        with errors_in_one_line():
             sweep(jobs)
     else:
         main()
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """End the process with one sentence on an `InputError` or Ctrl-C inside."""
     try:
         yield
@@ -103,6 +103,7 @@ def check_overrides(config_name: str, overrides: list[str]) -> DictConfig:
         raise InputError(f"there is no config key {min(unknown)!r}; leave it out")
     if missing:
         raise InputError(f"{', '.join(sorted(missing))} is not set; give {min(missing)}=VALUE")
+    typed(config)
     return config
 
 

@@ -1,147 +1,111 @@
-"""The schemas of the configs: every key, its type and its meaning.
+"""The configs of training and evaluation: every key, its type and its meaning.
 
-Values stand in `configs/`. A key that is not here is an error, and so is a value of another type.
+Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
+Configs are dataclasses that check their values; `compose_job` makes one from a command line.
+The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
+models/config.py; those of a loader are the options of its packer.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import cache
+from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
+from hydra import compose
 from hydra.core.config_store import ConfigStore
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError
-from experiments.padding import check_padding
-from experiments.starts import check_starts
+from bload.packers import PACKERS
+from datasets.build import DATASETS
+from datasets.config import DatasetConfig
+from experiments.ablations import check_padding, check_starts
+from models.config import LossConfig, ModelConfig
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+WANDB_MODES = ("offline", "online", "disabled")
 
 
 @dataclass
 class LoaderConfig:
-    name: str = MISSING
-    t_max: int | None = None  # slots in a block; null: the longest video (clips: the mean length)
+    name: str
+    t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the name, as `bload.BlockLoader` takes them."""
+        return {key: value for key, value in asdict(self).items() if key != "name"}
 
-@dataclass
-class NaiveConfig(LoaderConfig):
-    long: str = "error"  # a video longer than t_max: error, split or truncate
-
-
-@dataclass
-class SamplingConfig(LoaderConfig):
-    place: str = "random"  # where a clip begins: random or first
-    clips: str = "one"  # clips a video: one or all
+    def __reduce__(self):  # the class is made from a packer, so pickle would not find it
+        return _unpickled, (asdict(self),)
 
 
-@dataclass
-class MixConfig(LoaderConfig):
-    place: str = "random"
-
-
-@dataclass
-class BloadConfig(LoaderConfig):
-    draw: str = "video"  # draw among the videos that fit, or among the lengths
-    long: str = "error"
-
-
-@dataclass
-class BloadExactConfig(LoaderConfig):
-    long: str = "error"
-
-
-@dataclass
-class AugmentConfig:
-    """See `datasets.augmentation.Augmentation`; 0 changes nothing."""
-
-    flip: float = 0.0
-    jitter: float = 0.0
-    hue: float = 0.0
-    crop: float = 0.0
-    shrink: float = 0.0
-
-
-@dataclass
-class DatasetConfig:
-    name: str = MISSING
-    root: str = MISSING
-    frame_size: list[int] = MISSING  # height and width of the canvas that frames are fitted into
-    small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
-    cache: str | None = None  # folder for resized frames: filled by the first run, then read
-    augment: AugmentConfig | None = field(default_factory=AugmentConfig)  # null: none
-
-
-@dataclass
-class SyntheticConfig(DatasetConfig):
-    train_videos: int = MISSING
-    test_videos: int = MISSING
-    image_size: int = MISSING  # pixels a side, as written to disk
-    seed: int = MISSING
-    object_classes: int = MISSING
-    max_objects: int = MISSING
-    cue_rate: float = MISSING
-    dwell: float = MISSING
-    delay_rate: float = MISSING
-    drop_rate: float = MISSING
-
-
-@dataclass
-class ModelConfig:
-    """See `models.dds.DDS`; those of `NOT_COMPUTED` are not its arguments."""
-
-    name: str = MISSING
-    weights: str | None = None  # a file, a URL, resnet50 or resnet18: see models/weights.py
-    checkpoint: str = "none"  # recompute activations: none, backbone (and encoder), auto: if short
-    backbone: str = MISSING
-    temporal: str = MISSING  # dds, gru, attention, scan or none: see models/temporal/__init__.py
-    time: str = "none"  # what it is told of the time between frames: none, or gap
-    width: int = MISSING
-    heads: int = MISSING
-    feedforward: int = MISSING
-    encoder_layers: int = MISSING
-    decoder_layers: int = MISSING
-    temporal_layers: int = MISSING
-    queries: int = MISSING
-    dropout: float = MISSING
-    norm_first: bool = MISSING
-    anchored: bool = MISSING
-    dense: bool = MISSING
-
-
-NOT_COMPUTED = ("weights", "checkpoint")
-"""Keys of a model config that do not say what the model computes: how it begins, what it keeps."""
-
-
-@dataclass
-class LossConfig:
-    """See `models.criterion.Criterion`."""
-
-    relations_on: str = "matched"
-    relation_weight: float = MISSING
-    match_boxes: str = MISSING
+def _unpickled(values: dict[str, Any]) -> LoaderConfig:
+    return loader_schema(values["name"])(**values)
 
 
 @dataclass
 class TrainConfig:
-    epochs: int = MISSING
+    epochs: int
+    batch_frames: int  # frames that a rank works through per step
+    lr: float
+    backbone_lr: float
+    weight_decay: float
+    clip_norm: float
+    schedule: str  # cosine or step
+    step_at: float  # schedule=step: share of training after which the rate is a tenth
+    warmup_epochs: float
     slots: int | None = None  # slots to train on in all, padding included, instead of epochs
-    batch_frames: int = MISSING  # frames a rank works through in a step
-    lr: float = MISSING
-    backbone_lr: float = MISSING
-    weight_decay: float = MISSING
-    clip_norm: float = MISSING
     bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
     ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
-    schedule: str = MISSING  # cosine or step
-    step_at: float = MISSING  # schedule=step: share of training after which the rate is a tenth
-    warmup_epochs: float = MISSING
     seed: int = 0
-    starts: str = "table"  # where states are cleared: table, ignored or wrong (bload/starts.py)
-    padding: str = "masked"  # or repeated: the last frame again, trained on (bload/padding.py)
+    starts: str = "table"  # where states are cleared: table, ignored or wrong (ablations.py)
+    padding: str = "masked"  # or repeated: the last frame again, trained on (ablations.py)
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
-    device: str = "auto"  # auto, cpu or cuda
-    workers: int = 1  # reading processes a rank
+    device: str = field(default="auto", metadata={"defining": False})  # auto, cpu or cuda
+    workers: int = field(default=1, metadata={"defining": False})  # reading processes per rank
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
-    checkpoint_every: int = 100  # steps between checkpoints inside an epoch
-    log_every: int = 20  # steps between lines in metrics.jsonl
+    # steps between checkpoints inside an epoch
+    checkpoint_every: int = field(default=100, metadata={"defining": False})
+    # steps between lines in metrics.jsonl
+    log_every: int = field(default=20, metadata={"defining": False})
+
+    def __post_init__(self) -> None:
+        least = {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0}
+        least |= {"backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0}
+        for key, bound in least.items():
+            if getattr(self, key) < bound:
+                raise InputError(f"train.{key} is {getattr(self, key)}; give at least {bound}")
+        if self.clip_norm <= 0:
+            raise InputError(f"train.clip_norm is {self.clip_norm}; give more than 0")
+        if self.slots is not None and self.slots < 1:
+            raise InputError(
+                f"train.slots is {self.slots}; give at least 1, or null to go by train.epochs"
+            )
+        if not 0 <= self.ema < 1:
+            raise InputError(f"train.ema is {self.ema}; give a decay of 0 to below 1")
+        if self.bptt is not None and self.bptt < 1:
+            raise InputError(
+                f"train.bptt is {self.bptt}; give at least 1 slot, or null for the whole block"
+            )
+        check_starts(self.starts)
+        check_padding(self.padding)
+
+    def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
+        """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
+
+        The warm-up keeps its share of training. Without ``slots`` nothing changes.
+
+        Args:
+            slots_per_epoch: worked through by all ranks, padding and fillers included.
+        """
+        if self.slots is None:
+            return self
+        epochs = max(1, round(self.slots / slots_per_epoch))
+        return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
 @dataclass
@@ -155,33 +119,14 @@ class RunConfig:
 class LaunchConfig:
     nproc: int = 1  # ranks that `python train.py` starts on this machine; torchrun starts its own
 
+    def __post_init__(self) -> None:
+        if self.nproc < 1:
+            raise InputError(f"launch.nproc is {self.nproc}; give at least 1")
+
 
 @dataclass
 class ExperimentConfig:
     name: str | None = None  # of a file in configs/experiment, whose runs share a folder
-    kind: str = "train"  # what a job does: train, deadlock or length_variance
-
-
-@dataclass
-class DeadlockConfig(ExperimentConfig):
-    """See `experiments.deadlock.run`."""
-
-    videos: int = MISSING
-    clip: int = MISSING  # frames a step without blocks
-    batch_frames: int = MISSING  # frames a rank works through in a step with blocks
-    timeout: float = MISSING  # seconds that a rank waits for the other
-    seed: int = 0
-
-
-@dataclass
-class LengthVarianceConfig(ExperimentConfig):
-    """See `experiments.length_variance.run`. The first three go together."""
-
-    longest: list[int] = MISSING
-    sequences: list[int] = MISSING
-    rows: list[int] = MISSING  # blocks of the longest in a step
-    parts: list[int] = MISSING  # T_max = longest / part, for the last spread
-    seed: int = 0
 
 
 @dataclass
@@ -190,99 +135,96 @@ class WandbConfig:
     project: str = "bload"
     group: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.mode not in WANDB_MODES:
+            raise InputError(f"wandb.mode is {self.mode!r}; choose {', '.join(WANDB_MODES)}")
+
 
 @dataclass
 class TrainJob:
-    loader: LoaderConfig = field(default_factory=LoaderConfig)
-    dataset: DatasetConfig = field(default_factory=DatasetConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    run: RunConfig = field(default_factory=RunConfig)
-    launch: LaunchConfig = field(default_factory=LaunchConfig)
-    experiment: ExperimentConfig = field(default_factory=ExperimentConfig)
-    wandb: WandbConfig = field(default_factory=WandbConfig)
+    loader: LoaderConfig
+    dataset: DatasetConfig
+    model: ModelConfig
+    loss: LossConfig
+    train: TrainConfig
+    # Where a run goes and how it is started and followed: nothing that decides what is trained.
+    run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
+    launch: LaunchConfig = field(default_factory=LaunchConfig, metadata={"defining": False})
+    experiment: ExperimentConfig = field(
+        default_factory=ExperimentConfig, metadata={"defining": False}
+    )
+    wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
 
 @dataclass
 class EvalJob:
-    checkpoint: str = MISSING  # a file, the folder of a run, or a folder of runs or checkpoints
+    checkpoint: str  # a file, the folder of a run, or a folder of runs or checkpoints
     split: str = "test"
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
-    batch_frames: int = 1024  # frames a rank works through at a time
+    batch_frames: int = 1024  # frames that a rank works through at a time
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
     amp: str = "auto"
     device: str = "auto"
     workers: int = 1
-    out: str | None = None  # json file for the figures; of several checkpoints by their names
+    out: str | None = None  # JSON file for the figures; by name if there are several checkpoints
     pictures: int = 0  # videos to draw, spread over the split
     pictures_dir: str | None = None  # null: beside the checkpoint
     predictions: str | None = None  # Parquet file for the predictions of every frame
     relations: str | None = None  # csv file for the recall of every relation and group
 
+    def __post_init__(self) -> None:
+        if self.starts:
+            check_starts(self.starts)
+
+
+def defining(values: Any) -> dict[str, Any]:
+    """The part of a config that decides what is trained, as plain values."""
+    return {
+        key.name: defining(value) if is_dataclass(value := getattr(values, key.name)) else value
+        for key in fields(values)
+        if key.metadata.get("defining", True)
+    }
+
 
 def register() -> None:
-    """Make the schemas known to Hydra; the configs name them in their defaults lists."""
+    """Make the schemas known to Hydra; the configs name them in their defaults lists.
+
+    A packer or data set that was added to its dict from outside gets its schema here too, and a
+    packer without a file in configs/loader is a config of its own.
+    """
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)
-    for name, node in (
-        ("naive", NaiveConfig),
-        ("sampling", SamplingConfig),
-        ("mix", MixConfig),
-        ("bload", BloadConfig),
-        ("bload_exact", BloadExactConfig),
-    ):
-        store.store(group="loader", name=f"{name}_schema", node=node)
-    store.store(group="experiment", name="deadlock_schema", node=DeadlockConfig)
-    store.store(group="experiment", name="length_variance_schema", node=LengthVarianceConfig)
-    store.store(group="dataset", name="action_genome_schema", node=DatasetConfig)
-    store.store(group="dataset", name="synthetic_schema", node=SyntheticConfig)
+    for name in PACKERS:
+        schema = loader_schema(name)
+        store.store(group="loader", name=f"{name}_schema", node=schema)
+        if not (CONFIGS / "loader" / f"{name}.yaml").exists():
+            store.store(group="loader", name=name, node=schema(name=name))
+    for name, (dataset_schema, _) in DATASETS.items():
+        store.store(group="dataset", name=f"{name}_schema", node=dataset_schema)
 
 
-def plain(config: DictConfig) -> dict[str, Any]:
-    """A config as plain values, for functions that take flat arguments."""
-    return OmegaConf.to_container(config, resolve=True)
+@cache
+def loader_schema(packer: str) -> type[LoaderConfig]:
+    """The config class of a loader: `LoaderConfig` and the options of its packer."""
+    options = [
+        (option.name, _type_of(option.default), field(default=option.default))
+        for option in signature(PACKERS[packer]).parameters.values()
+        if option.kind == Parameter.KEYWORD_ONLY
+    ]
+    return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
 
-def check_values(config: dict[str, Any]) -> None:
-    """Refuse values of the right type that nothing later would refuse before files are written."""
-    least = {
-        "train": {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1}
-        | {"lr": 0, "backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0},
-        "model": {"width": 4, "heads": 1, "feedforward": 1, "queries": 1}
-        | {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1, "dropout": 0},
-    }
-    for group, keys in least.items():
-        for key, bound in keys.items():
-            value = config[group][key]
-            if value < bound:
-                raise InputError(f"{group}.{key} is {value}; give at least {bound}")
-    if config["launch"]["nproc"] < 1:
-        raise InputError(f"launch.nproc is {config['launch']['nproc']}; give at least 1")
-    if config["train"]["clip_norm"] <= 0:
-        raise InputError(f"train.clip_norm is {config['train']['clip_norm']}; give more than 0")
-    if config["model"]["dropout"] >= 1:
-        raise InputError(f"model.dropout is {config['model']['dropout']}; give less than 1")
-    slots = config["train"]["slots"]
-    if slots is not None and slots < 1:
-        raise InputError(f"train.slots is {slots}; give at least 1, or null to go by train.epochs")
-    check_starts(config["train"]["starts"])
-    check_padding(config["train"]["padding"])
-    choice = config["model"]["checkpoint"]
-    if choice not in ("none", "backbone", "auto"):
-        raise InputError(f"model.checkpoint is {choice!r}; choose none, backbone or auto")
-    if not 0 <= config["train"]["ema"] < 1:
-        raise InputError(f"train.ema is {config['train']['ema']}; give a decay of 0 to below 1")
-    bptt = config["train"]["bptt"]
-    if bptt is not None and bptt < 1:
-        raise InputError(f"train.bptt is {bptt}; give at least 1 slot, or null for the whole block")
-    mode = config["wandb"]["mode"]
-    if mode not in ("offline", "online", "disabled"):
-        raise InputError(f"wandb.mode is {mode!r}; choose offline, online or disabled")
+def _type_of(default: Any) -> Any:
+    return Any if default is None else type(default)
 
 
-def without(values: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """`values` less some keys."""
-    return {key: value for key, value in values.items() if key not in keys}
+def typed(config: DictConfig) -> Any:
+    """A composed config as the dataclass of its schema; raises `InputError` for a bad value."""
+    return OmegaConf.to_object(config)
+
+
+def compose_job(overrides: Sequence[str], config_name: str = "train") -> Any:
+    """The `TrainJob` (or `EvalJob`) of a command line, inside `hydra.initialize_config_dir`."""
+    return typed(compose(config_name, list(overrides)))

@@ -21,14 +21,14 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from bload.errors import InputError
 
-Run = Callable[[dict[str, Any]], None]
+Run = Callable[[Any], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """What the launcher takes over while it runs."""
 
 
-def start(run: Run, config: dict[str, Any]) -> None:
+def start(run: Run, config: Any) -> None:
     """``run(config)`` here, or on ``launch.nproc`` ranks of this machine if that is more than 1."""
-    nproc = config["launch"]["nproc"]
+    nproc = config.launch.nproc
     if nproc > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError(
             f"launch.nproc is {nproc} under torchrun, which starts the ranks itself; leave "

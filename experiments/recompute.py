@@ -2,6 +2,7 @@
 
 import torch
 
+from experiments.config import TrainJob
 from experiments.memory import free_memory
 from experiments.ranks import Ranks, autocast
 from models.cost import measure_cost
@@ -10,28 +11,19 @@ SHARE = 0.8
 """Of the free memory; the rest is for what is not kept: temporaries, losses, fragments."""
 
 
-def recompute(
-    choice: str,
-    sizes: dict,
-    frame_size: list[int],
-    blocks: int,
-    slots: int,
-    amp: str,
-    ranks: Ranks,
-) -> bool:
-    """Decide by `choice`: ``none``, ``backbone``, or ``auto``, which prints its reasons.
+def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> bool:
+    """Decide by ``model.checkpoint``: ``none``, ``backbone``, or ``auto``, which says why.
 
     ``auto`` recomputes if on any rank a step without it would not fit into the free memory.
 
     Args:
-        sizes: arguments of `models.build_model`.
-        frame_size: height and width of the frames.
         blocks, slots: blocks of a rank's step, and slots of a block.
     """
+    choice, frame_size = cfg.model.checkpoint, cfg.dataset.frame_size
     if choice != "auto":
         return choice == "backbone"
-    precision, frames = autocast(amp, ranks.device), blocks * slots
-    cost = measure_cost(sizes, tuple(frame_size), slots, precision, ranks.device)
+    precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
+    cost = measure_cost(cfg.model, (frame_size[0], frame_size[1]), slots, precision, ranks.device)
     keeping, recomputing = (
         cost.activations(frames, again) + cost.optimiser_bytes for again in (False, True)
     )

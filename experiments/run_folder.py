@@ -8,27 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
-from experiments.config import without
-
-NOT_DEFINING = {
-    "run": None,
-    "wandb": None,
-    "launch": None,
-    "experiment": None,
-    "train": ("device", "workers", "checkpoint_every", "log_every"),
-    "model": ("checkpoint",),
-}
-"""Config keys that do not change what is trained; the others name the run."""
-
-
-def defining(config: dict[str, Any]) -> dict[str, Any]:
-    """The part of a config that decides what is trained."""
-    return {
-        key: without(value, *(NOT_DEFINING.get(key) or ()))
-        for key, value in config.items()
-        if NOT_DEFINING.get(key, ()) is not None
-    }
-
+from experiments.config import TrainJob, defining
 
 TOLD = (
     ("loader", "t_max", None, "T{}"),
@@ -39,13 +19,14 @@ TOLD = (
 """Group, key, default and form of what a run's name says if it is not the default."""
 
 
-def run_name(config: dict[str, Any], world_size: int) -> str:
+def run_name(cfg: TrainJob, world_size: int) -> str:
     """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks.
 
     ``bload-dds_tiny-synthetic-T32-gru-s0-r2-1a2b3c4d`` is one with other blocks and another
     temporal part.
     """
-    text = json.dumps([defining(config), world_size], sort_keys=True)
+    config = defining(cfg)
+    text = json.dumps([config, world_size], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
     for group, key, default, form in TOLD:
         if config[group][key] != default:
@@ -71,7 +52,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
 
-    def check_accepts(self, checkpoint: Path | str, config: dict[str, Any]) -> None:
+    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob) -> None:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
         source = Path(checkpoint)
         home = source if source.is_dir() else source.parent
@@ -82,16 +63,16 @@ class RunFolder:
                 "a run.name of its own"
             )
         if not elsewhere:
-            self.check_same_config(config)
+            self.check_same_config(cfg)
 
-    def check_same_config(self, config: dict[str, Any]) -> None:
+    def check_same_config(self, cfg: TrainJob) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
         The data may have moved; their lengths are checked with the plan.
         """
         if not self.config.exists():
             return
-        here, wanted = defining(json.loads(self.config.read_text())), defining(config)
+        here, wanted = json.loads(self.config.read_text()), defining(cfg)
         differs = [
             f"{group}.{key} was {here.get(group, {}).get(key)} and is {values[key]}"
             for group, values in wanted.items()
@@ -117,6 +98,9 @@ class RunFolder:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
         return logger
+
+    def read_summary(self) -> dict[str, Any]:
+        return json.loads(self.summary.read_text())
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write a json file whole or not at all."""

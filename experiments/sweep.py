@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hydra import initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -23,7 +22,7 @@ from hydra.types import RunMode
 
 from bload.errors import InputError
 from experiments.cli import CONFIGS, check_overrides
-from experiments.config import check_values, plain
+from experiments.config import TrainJob, typed
 from experiments.launch import Run, launch, threads
 from experiments.printing import comparison
 from experiments.provenance import surroundings, write_record
@@ -36,22 +35,18 @@ class Job:
     """One run of a sweep. `varied` holds the overrides in which jobs may differ."""
 
     varied: tuple[str, ...]
-    config: dict[str, Any]
+    config: TrainJob
     folder: RunFolder
 
     def __str__(self) -> str:
         return " ".join(self.varied) or self.folder.path.name
 
     @property
-    def trains(self) -> bool:
-        return self.config["experiment"]["kind"] == "train"
-
-    @property
     def finished(self) -> bool:
         """Whether it ran to its end before. Of a folder with a given name the run itself decides,
         for something else may have been trained there."""
-        run = self.config["run"]
-        named_by_config = self.trains and run["name"] is None and run["resume"] == "auto"
+        run = self.config.run
+        named_by_config = run.name is None and run.resume == "auto"
         return named_by_config and self.folder.summary.exists()
 
     @property
@@ -72,21 +67,19 @@ def sweep(run: Run, arguments: Sequence[str]) -> None:
         InputError: a job's config is wrong. Nothing has been started then.
     """
     jobs = jobs_of(arguments)
-    name = jobs[0].config["experiment"]["name"]
-    root = Path(jobs[0].config["run"]["root"])
+    name = jobs[0].config.experiment.name
+    root = Path(jobs[0].config.run.root)
     this_sweep = {
         "command": shlex.join(["python", "train.py", "-m", *arguments]),
         **surroundings(),
-        "threads": threads(jobs[0].config["launch"]["nproc"]),
+        "threads": threads(jobs[0].config.launch.nproc),
         "started": now(),
         "ended": None,
         "runs": [],
     }
     record = {
         "name": name,
-        "jobs": [
-            {"run": job.folder.path.name, "overrides": job.varied} for job in jobs if job.trains
-        ],
+        "jobs": [{"run": job.folder.path.name, "overrides": job.varied} for job in jobs],
         "sweeps": [this_sweep],
     }
 
@@ -160,16 +153,14 @@ def _run_all(
             continue
         print(f"\n{place} -> {job.folder.path}", flush=True)
         saved = job.saved
-        if job.trains:
-            trained.append(job.folder.path.name)
-            write()
+        trained.append(job.folder.path.name)
+        write()
         try:
-            launch(run, job.config, job.config["launch"]["nproc"])
+            launch(run, job.config, job.config.launch.nproc)
         except InputError as error:
             failures[str(job)] = str(error)
             print(f"{place} failed: {error}", file=sys.stderr, flush=True)
-            if job.trains:
-                job.folder.note_error(str(error), now())
+            job.folder.note_error(str(error), now())
         except KeyboardInterrupt:
             print(
                 f"\nstopped in job {number} of {len(jobs)}; the same command goes on there",
@@ -177,7 +168,7 @@ def _run_all(
             )
             sys.exit(130)
         finally:
-            if job.trains and job.saved == saved:
+            if job.saved == saved:
                 trained.remove(job.folder.path.name)
     return failures
 
@@ -204,17 +195,14 @@ def jobs_of(arguments: Sequence[str]) -> list[Job]:
 
 
 def _job(line: Sequence[str], hydra: Sequence[str], varied: set[str]) -> Job:
-    config = plain(check_overrides("train", [*line, *hydra]))
-    check_values(config)
-    name = config["run"]["name"] or run_name(config, config["launch"]["nproc"])
-    if config["experiment"]["kind"] != "train":
-        name = config["experiment"]["kind"]
+    config = typed(check_overrides("train", [*line, *hydra]))
+    name = config.run.name or run_name(config, config.launch.nproc)
     kept = tuple(override for override in line if override.partition("=")[0] in varied)
-    return Job(kept, config, RunFolder(config["run"]["root"], name))
+    return Job(kept, config, RunFolder(config.run.root, name))
 
 
 def _refuse_shared_folders(jobs: Sequence[Job]) -> None:
-    folders = Counter(job.folder.path for job in jobs if job.trains)
+    folders = Counter(job.folder.path for job in jobs)
     for path, count in folders.items():
         if count > 1:
             first, second, *_ = (str(job) for job in jobs if job.folder.path == path)

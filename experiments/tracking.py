@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
 
 
@@ -17,14 +18,14 @@ class Tracker:
     """
 
     def __init__(
-        self, folder: RunFolder, config: dict[str, Any], wandb: dict[str, Any], active: bool
+        self, folder: RunFolder, config: dict[str, Any], wandb: WandbConfig, active: bool
     ) -> None:
         self.active = active
         self.wandb = None
         if not active:
             return
         self.file = folder.metrics.open("a")
-        if wandb["mode"] != "disabled":
+        if wandb.mode != "disabled":
             self.wandb = _wandb_run(folder.path, config, wandb)
 
     def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
@@ -48,15 +49,15 @@ class Tracker:
             self.wandb.finish()
 
 
-def _wandb_run(path: Path, config: dict[str, Any], options: dict[str, Any]) -> Any:
+def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig) -> Any:
     import wandb  # slow to import, and wanted by one rank only
 
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
     ours = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
     run = wandb.init(
-        mode=options["mode"],
-        project=options["project"],
-        group=options["group"],
+        mode=options.mode,
+        project=options.project,
+        group=options.group,
         name=path.name,
         dir=str(path),
         config=config,

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from models import build_model
+from models.config import ModelConfig
 from models.recompute import CHUNK
 
 PER_FRAME = ("backbone", "input_proj", "encoder")
@@ -70,16 +71,15 @@ class Cost:
 
 
 def measure_cost(
-    sizes: dict,
+    cfg: ModelConfig,
     frame_size: tuple[int, int],
     slots: int,
     precision: torch.autocast,
     device: torch.device,
 ) -> Cost:
-    """Measure the network that `build_model` makes of `sizes`, for training.
+    """Measure the network that `build_model` makes of a config, for training.
 
     Args:
-        sizes: arguments of `build_model`.
         frame_size: height and width of the frames.
         slots: of a block. One and two blocks are measured, the rest follows: costs are affine in
             blocks, while what a frame costs may hang on the length of its block.
@@ -88,7 +88,7 @@ def measure_cost(
     """
     with FakeTensorMode():
         with torch.device(device):
-            model = build_model(**sizes).train()
+            model = build_model(cfg).train()
         everything = list(model.named_parameters())
         trainable = [(name, p) for name, p in everything if p.requires_grad]
         few, more = (_batch(blocks, slots, frame_size, device) for blocks in (1, 2))

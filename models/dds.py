@@ -99,6 +99,7 @@ class DDS(nn.Module):
         if time not in ("none", "gap"):
             raise InputError(f"no kind of time is called '{time}'; set model.time to none or gap")
         self.time = time
+        self.queries = queries
         sizes = {
             "width": width,
             "heads": heads,

@@ -1,0 +1,179 @@
+"""Training: one step, one epoch.
+
+B blocks, T slots.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from tqdm import tqdm
+
+from bload import Batch, BlockLoader, InputError
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
+from experiments.ablations import change_starts, repeat_last
+from experiments.config import TrainConfig
+from experiments.optimiser import Schedule, build_optimiser, set_rates
+from experiments.ranks import Ranks, autocast
+from models import DDS, Criterion, counts, to_tensors
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the steps of a run share. `build_training` makes it."""
+
+    cfg: TrainConfig
+    """With the epochs that will be trained, see `TrainConfig.for_slots`."""
+    ranks: Ranks
+    model: DDS
+    parallel: nn.Module
+    """The model itself, or under DDP what synchronises its gradients."""
+    average: AveragedModel | None
+    """Moving average of the weights, which is evaluated instead of the model."""
+    criterion: Criterion
+    letterbox: Letterbox
+    optimiser: torch.optim.Optimizer
+    schedule: Schedule
+
+    @property
+    def evaluated(self) -> nn.Module:
+        return self.average.module if self.average else self.model
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Figures of one step: losses are sums over this rank's frames divided by global counts."""
+
+    losses: dict[str, float]
+    norm: float
+    """Norm of the global gradient before clipping."""
+    rate: float
+    """Learning rate of all but the backbone."""
+
+
+def build_training(
+    cfg: TrainConfig, ranks: Ranks, model: DDS, criterion: Criterion, letterbox: Letterbox
+) -> Training:
+    """Wrap a model, which is on its device already, with what training it takes."""
+    average, parallel = None, cast(nn.Module, model)
+    if cfg.ema:
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
+    if ranks.world_size > 1:
+        parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    return Training(
+        cfg,
+        ranks,
+        model,
+        parallel,
+        average,
+        criterion,
+        letterbox,
+        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay),
+        Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
+    )
+
+
+def compute_losses(training: Training, batch: Batch, epoch: int) -> dict[str, Tensor]:
+    """The losses of a batch: sums over this rank's frames, divided by the targets of all ranks."""
+    cfg, ranks = training.cfg, training.ranks
+    if cfg.padding == "repeated":
+        batch = repeat_last(batch)
+    gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+    batch, extent_BT2 = training.letterbox(batch, ranks.device, epoch)
+    targets = to_tensors(batch.targets, ranks.device)
+    total = ranks.sum(counts(targets, training.model.queries))
+    start_BT = change_starts(batch.start_BT, batch.valid_BT, cfg.starts, cfg.seed)
+    with autocast(cfg.amp, ranks.device):
+        outputs = training.parallel(
+            batch.frames_BT,
+            start_BT,
+            batch.valid_BT,
+            bptt=cfg.bptt,
+            extent_BT2=extent_BT2,
+            gap_BT=gap_BT,
+        )
+    return training.criterion(outputs, targets, batch.valid_BT, total)
+
+
+def backward(training: Training, losses: dict[str, Tensor]) -> Tensor:
+    """Set the gradients of the global loss, clipped, on every rank; return their norm before."""
+    training.optimiser.zero_grad()
+    # DDP divides the sum of gradients by the number of ranks; this takes it back.
+    (losses["loss"] * training.ranks.world_size).backward()
+    parameters = [p for p in training.model.parameters() if p.requires_grad]
+    return nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm)
+
+
+def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: int) -> Step:
+    """Take step number `step` of the `steps` of an epoch.
+
+    Raises:
+        InputError: the gradient is not finite. Weights and optimiser are as before then.
+    """
+    cfg = training.cfg
+    seed_step(cfg.seed, epoch, step, training.ranks.rank)
+    set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
+    losses = compute_losses(training, batch, epoch)
+    gradient_norm = backward(training, losses)
+    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
+    if not math.isfinite(norm):
+        raise InputError(
+            f"the gradient is {norm} in epoch {epoch}, step {step}; "
+            f"lower train.lr ({cfg.lr}) or set train.amp=off"
+        )
+    training.optimiser.step()
+    if training.average:
+        training.average.update_parameters(training.model)
+    rate = training.optimiser.param_groups[-1]["lr"]
+    return Step(dict(zip(losses, values, strict=True)), norm, rate)
+
+
+def train_epoch(
+    training: Training, loader: BlockLoader, epoch: int, sums: dict[str, float]
+) -> Iterator[Step]:
+    """Take the steps of an epoch that `loader` has left, and hand over the figures of each.
+
+    Args:
+        sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
+            that the caller takes between steps counts as the epoch's.
+    """
+    steps = len(loader)
+    with tqdm(
+        total=steps,
+        initial=loader.step,
+        desc=f"epoch {epoch + 1}/{training.cfg.epochs}",
+        unit="step",
+        leave=False,
+        disable=None if training.ranks.is_first else True,  # None: only on a terminal
+    ) as bar:
+        began = asked = time.perf_counter()
+        for batch in loader:
+            sums["waiting"] += time.perf_counter() - asked
+            step = train_step(training, batch, epoch, loader.step - 1, steps)
+            add(sums, step.losses)
+            now = time.perf_counter()
+            sums["seconds"] += now - began
+            began = now
+            bar.update()
+            yield step
+            asked = time.perf_counter()
+        sums["seconds"] += time.perf_counter() - began
+
+
+def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
+    """Add `values` to `sums` by name, in place."""
+    for name, value in values.items():
+        sums[name] = sums.get(name, 0.0) + value
+
+
+def seed_step(seed: int, epoch: int, step: int, rank: int) -> None:
+    """Seed dropout as a function of the step, so that resuming needs no random state."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step, rank]).generate_state(1)[0]))

@@ -1,0 +1,130 @@
+"""Evaluation: the recall of a model on all frames of a split, the same on every rank.
+
+B blocks, T slots.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from bload import BlockLoader, natural_t_max
+from datasets.action_genome import ActionGenome
+from datasets.annotations.targets import FrameTargets
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import PredictionsWriter, join_parts
+from datasets.scoring.recall import KS, RecallMeter
+from datasets.synthetic.observers import PART
+from datasets.synthetic.yardsticks import Yardsticks
+from experiments.ablations import change_starts
+from experiments.ranks import Ranks, autocast
+from models.predict import predict
+
+Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+
+
+def evaluate(
+    model: nn.Module,
+    source: ActionGenome,
+    ranks: Ranks,
+    *,
+    yardsticks: Yardsticks | None = None,
+    **options: Any,
+) -> dict[str, float]:
+    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
+
+    The options are those of `measure`.
+    """
+    began = time.perf_counter()
+    meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
+    return figures_of(meter, time.perf_counter() - began, yardsticks)
+
+
+def figures_of(
+    meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
+) -> dict[str, float]:
+    """The meter's summary, what observers reach, and the time it took to come by it."""
+    figures = meter.summary(KS) | dict(yardsticks.figures if yardsticks else {})
+    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+
+
+@torch.no_grad()
+def measure(
+    model: nn.Module,
+    source: ActionGenome,
+    ranks: Ranks,
+    *,
+    batch_frames: int,
+    amp: str = "auto",
+    workers: int = 0,
+    iou: str = "inclusive",
+    yardsticks: Yardsticks | None = None,
+    starts: str = "table",
+    seed: int = 0,
+    records: Sequence[Record] = (),
+) -> RecallMeter:
+    """The meter of all frames of `source`, the same on every rank.
+
+    With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
+    states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
+    is given the targets and predictions of this rank, batch by batch.
+    """
+    precision = autocast(amp, ranks.device)
+    loader = BlockLoader(
+        source,
+        "bload_exact",
+        batch_frames=max(batch_frames, natural_t_max(source.lengths, "bload_exact")),
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+        workers=workers,
+        pin_memory=ranks.device.type == "cuda",
+    )
+    letterbox = Letterbox(source)
+    part = PART if yardsticks else None
+    meter = RecallMeter(iou, part)
+    training = model.training
+    model.eval()
+    for batch in tqdm(
+        loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
+    ):
+        gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+        batch, extent_BT2 = letterbox(batch, ranks.device)
+        start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
+        with precision:
+            outputs = model(
+                batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+            )
+        sizes = [target.size_hw for target in batch.targets]
+        predictions = predict(outputs, batch.valid_BT, sizes)
+        flags = yardsticks.memory(batch.targets) if yardsticks else None
+        meter.update(predictions, batch.targets, flags)
+        for record in records:
+            record(batch.targets, predictions)
+    model.train(training)
+    return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
+
+
+def measure_and_write(
+    model: nn.Module,
+    source: ActionGenome,
+    ranks: Ranks,
+    path: Path | str,
+    made_by: dict[str, Any],
+    *,
+    records: Sequence[Record] = (),
+    **options: Any,
+) -> RecallMeter:
+    """As `measure`; all predictions go to the file at `path`, see `PredictionsWriter`."""
+    with PredictionsWriter(path, ranks.rank) as writer:
+        meter = measure(model, source, ranks, records=[writer.write, *records], **options)
+    ranks.barrier()  # every part is complete
+    if ranks.is_first:
+        join_parts(path, ranks.world_size, made_by)
+    ranks.barrier()
+    return meter
