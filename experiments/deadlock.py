@@ -21,7 +21,6 @@ import argparse
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,22 +40,6 @@ PATIENCE = 30.0
 """Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""
 GRACE = 5.0
 """Seconds beyond gloo's timeout that ranks may stand still before they are killed."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """How one epoch went."""
-
-    what: str
-    loader: str
-    ended: str
-    """finished, timed out or failed."""
-    expected: str
-    steps: list[int]
-    """Steps that each rank did of its own."""
-    planned: list[int]
-    seconds: float
-    says: str
 
 
 def main() -> None:
@@ -91,14 +74,16 @@ def run(videos: int, clip: int, batch_frames: int, timeout: float, seed: int) ->
     with tempfile.TemporaryDirectory() as meetings:
         todo = _rows(Path(meetings), lengths, clip, batch_frames, timeout)
         rows = list(tqdm(todo, total=3 + len(PACKERS), unit="row", leave=False, disable=None))
-    print(_table(rows))
-    wrong = [row for row in rows if row.ended != row.expected]
+    columns = ("what", "loader", "ended", "steps", "seconds", "says")
+    cells = [[row[name] for name in columns] for row in rows]
+    print(tabulate(cells, columns, floatfmt=".1f", maxcolwidths=[None] * 5 + [60]))
+    wrong = [row for row in rows if row["ended"] != row["expected"]]
     for row in wrong:
-        print(f"\n{row.what}, {row.loader}: {row.ended}, where {row.expected} was expected")
+        print("\n{what}, {loader}: {ended}, where {expected} was expected".format(**row))
     if not wrong:
         print("\nEvery row ended as it should.")
     return {
-        "rows": [asdict(row) for row in rows],
+        "rows": rows,
         "as_expected": not wrong,
         "frames": int(lengths.sum()),
     }
@@ -127,7 +112,7 @@ def _check(lengths: np.ndarray, clip: int, batch_frames: int, timeout: float) ->
 
 def _rows(
     meetings: Path, lengths: np.ndarray, clip: int, batch_frames: int, timeout: float
-) -> Iterator[Row]:
+) -> Iterator[dict[str, Any]]:
     """Run the rows one after another."""
     frames = tuple(lengths.tolist())
     uneven = partial(uneven_epoch, lengths=frames, clip=clip, patience=PATIENCE)
@@ -164,18 +149,21 @@ def _rows(
     yield _row("DDP, exits when done", "uneven", "failed", run_pair(job, PATIENCE + GRACE))
 
 
-def _row(what: str, loader: str, expected: str, outcomes: list[RankOutcome], says: str = "") -> Row:
+def _row(
+    what: str, loader: str, expected: str, outcomes: list[RankOutcome], says: str = ""
+) -> dict[str, Any]:
+    """How one epoch ended (finished, timed out or failed), with the steps that each rank did."""
     ended = _ended(outcomes)
-    return Row(
-        what,
-        loader,
-        ended,
-        expected,
-        [outcome.steps for outcome in outcomes],
-        [outcome.planned for outcome in outcomes],
-        round(max(outcome.seconds for outcome in outcomes), 2),
-        says if ended == "finished" else _trouble(outcomes),
-    )
+    return {
+        "what": what,
+        "loader": loader,
+        "ended": ended,
+        "expected": expected,
+        "steps": [outcome.steps for outcome in outcomes],
+        "planned": [outcome.planned for outcome in outcomes],
+        "seconds": round(max(outcome.seconds for outcome in outcomes), 2),
+        "says": says if ended == "finished" else _trouble(outcomes),
+    }
 
 
 def _ended(outcomes: list[RankOutcome]) -> str:
@@ -210,19 +198,6 @@ def _trouble(outcomes: list[RankOutcome]) -> str:
 def _first_sentence(message: str) -> str:
     """An error of gloo without the place in its source and without advice."""
     return re.sub(r"^\[\S+\] ", "", " ".join(message.split())).split(". ")[0]
-
-
-def _table(rows: list[Row]) -> str:
-    cells = [
-        (row.what, row.loader, row.ended, " and ".join(map(str, row.steps)), row.seconds, row.says)
-        for row in rows
-    ]
-    return tabulate(
-        cells,
-        headers=("", "loader", "ended", "steps of ranks", "seconds", "what it says"),
-        floatfmt=".1f",
-        maxcolwidths=[None] * 5 + [60],
-    )
 
 
 if __name__ == "__main__":

@@ -35,23 +35,11 @@ FULL = {
     "seed": 0,
 }
 QUICK = {"longest": [100, 1_000], "sequences": [1_000, 200], "rows": [32, 8]}
-
-
-COLUMNS = {
-    "loader": "loader",
-    "t_max": "T_max",
-    "blocks": "blocks",
-    "segments": "pieces",
-    "padding": "padding",
-    "lower_bound_padding": "at least",
-    "deleted": "deleted",
-    "filler": "filler",
-    "processed": "processed",
-    "plan_seconds": "plan s",
-    "epoch_seconds": "epoch s",
-    "epoch_cpu_seconds": "CPU s",
-}
-"""What is printed of a row, and its title."""
+COLUMNS = (
+    *("loader", "t_max", "blocks", "segments", "padding", "lower_bound_padding", "deleted"),
+    *("filler", "processed", "plan_seconds", "epoch_seconds", "epoch_cpu_seconds"),
+)
+"""What is printed of a row."""
 
 
 def main() -> None:
@@ -62,7 +50,7 @@ def main() -> None:
         "rows": "blocks of the longest in a step, for each spread",
         "parts": "T_max = longest / part, for the last spread",
     }.items():
-        parser.add_argument(f"--{name}", type=int, nargs="+", metavar="N", help=text)
+        parser.add_argument(f"--{name}", type=int, nargs="*", metavar="N", help=text)
     parser.add_argument("--seed", type=int, help="of lengths and plans")
     measure("length_variance", parser, run, FULL, QUICK)
 
@@ -94,12 +82,24 @@ def run(
             raise InputError(f"--{name} holds {min(values)}; give at least 1")
     if any(not 1 <= part <= longest[-1] for part in parts):
         raise InputError(f"--parts is {list(parts)}; give 1 to {longest[-1]}")
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # a recurrent step is a chain of small operations
-    try:
-        done = _all(longest, sequences, rows, parts, seed)
-    finally:
-        torch.set_num_threads(threads)
+    warm_up()
+    done = []
+    for most, count, wide in zip(longest, sequences, rows, strict=True):
+        for shape, draw in SHAPES.items():
+            lengths = draw(count, most, np.random.default_rng([seed, most]))
+            print(
+                f"\n{shape}, 1 to {most:,}: {count:,} sequences, {lengths.sum():,} frames, "
+                f"median {np.median(lengths):,.0f}, mean {lengths.mean():,.0f}; "
+                f"{wide * most:,} slots per step",
+                flush=True,
+            )
+            jobs: list[tuple[str, int | None, dict]] = [(loader, None, {}) for loader in PACKERS]
+            if most == longest[-1]:
+                jobs += [("bload", -(-most // part), {"long": "split"}) for part in parts]
+            measured = [_measure(*job, lengths, shape, wide * most, seed) for job in jobs]
+            print(_table(measured), flush=True)
+            done += measured
     return {"rows": done, "threads": 1}
 
 
@@ -127,33 +127,6 @@ def _whole(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 SHAPES = {"log-uniform": log_uniform, "log-normal": log_normal}
 """Name -> distribution, a function ``(count, longest, rng) -> lengths``."""
-
-
-def _all(
-    longest: Sequence[int],
-    sequences: Sequence[int],
-    rows: Sequence[int],
-    parts: Sequence[int],
-    seed: int,
-) -> list[dict[str, Any]]:
-    done = []
-    warm_up()
-    for most, count, wide in zip(longest, sequences, rows, strict=True):
-        for shape, draw in SHAPES.items():
-            lengths = draw(count, most, np.random.default_rng([seed, most]))
-            print(
-                f"\n{shape}, 1 to {most:,}: {count:,} sequences, {lengths.sum():,} frames, "
-                f"median {np.median(lengths):,.0f}, mean {lengths.mean():,.0f}; "
-                f"{wide * most:,} slots per step",
-                flush=True,
-            )
-            jobs: list[tuple[str, int | None, dict]] = [(loader, None, {}) for loader in PACKERS]
-            if most == longest[-1]:
-                jobs += [("bload", -(-most // part), {"long": "split"}) for part in parts]
-            measured = [_measure(*job, lengths, shape, wide * most, seed) for job in jobs]
-            print(_table(measured), flush=True)
-            done += measured
-    return done
 
 
 def _measure(
@@ -205,12 +178,11 @@ def _epoch_seconds(loader: BlockLoader) -> tuple[float, float]:
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     cells = [
-        {title: row[key] for key, title in COLUMNS.items()}
-        | {"us per slot": 1e6 * row["epoch_cpu_seconds"] / row["processed"]}
+        [*(row[key] for key in COLUMNS), 1e6 * row["epoch_cpu_seconds"] / row["processed"]]
         for row in rows
     ]
-    digits = (*[","] * 9, ".3f", ".1f", ".1f", ".1f")
-    return tabulate(cells, headers="keys", intfmt=",", floatfmt=digits)
+    headers = [name.replace("_", "\n") for name in (*COLUMNS, "us_per_slot")]
+    return tabulate(cells, headers, intfmt=",", floatfmt=(*[","] * 9, ".3f", ".1f", ".1f", ".1f"))
 
 
 if __name__ == "__main__":
