@@ -60,8 +60,6 @@ class Turns:
             build_letterbox(source, cfg.dataset.augment, cfg.train.seed),
         )
         self.begin()
-        self.seconds(2)  # the first steps are slower
-        self.begin()
 
     def begin(self) -> None:
         """Go to the first batch of the epoch."""
@@ -92,6 +90,9 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
     steps = [steps_by_round(len(one.loader), share, rounds) for one in turns]
     if min(map(min, steps)) < 1:
         raise InputError("a round has no step; give a larger --share or fewer --rounds")
+    for one in turns:
+        one.seconds(2)  # the first steps are slower
+        one.begin()
     taken = [
         [one.seconds(count) for one, count in zip(turns, counts, strict=True)]
         for counts in zip(*steps, strict=True)

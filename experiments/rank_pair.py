@@ -16,8 +16,6 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from typing import Literal
 
-import torch
-
 RANKS = 2
 START_LIMIT = 120.0
 """Seconds that ranks may take to start and to plan, on a busy machine."""
@@ -129,6 +127,8 @@ def _serve(job: Job, rank: int, connection: Connection) -> None:
     """Entry point of a rank."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     gc.freeze()  # collecting what the server imported would copy its memory
+    import torch  # there already
+
     torch.set_num_threads(1)
     try:
         leaves = job(rank, Progress(connection))
