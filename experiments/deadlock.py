@@ -1,7 +1,7 @@
 """What the paper starts from: ranks with unevenly many steps wait for ever, and what ends it.
 
-    python -m experiments.deadlock            # 22 s of work and 5 s of waiting on two CPU cores
-    python -m experiments.deadlock --quick    # fewer sequences; half a minute with the start
+    python -m experiments.deadlock            # half a minute on two CPU cores, 5 s of it waiting
+    python -m experiments.deadlock --quick    # fewer sequences, 15 s
 
 Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
 Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
@@ -10,7 +10,7 @@ Expect plain DDP to time out, to fail where the rank that is done exits, and eve
 finish (results/deadlock.txt); the exit status is 0 if it does. The rows are written to
 runs/deadlock/deadlock.json.
 
-DDP averages gradients in the backward pass, so a rank that has a step more than the others waits
+DDP averages gradients in the backward pass, so a rank that has one step more than the others waits
 there. Gloo gives up after the process group's timeout, 30 minutes unless set; here it is seconds,
 and a parent kills ranks that stand still for longer than that. With nccl (from PyTorch's
 documentation of ``init_process_group``, not measured) the timeout is 10 minutes, after which
