@@ -34,6 +34,8 @@ from experiments.config import TrainJob, register
 from experiments.engine import build_training, train_step
 from experiments.measured import begin_record, write_record
 from experiments.ranks import Ranks
+from experiments.report.collect import collect
+from experiments.report.turns import turns, turns_table
 from experiments.sweep import jobs_of
 from models import build_criterion, build_model
 
@@ -86,15 +88,15 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
     Raises:
         InputError: a loader has no step in some round.
     """
-    turns = [Turns(job) for job in jobs]
-    steps = [steps_by_round(len(one.loader), share, rounds) for one in turns]
+    loaders = [Turns(job) for job in jobs]
+    steps = [steps_by_round(len(one.loader), share, rounds) for one in loaders]
     if min(map(min, steps)) < 1:
         raise InputError("a round has no step; give a larger --share or fewer --rounds")
-    for one in turns:
+    for one in loaders:
         one.seconds(2)  # the first steps are slower
         one.begin()
     taken = [
-        [one.seconds(count) for one, count in zip(turns, counts, strict=True)]
+        [one.seconds(count) for one, count in zip(loaders, counts, strict=True)]
         for counts in zip(*steps, strict=True)
     ]
     return [
@@ -107,7 +109,7 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
             "seconds_a_step": [median(of) for of in times],
             "mean_seconds_a_step": [fmean(of) for of in times],
         }
-        for one, *times in zip(turns, *taken, strict=True)
+        for one, *times in zip(loaders, *taken, strict=True)
     ]
 
 
@@ -134,15 +136,11 @@ def main() -> None:
     )
     record |= {"setting": setting, "threads": args.threads, "rows": rows}
     write_record(args.out / "epoch_turns.json", record)
-    print(f"\n{_table(args.out)}")
-
-
-def _table(folder: Path) -> str:
-    from experiments.report.collect import collect
-    from experiments.report.turns import turns, turns_table
-
-    shown = turns_table(turns(collect(folder)))
-    return tabulate([[cell.text for cell in row] for row in shown.rows], headers=shown.columns)
+    times = turns(collect(args.out))
+    if times:  # naive is among the loaders
+        shown = turns_table(times)
+        cells = [[cell.text for cell in row] for row in shown.rows]
+        print("\n" + tabulate(cells, shown.columns, disable_numparse=True))
 
 
 if __name__ == "__main__":
