@@ -97,17 +97,17 @@ def check_root(
     if not root.is_dir():
         raise InputError(f"{root} is no folder; give the root that has annotations/ and videos/")
     wrong = [f"--workers {workers} is not 1 or more"] if workers < 1 else []
-    videos, frames, manifest = root / VIDEOS_FOLDER, root / read.FRAMES_FOLDER, stored_as
-    wanted: dict[str, list[str]] = {}
+    videos, frames = root / VIDEOS_FOLDER, root / read.FRAMES_FOLDER
+    before = read_manifest(frames) if frames.is_dir() else None
+    manifest, wanted = before or stored_as, {}
     try:
-        manifest = read_manifest(frames) or stored_as
         entries_of, _ = read.read_pickles(*read.annotation_files(root, "keep"))
         problems = Problems()
         wanted = dict(sorted(frames_by_video(sound_names(entries_of, problems)).items()))
         problems.refuse(root / "annotations" / read.OBJECTS_FILE, "fix or download the file again")
     except InputError as error:
         wrong.append(str(error))
-    if manifest is stored_as and (folders := [each.name for each in frames.glob("[!.]*/")]):
+    if not before and (folders := [each.name for each in frames.glob("[!.]*/")]):
         wrong.append(
             f"{frames} holds {len(folders)} folders ({folders[0]} is one) and no {MANIFEST}, so "
             "nobody knows how they were made; use them as they are, or move them away"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets.prepare.run import prepare
+from datasets.prepare.extract import prepare
 from datasets.synthetic import World, ensure
 from tests.video_root import make_video_root
 
