@@ -38,7 +38,7 @@ def leftovers(root: Path) -> list[str]:
 
 
 def quietly(root: Path, **options) -> Manifest:
-    return prepare(root, workers=1, say=lambda _: None, **options)
+    return prepare(root, workers=1, **options)
 
 
 def slow_ffmpeg(folder: Path, before: str) -> dict[str, str]:

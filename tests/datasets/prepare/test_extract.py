@@ -147,7 +147,7 @@ def test_frames_of_unknown_origin_are_refused(done, capsys):
 
 
 def test_two_runs_at_once_are_refused(done, capsys):
-    with one_writer(done / "frames", lock=done / "frames" / LOCK):
+    with one_writer(done / "frames", lock=done / LOCK):
         assert "another process is writing" in refusal(done, capsys)
 
 
