@@ -21,14 +21,8 @@ def entry(visible: bool = True, split: str = "train", **changes: Any) -> dict[st
 
 
 def person(rows: int = 1) -> dict[str, Any]:
-    return {
-        "bbox": np.arange(rows * 4, dtype=np.float32).reshape(rows, 4),
-        "bbox_score": np.ones(rows, dtype=np.float32),
-        "bbox_size": (480, 270),
-        "bbox_mode": "xyxy",
-        "keypoints": np.zeros((rows, 17, 3), dtype=np.float32),
-        "keypoints_logits": np.zeros((rows, 17), dtype=np.float32),
-    }
+    boxes = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+    return {"bbox": boxes, "bbox_size": (480, 270), "bbox_mode": "xyxy", "bbox_score": boxes[:, 0]}
 
 
 def frames(video: str, numbers: Any, **changes: Any) -> dict[str, list[dict]]:

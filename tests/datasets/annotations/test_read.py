@@ -52,22 +52,15 @@ def refusal(entries_of, person_of=None) -> str:
 
 
 def test_a_bad_value_is_refused_with_the_name_of_its_frame():
-    for changes, message in BAD_ENTRIES:
-        entries_of = frames("A", [1, 2, 3])
-        entries_of["A.mp4/000002.png"][0].update(changes)
-        said = refusal(entries_of)
-        assert re.search(message, said), (changes, said)
-        assert "A.mp4/000002.png" in said
-    for changes, message in BAD_PERSONS:
-        entries_of = frames("A", [1, 2, 3])
-        person_of = persons(entries_of)
-        person_of["A.mp4/000003.png"].update(changes)
-        said = refusal(entries_of, person_of)
-        assert re.search(message, said), (changes, said)
-        assert "A.mp4/000003.png" in said
-
-
-def test_a_frame_of_a_thousand_objects_is_refused():
+    for is_person, bad in ((False, BAD_ENTRIES), (True, BAD_PERSONS)):
+        for changes, message in bad:
+            entries_of = frames("A", [1, 2, 3])
+            person_of = persons(entries_of)
+            name = "A.mp4/000002.png"
+            (person_of[name] if is_person else entries_of[name][0]).update(changes)
+            said = refusal(entries_of, person_of)
+            assert re.search(message, said), (changes, said)
+            assert name in said
     assert "64" in refusal(frames("A", [1, 2, 3]) | {"A.mp4/000009.png": [entry()] * 1000})
 
 
@@ -81,21 +74,15 @@ def test_names_that_leave_the_root_or_are_of_another_form_are_refused():
         7,
     ):
         assert "VIDEO/NUMBER" in refusal({name: [entry()]}, {"x": person()})
+    assert "(1): A.mp4/000000.png" in refusal(frames("A", [0, 1, 2, 3]))  # they begin with 1
 
 
-def test_a_frame_under_two_names_is_refused_with_both():
+def test_a_frame_under_two_names_is_refused_with_both_but_not_one_of_another_video():
     for other in ("A.mp4/000002.jpg", "A.mp4/2.png", "A.mp4/0000002.png"):
         said = refusal(frames("A", [1, 2, 3]) | {other: [entry()]})
         assert f"(1): A.mp4/000002.png and {other}" in said
-
-
-def test_the_same_number_in_two_videos_is_two_frames():
     entries_of = frames("A", [1, 2, 3]) | frames("B", [1, 2, 3])
     assert filter_annotations(entries_of, persons(entries_of), "train").counts.frames == 6
-
-
-def test_frame_0_is_refused_for_videos_begin_with_frame_1():
-    assert "(1): A.mp4/000000.png" in refusal(frames("A", [0, 1, 2, 3]))
 
 
 def test_all_faults_are_reported_at_once_by_kind_with_their_number():
@@ -133,20 +120,18 @@ def test_missing_and_broken_pickles_are_all_named(tmp_path):
                 assert (file in str(caught.value)) == (file in missing)
 
 
-def test_without_the_small_box_file_the_way_out_is_to_compute(tmp_path):
-    write_root(tmp_path, frames("A", [1, 2, 3]), persons(frames("A", [1, 2, 3])))
-    with pytest.raises(InputError, match=f"{SMALL_BOXES_FILE}.*small_boxes=computed"):
-        read_annotations(tmp_path, "train", small_boxes="file")
-
-
 def test_what_leaves_nothing_to_read_is_refused_with_the_reason(tmp_path):
+    entries_of = frames("A", [1, 2, 3])
     with pytest.raises(InputError, match=f"{tmp_path}.*dataset=synthetic"):
         read_annotations(tmp_path, "train")
+    write_root(tmp_path, entries_of, persons(entries_of))
     with pytest.raises(InputError, match="'validation' is not one of train, test"):
         read_annotations(tmp_path, "validation")
+    with pytest.raises(InputError, match=f"{SMALL_BOXES_FILE}.*small_boxes=computed"):
+        read_annotations(tmp_path, "train", small_boxes="file")
+    write_root(tmp_path, entries_of, {"B.mp4/000001.png": person()})
+    with pytest.raises(InputError, match=r"of 3 frames 0 .* 0 .* 3 have"):
+        read_annotations(tmp_path, "train")
     write_root(tmp_path, {}, {})
     with pytest.raises(InputError, match=f"{OBJECTS_FILE} holds no frames"):
-        read_annotations(tmp_path, "train")
-    write_root(tmp_path, frames("A", [1, 2, 3]), {"B.mp4/000001.png": person()})
-    with pytest.raises(InputError, match=r"of 3 frames 0 .* 0 .* 3 have"):
         read_annotations(tmp_path, "train")

@@ -19,18 +19,14 @@ def filtered(entries_of, split="train", person_of=None, **options):
     return filter_annotations(entries_of, person_of or persons(entries_of), split, **options)
 
 
-def test_three_frames_count_and_two_do_not():
-    annotations = filtered(frames("A", [1, 2, 3]) | frames("B", [1, 2]))
+def test_videos_of_three_frames_with_a_visible_object_count():
+    entries_of = frames("A", [1, 2, 3]) | frames("B", [1, 2])
+    entries_of |= frames("C", [1, 2]) | frames("C", [3], visible=False) | {"A.mp4/9.png": []}
+    annotations = filtered(entries_of)
     assert names(annotations) == ["A.mp4"]
     counts = annotations.counts
-    assert (counts.frames_in_split, counts.frames) == (5, 3)
-    assert (counts.steps[-1].videos, counts.frames_in_short_videos) == (1, 2)
-
-
-def test_frames_without_visible_objects_are_dropped_before_videos_are_counted():
-    annotations = filtered(frames("A", [1, 2]) | frames("A", [3], visible=False))
-    assert annotations.videos == ()
-    assert annotations.counts.without_visible_object == 1
+    assert (counts.frames_in_split, counts.frames, counts.steps[-1].videos) == (8, 3, 1)
+    assert (counts.without_visible_object, counts.frames_in_short_videos) == (1, 4)
 
 
 def test_frames_without_a_person_are_dropped():
@@ -45,12 +41,8 @@ def test_frames_without_a_person_are_dropped():
 
 def test_only_visible_objects_stay_even_if_the_first_is_invisible():
     entries_of = frames("A", [1, 2, 3])
-    entries_of["A.mp4/000002.png"] = [
-        entry(visible=False) | {"class": "door"},
-        entry() | {"class": "cup/glass/bottle"},
-        entry(visible=False) | {"class": "bed"},
-        entry() | {"class": "papernotebook"},
-    ]
+    classes = {"door": False, "cup/glass/bottle": True, "bed": False, "papernotebook": True}
+    entries_of["A.mp4/000002.png"] = [entry(v) | {"class": name} for name, v in classes.items()]
     frame = filtered(entries_of).videos[0].frames[1]
     assert frame.object_classes_M.tolist() == [11, 23]
     assert set(frame.relations_G2[:, 0].tolist()) == {0, 1}
@@ -62,10 +54,6 @@ def test_the_first_entry_says_the_split_even_if_it_is_invisible():
         entries.insert(0, entry(visible=False, split="test"))
     assert names(filtered(entries_of, "test")) == ["A.mp4"]
     assert names(filtered(entries_of, "train")) == []
-
-
-def test_a_frame_without_entries_is_in_no_split():
-    assert filtered(frames("A", [1, 2, 3]) | {"A.mp4/000009.png": []}).counts.frames == 3
 
 
 def test_videos_are_ordered_by_name_and_frames_by_number_whatever_the_order_of_keys():
@@ -85,8 +73,7 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     frame = filtered(entries_of, person_of=two_rows).videos[0].frames[0]
     assert frame.object_boxes_M4.tolist() == [[10, 20, 40, 45]]
     assert frame.object_boxes_M4.dtype == np.float32
-    assert frame.person_box_4.tolist() == [0, 1, 2, 3]
-    assert frame.size_hw == (270, 480)
+    assert (frame.person_box_4.tolist(), frame.size_hw) == ([0, 1, 2, 3], (270, 480))
     labels = [RELATIONS[relation] for relation in frame.relations_G2[:, 1]]
     assert labels == ["looking_at", "behind", "beneath", "sitting_on"]
     assert np.flatnonzero(frame.relations_MR()[0]).tolist() == [0, 4, 6, 19]
@@ -118,16 +105,14 @@ def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again
     assert read_annotations(tmp_path, "train").counts.frames == 4
     [video] = read_annotations(tmp_path, "train", small_boxes="file").videos
     assert [f.object_boxes_M4.tolist() for f in video.frames] == [[[0, 0, 5, 5]]] * 3
+    with pytest.raises(InputError, match=r"'drop'.*keep, file, computed"):
+        read_annotations(tmp_path, "train", small_boxes="drop")
 
 
 def test_steps_count_frames_videos_and_objects_after_each_rule():
-    entries_of = (
-        frames("A", [1, 2, 3, 4])
-        | frames("B", [1, 2, 3], bbox=(0, 0, 9, 9))
-        | frames("C", [1], visible=False)
-        | frames("D", [1, 2])
-        | frames("E", [1], split="test")
-    )
+    entries_of = frames("A", [1, 2, 3, 4]) | frames("B", [1, 2, 3], bbox=(0, 0, 9, 9))
+    entries_of |= frames("C", [1], visible=False) | frames("D", [1, 2])
+    entries_of |= frames("E", [1], split="test")
     entries_of["A.mp4/000001.png"].append(entry(visible=False))
     person_of = persons(entries_of) | {"A.mp4/000004.png": person(rows=0)}
     counts = filtered(entries_of, person_of=person_of, small_boxes="computed").counts
@@ -146,8 +131,3 @@ def test_boxes_without_an_area_stay_and_are_counted_in_frames_that_count():
     assert annotations.counts.boxes_without_area == 4
     assert annotations.videos[0].frames[0].object_boxes_M4[1].tolist() == [10, 10, 5, 30]
     assert filtered(frames("A", [1, 2, 3])).counts.boxes_without_area == 0
-
-
-def test_an_unknown_choice_for_small_boxes_is_refused_with_the_choices(tmp_path):
-    with pytest.raises(InputError, match=r"'drop'.*keep, file, computed"):
-        read_annotations(tmp_path, "train", small_boxes="drop")

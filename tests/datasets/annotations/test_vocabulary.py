@@ -1,36 +1,25 @@
 import pytest
 
 from bload.errors import InputError
-from datasets.annotations.vocabulary import (
-    ATTENTION,
-    CONTACTING,
-    GROUPS,
-    OBJECTS,
-    RELATIONS,
-    SPATIAL,
-    object_index,
-    relation_index,
-    without_separators,
-)
-
-
-def test_groups_cover_all_relations_once():
-    members = [*RELATIONS[ATTENTION], *RELATIONS[SPATIAL], *RELATIONS[CONTACTING]]
-    assert members == list(RELATIONS)
-    assert (len(OBJECTS), len(RELATIONS)) == (37, 26)
+from datasets.annotations import vocabulary
+from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 
 
 def test_classes_are_known_in_both_spellings():
+    assert (len(OBJECTS), len(RELATIONS)) == (37, 26)
     for name, index in (("person", 1), ("closet/cabinet", 9), ("sofa/couch", 31), ("window", 36)):
-        assert object_index(name) == object_index(without_separators(name)) == index
+        assert vocabulary.object_index(name) == index
+        assert vocabulary.object_index(without_separators(name)) == index
+    found = []
     for group, members in GROUPS.items():
-        for index in range(*members.indices(26)):
-            assert relation_index(RELATIONS[index], group) == index
-            assert relation_index(without_separators(RELATIONS[index]), group) == index
+        for name in RELATIONS[members]:
+            found.append(vocabulary.relation_index(name, group))
+            assert vocabulary.relation_index(without_separators(name), group) == found[-1]
+    assert found == list(range(26))  # groups cover all relations once
 
 
 def test_an_unknown_object_and_a_relation_in_another_group_are_refused_by_name():
     with pytest.raises(InputError, match="'unicorn'"):
-        object_index("unicorn")
+        vocabulary.object_index("unicorn")
     with pytest.raises(InputError, match=r"'above' .* attention_relationship"):
-        relation_index("above", "attention_relationship")
+        vocabulary.relation_index("above", "attention_relationship")

@@ -5,15 +5,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import imageio_ffmpeg
 
 from datasets.annotations.read import OBJECTS_FILE
 from datasets.annotations.unpickler import read_pickle
-from datasets.frames.manifest import Manifest
-from datasets.prepare.extract import prepare
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -33,29 +30,23 @@ def written(root: Path) -> dict[str, int]:
     return {name: (root / "frames" / name).stat().st_mtime_ns for name in contents(root)}
 
 
+def videos_of(files) -> set[str]:
+    return {file.partition("/")[0] for file in files}
+
+
 def leftovers(root: Path) -> list[str]:
     return [path.name for path in (root / "frames").glob(".*.partial")]
 
 
-def quietly(root: Path, **options) -> Manifest:
-    return prepare(root, workers=1, **options)
-
-
-def slow_ffmpeg(folder: Path, before: str) -> dict[str, str]:
-    """Return an environment in which decoding a video starts with the shell command `before`."""
-    script = folder / "ffmpeg"
-    real = imageio_ffmpeg.get_ffmpeg_exe()
+def start(root: Path, before: str, *options: str) -> subprocess.Popen:
+    """Start the command; the shell command `before` runs before every ffmpeg that decodes."""
+    script, real = root.parent / "ffmpeg", imageio_ffmpeg.get_ffmpeg_exe()
     script.write_text(f'#!/bin/sh\ncase "$*" in *ppm*) {before};; esac\nexec "{real}" "$@"\n')
     script.chmod(0o755)
-    return {"IMAGEIO_FFMPEG_EXE": str(script)}
-
-
-def start(root: Path, env: dict[str, str], *options: str) -> subprocess.Popen:
-    """Start the command in a session of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "datasets.prepare", "--root", str(root), *options],
         cwd=REPOSITORY,
-        env=os.environ | env,
+        env=os.environ | {"IMAGEIO_FFMPEG_EXE": str(script)},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -72,7 +63,7 @@ def processes_about(root: Path) -> list[str]:
     return [line for line in lines if str(root) in line]
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

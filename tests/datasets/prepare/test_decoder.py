@@ -1,7 +1,5 @@
 import os
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -41,19 +39,6 @@ def long_video(tmp_path_factory) -> Path:
     plain = encode(tmp_path_factory.mktemp("long") / "plain.mp4", noise)
     ffmpeg("-i", plain, "-c", "copy", "-movflags", "+faststart", plain.with_name("long.mp4"))
     return plain.with_name("long.mp4")
-
-
-@pytest.fixture
-def started(monkeypatch) -> list[subprocess.Popen]:
-    """The processes that a decoder starts."""
-    processes, popen = [], subprocess.Popen
-
-    def start(*arguments, **options):
-        processes.append(popen(*arguments, **options))
-        return processes[-1]
-
-    monkeypatch.setattr(decoder.subprocess, "Popen", start)
-    return processes
 
 
 def decode(video: Path, numbers):
@@ -98,40 +83,15 @@ def test_frames_are_numbered_from_1_and_a_part_is_the_same_as_in_the_whole(video
     assert all((some[number] == whole[number]).all() for number in some)
 
 
-def test_a_decoder_that_is_left_early_ends_its_process(long_video, started):
+def test_a_decoder_that_is_left_early_ends_its_process(long_video, monkeypatch):
+    started, popen = [], subprocess.Popen
+    start = lambda *a, **k: started.append(popen(*a, **k)) or started[-1]  # noqa: E731
+    monkeypatch.setattr(decoder.subprocess, "Popen", start)
     frames = decode(long_video, range(1, 61))
     assert next(frames)[0] == 1
     assert os.getpgid(started[0].pid) != os.getpgid(0)  # Ctrl-C never cuts a video off
     frames.close()
     assert started[0].returncode is not None
-
-
-def test_stop_ends_every_thread_that_decodes_and_those_that_begin_later(
-    started, tmp_path, monkeypatch
-):
-    script = tmp_path / "ffmpeg"
-    script.write_text("#!/bin/sh\nexec sleep 60\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(script))
-    one, errors = Decoder(), []
-
-    def run():
-        try:
-            list(one.decode(tmp_path / "any.mp4", [1]))
-        except VideoError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    while len(started) < 3:
-        time.sleep(0.01)
-    one.stop()
-    run()
-    for thread in threads:
-        thread.join(10)
-    assert len(errors) == len(started) == 4
-    assert all(process.returncode for process in started)
 
 
 def test_a_cut_off_video_gives_what_it_has_and_is_reported(long_video, tmp_path):

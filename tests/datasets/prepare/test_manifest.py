@@ -12,22 +12,8 @@ from datasets.frames.manifest import (
     read_manifest,
     write_manifest,
 )
-from datasets.frames.sizes import stored_size
 
 SOUND = Manifest("jpeg", 90, 256, "ffmpeg 7", "Pillow 13", problems={"A.mp4": "missing: x"})
-
-
-def test_the_short_side_is_stored_and_the_other_follows():
-    for size_hw, short_side, stored_hw in (
-        ((480, 270), None, (480, 270)),
-        ((480, 270), 270, (480, 270)),  # as large already
-        ((480, 270), 300, (480, 270)),  # never enlarged
-        ((480, 270), 256, (455, 256)),  # 455.1
-        ((270, 480), 256, (256, 455)),
-        ((5, 2), 1, (3, 1)),  # 2.5: a half goes up
-        ((100_000, 3), 1, (33_333, 1)),
-    ):
-        assert stored_size(size_hw, short_side) == stored_hw
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path):
@@ -46,7 +32,7 @@ def refusal(folder: Path, text: str) -> str:
     return str(caught.value)
 
 
-def test_a_manifest_with_impossible_values_is_refused_with_them(tmp_path):
+def test_a_broken_manifest_or_one_with_impossible_values_is_refused(tmp_path):
     write_manifest(tmp_path, SOUND)
     sound = json.loads((tmp_path / MANIFEST).read_text())
     for change, reason in (
@@ -64,11 +50,8 @@ def test_a_manifest_with_impossible_values_is_refused_with_them(tmp_path):
         ({"colour": 1}, "colour"),
     ):
         assert reason in refusal(tmp_path, json.dumps(sound | change))
-
-
-def test_a_broken_manifest_is_refused_by_name(tmp_path):
     for text in ("", "{", "[]", "{}", '{"version": 1, "format": []}', '"x"', "\udc80"):
-        refusal(tmp_path, text)
+        assert str(tmp_path) in refusal(tmp_path, text)
 
 
 def test_frames_are_named_after_the_annotations_with_the_suffix_of_the_format():
