@@ -49,18 +49,15 @@ def summary_text(summary: Figures) -> str:
 
 def comparison(summaries: Mapping[str, Figures]) -> str:
     """One line per run, by name; a run that failed has no figures."""
-    rows: list[tuple[str, ...]] = [
-        ("", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory")
-    ]
+    rows = [["", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory"]]
     for name, figures in summaries.items():
-        cells = ["failed"]
+        rows.append([name, "failed"])
         if figures:
             recalls = (figures.get(f"with/recall@20{part}", math.nan) for part in ("", "_memory"))
-            cells = [f"{figures['padding']:,.0f}", f"{figures['deleted']:,.0f}"]
-            cells += [f"{figures['epoch_seconds']:.1f} s"]
-            cells += [f"{100 * recall:.2f} %" if recall == recall else "" for recall in recalls]
-        rows.append((name, *cells))
-    return _table(rows, right=True)
+            rows[-1][1:] = [f"{figures['padding']:,.0f}", f"{figures['deleted']:,.0f}"]
+            rows[-1] += [f"{figures['epoch_seconds']:.1f} s"]
+            rows[-1] += ["" if math.isnan(r) else f"{100 * r:.2f} %" for r in recalls]
+    return _table(rows, "right")
 
 
 def observer_rows(figures: Figures) -> list[tuple[str, str]]:
@@ -92,7 +89,6 @@ def describe_starts(starts: str) -> str:
     return "" if starts == "table" else f", starts {starts}"
 
 
-def _table(rows: Sequence[tuple[str, ...]], right: bool = False) -> str:
-    """Rows as text, all columns but the first aligned to the right if wanted."""
-    sides = ["left", *["right" if right else "left"] * (max(map(len, rows)) - 1)]
+def _table(rows: Sequence[Sequence[str]], side: str = "left") -> str:
+    sides = ["left", *[side] * (len(rows[0]) - 1)]
     return tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)

@@ -92,7 +92,9 @@ def sweep(arguments: Sequence[str]) -> None:
         print(f"\n{len(failures)} of {len(jobs)} jobs failed", file=sys.stderr)
         for job, error in failures.items():
             print(f"  {job}: {error}", file=sys.stderr, flush=True)
-    summaries = {str(job): job.folder.read_summary() for job in jobs}
+    summaries = {
+        str(job): {} if str(job) in failures else job.folder.read_summary() for job in jobs
+    }
     if any(summaries.values()):
         print(f"\n{comparison(summaries)}", flush=True)
     if name:
