@@ -151,8 +151,7 @@ def begin(
     progress, report = Progress(), None
     if resume != "never" and (resume != "auto" or folder.last.exists()):
         path = folder.last if resume == "auto" else resume
-        progress = load_training(path, cfg, training, loader)
-        folder.check_accepts(path, cfg)
+        progress = load_training(path, cfg, training, loader, folder)
         if not folder.best.exists():
             progress.best = -1.0
         if ranks.is_first:

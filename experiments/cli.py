@@ -14,12 +14,12 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError
 from experiments.config import CONFIGS, register, typed
-from experiments.launch import leave_error
+from experiments.launch import errors_in_one_line
 
 HYDRAS = ("-", "hydra/launcher", "hydra/sweeper")
 """Beginnings of arguments with which a command line is left to Hydra, such as ``--cfg job``."""
@@ -53,29 +53,6 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
             main(check_overrides(name, lines[0]))
 
 
-@contextmanager
-def errors_in_one_line() -> Iterator[None]:
-    """End the process with one sentence on an `InputError` or Ctrl-C inside.
-
-    A rank leaves the sentence to the process that started it, if that one is ours.
-    """
-    try:
-        yield
-    except InputError as error:
-        if not leave_error(str(error)):
-            print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        how = "the same command goes on from the last checkpoint, if one was written"
-        if not leave_error("stopped"):
-            print(f"\nstopped; {how}", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        leave_error(f"rank {os.environ.get('RANK')} failed with {what}")
-        raise
-
-
 def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], set[str]]:
     """The overrides of each job of a command line, and the keys that may differ between jobs.
 
@@ -86,8 +63,7 @@ def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], s
     with _configs():
         swept: dict[str, Any] = {}
         if chosen:
-            _check_each(name, chosen)
-            swept = compose(name, chosen, return_hydra_config=True).hydra.sweeper.params or {}
+            swept = _compose(name, chosen, return_hydra_config=True).hydra.sweeper.params or {}
         parser = OverridesParser.create(GlobalHydra.instance().config_loader())
         given = [*(f"{key}={value}" for key, value in swept.items()), *overrides]
         parsed = {one.get_key_element(): one for one in parser.parse_overrides(given)}
@@ -108,13 +84,7 @@ def check_overrides(name: str, overrides: Sequence[str]) -> Any:
         InputError: names the override that is wrong, and what there is instead.
     """
     with _configs():
-        try:
-            if any(override.startswith("+") for override in overrides):
-                _check_each(name, overrides)  # Hydra would add a key that is not there
-            config = compose(name, list(overrides))
-        except (HydraException, OmegaConfBaseException, ValueError):
-            _check_each(name, overrides)
-            raise
+        config = _compose(name, overrides)
     missing = sorted(OmegaConf.missing_keys(config))
     if missing:
         raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
@@ -132,6 +102,16 @@ def _configs() -> Iterator[None]:
             if error.__cause__:
                 text = ": ".join(str(one).splitlines()[0] for one in (error, error.__cause__))
             raise InputError(text) from None
+
+
+def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
+    try:
+        if any(override.startswith("+") for override in overrides):
+            _check_each(name, overrides)  # Hydra would add a key that is not there
+        return compose(name, list(overrides), **options)
+    except (HydraException, OmegaConfBaseException, ValueError):
+        _check_each(name, overrides)
+        raise
 
 
 def _check_each(name: str, overrides: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -24,6 +25,8 @@ from bload.errors import InputError
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
 """Environment variable: the file for the sentence of a rank that `launch` started."""
+SAID = (1, 2, 130, -signal.SIGTERM, -signal.SIGABRT)
+"""Exit codes of ranks that left a sentence, or that end because another one failed."""
 
 
 def launch(nproc: int, overrides: Sequence[str]) -> None:
@@ -38,7 +41,8 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
             "launch.nproc out, or start with python instead of torchrun"
         )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="bload_") as folder:
         error = Path(folder, "error.txt")
         paths = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
@@ -58,7 +62,10 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
             raise
         if status:
             unknown = f"the launcher of the ranks ended with status {status}"
-            raise InputError(error.read_text() if error.exists() else unknown)
+            said = error.read_text() if error.exists() else unknown
+            sentence, _, traceback_of_rank = said.partition("\n")
+            print(traceback_of_rank, end="", file=sys.stderr)
+            raise InputError(sentence)
 
 
 def threads(nproc: int) -> int:
@@ -82,6 +89,31 @@ def leave_error(sentence: str) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """End the process with one sentence on an `InputError` or Ctrl-C inside.
+
+    A rank leaves the sentence to the process that started it, if that one is ours.
+    """
+    try:
+        yield
+    except InputError as error:
+        if not leave_error(" ".join(str(error).split())):
+            print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        how = "the same command goes on from the last checkpoint, if one was written"
+        if not leave_error("stopped"):
+            print(f"\nstopped; {how}", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        sentence = f"rank {os.environ.get('RANK')} failed with {what}"
+        if not leave_error(f"{sentence}\n{traceback.format_exc()}"):
+            raise
+        sys.exit(1)
+
+
 def main() -> None:
     """Run torchrun, silently; leave how a rank ended that could not say so itself."""
     if sys.platform == "linux":  # PR_SET_PDEATHSIG: whatever ends the parent ends the ranks
@@ -91,12 +123,15 @@ def main() -> None:
     try:
         torchrun(sys.argv[1:])
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        end = f"ended with status {failure.exitcode}"
-        if failure.exitcode < 0:
-            end = f"was ended by {failure.signal_name()}"
-        hint = "; if memory ran out, lower train.batch_frames" if failure.exitcode == -9 else ""
-        leave_error(f"rank {rank} {end}{hint}")
+        silent = {rank: end for rank, end in error.failures.items() if end.exitcode not in SAID}
+        rank, end = next(iter(silent.items()), error.get_first_failure())
+        how = f"ended with status {end.exitcode}"
+        if end.exitcode < 0:
+            how = f"was ended by {end.signal_name()}"
+        hint = "; if memory ran out, lower train.batch_frames" if end.exitcode == -9 else ""
+        if silent:  # the others could only say that it is gone
+            Path(os.environ[ERROR_FILE]).unlink(missing_ok=True)
+        leave_error(f"rank {rank} {how}{hint}")
         sys.exit(1)
     except (SignalException, KeyboardInterrupt):
         sys.exit(130)
