@@ -42,6 +42,7 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
             task = errors_in_one_line()(lambda config: main(typed(config)))
+            task.__module__ = name  # as Hydra calls the program
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
         elif sweeps and sweep:
             sweep(overrides)

@@ -108,11 +108,12 @@ def test_under_torchrun_no_ranks_are_started(monkeypatch):
         launch(2, [])
 
 
-def train_py(*arguments: str) -> subprocess.Popen:
+def train_py(*arguments: str, script: Path | str = "train.py") -> subprocess.Popen:
+    """Start train.py, or a script that calls it, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "train.py", *arguments],
+        [sys.executable, script, *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

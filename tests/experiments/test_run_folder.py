@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -18,38 +18,48 @@ def test_the_config_and_the_ranks_name_a_run(config):
     assert len({run_name(first, ranks) for ranks in (1, 2, 4)}) == 3
 
 
+def change(job, line):
+    """The job with another value, given as ``group.key=json``."""
+    group, key, text = re.split("[.=]", line, maxsplit=2)
+    return replace(job, **{group: replace(getattr(job, group), **{key: json.loads(text)})})
+
+
 def test_what_changes_training_changes_the_name(config):
     changes = (
         *("train.seed=1", "train.lr=0.5", "train.batch_frames=65", "train.epochs=3"),
-        *("train.amp=bf16", "train.slots=9", "train.bptt=9", "train.ema=0.9", "train.eval_every=1"),
-        *("loader=bload_exact", "loader.draw=length", "loader.t_max=50", "loader.last=drop"),
-        *("model.width=32", "model.weights=resnet18", "model.time=gap", "loss.relations_on=all"),
-        *("dataset.seed=4", "dataset.augment=null", "dataset.augment.flip=0.5"),
-        *("model.temporal=gru", "train.starts=wrong", "train.padding=repeated"),
+        *('train.amp="bf16"', "train.slots=9", "train.bptt=9", "train.ema=0.9"),
+        *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
+        *('loader.name="bload_exact"', 'loader.draw="length"', "loader.t_max=50"),
+        *('loader.last="drop"', "model.width=32", 'model.weights="resnet18"'),
+        *('model.time="gap"', 'model.temporal="gru"', 'loss.relations_on="all"'),
+        *("dataset.seed=4", "dataset.augment=null", 'dataset.augment={"flip": 0.5}'),
     )
-    names = {run_name(config(change), 1) for change in changes}
-    assert len(names | {run_name(config(), 1)}) == len(changes) + 1
+    job = config()
+    names = {run_name(change(job, line), 1) for line in changes}
+    assert len(names | {run_name(job, 1)}) == len(changes) + 1
 
 
 def test_what_does_not_change_training_does_not_change_the_name(config):
-    changes = (
-        *("train.workers=5", "train.device=auto", "train.log_every=3", "train.checkpoint_every=3"),
-        *("wandb.mode=online", "wandb.group=mine", "launch.nproc=2", "experiment.name=mine"),
-        *("run.resume=never", "run.root=elsewhere", "model.checkpoint=backbone"),
-    )
-    for change in changes:
-        assert run_name(config(change), 1) == run_name(config(), 1), change
+    job = config()
+    for line in (
+        *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
+        *("train.checkpoint_every=3", 'wandb.mode="online"', 'wandb.group="mine"'),
+        *("launch.nproc=2", 'experiment.name="mine"', 'run.resume="never"'),
+        *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
+    ):
+        assert run_name(change(job, line), 1) == run_name(job, 1), line
 
 
 def test_people_can_tell_runs_apart_by_their_names(config):
-    for change, part in (
+    job = config()
+    for line, part in (
         ("loader.t_max=50", "-T50-s0"),
-        ("model.temporal=gru", "-gru-s0"),
-        ("train.starts=wrong", "-starts_wrong-s0"),
-        ("train.padding=repeated", "-padding_repeated-s0"),
+        ('model.temporal="gru"', "-gru-s0"),
+        ('train.starts="wrong"', "-starts_wrong-s0"),
+        ('train.padding="repeated"', "-padding_repeated-s0"),
         ("train.seed=7", "-synthetic-s7-r1-"),
     ):
-        assert part in run_name(config(change), 1)
+        assert part in run_name(change(job, line), 1)
 
 
 def test_the_runs_of_the_committed_results_keep_their_names():

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -19,7 +18,8 @@ from experiments import sweep as sweeping
 from experiments.provenance import write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.sweep import jobs_of, sweep
-from tests.experiments.jobs import REPOSITORY, only_run
+from tests.experiments.jobs import only_run
+from tests.experiments.test_launch import train_py
 
 EXPERIMENT = """\
 # @package _global_
@@ -87,21 +87,17 @@ def trained(monkeypatch):
 
 @pytest.fixture
 def reports(monkeypatch):
-    """The folders for which a report was wanted; `reports.error` is raised if it is set."""
-
-    class Folders(list):
-        error = None
+    """The `folders` for which a report was wanted, and the `error` that writing one raises."""
 
     def write_report(folder):
-        folders.append(folder)
-        if folders.error:
-            raise folders.error
+        made.folders.append(folder)
+        if made.error:
+            raise made.error
         return SimpleNamespace(html=folder / "report.html")
 
-    folders = Folders()
-    module = SimpleNamespace(write_report=write_report)
-    monkeypatch.setitem(sys.modules, "experiments.report", module)
-    return folders
+    made = SimpleNamespace(folders=[], error=None, write_report=write_report)
+    monkeypatch.setitem(sys.modules, "experiments.report", made)
+    return made
 
 
 def test_an_experiment_has_the_jobs_of_its_file_and_overrides_the_defaults(experiment):
@@ -116,12 +112,7 @@ def test_an_experiment_has_the_jobs_of_its_file_and_overrides_the_defaults(exper
     (job,) = jobs_of(["experiment=lengths", "train.seed=5", "loader=mix"])
     assert (job.config.loader.name, job.config.train.seed) == ("mix", 5)
     assert job.varied == ("loader=mix", "train.seed=5")
-
-
-def test_jobs_have_the_names_of_runs_started_alone(command_line, config):
-    one, other = jobs_of(command_line("train.seed=0,1", "launch.nproc=2"))
-    assert one.folder.path.name == run_name(config("train.seed=0"), 2)
-    assert other.folder.path.name == run_name(config("train.seed=1"), 2)
+    assert job.folder.path.name == run_name(job.config, 1)
 
 
 def test_jobs_that_cannot_be_are_reported_before_any_starts(
@@ -169,7 +160,7 @@ def test_a_failed_job_is_noted_and_the_others_go_on(experiment, trained, reports
     ]
     errors = [json.loads(path.read_text())["error"] for path in experiment.glob("*/error.json")]
     assert errors == ["this one cannot be trained"] * 2
-    assert reports == [experiment]
+    assert reports.folders == [experiment]
 
     # The second time only those run, and nothing remembers that they failed.
     trained.jobs.clear()
@@ -206,6 +197,8 @@ def test_ctrl_c_stops_the_sweep_which_says_where_and_keeps_what_it_trained(
 
 
 def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, trained, reports):
+    seen = []
+    trained.seen = lambda: seen.extend(read_record(experiment)["sweeps"])
     sweep(["experiment=lengths", "train.seed=0", "train.epochs=1"])
     first = read_record(experiment)
     assert set(first) == {"name", "jobs", "sweeps"}
@@ -221,6 +214,11 @@ def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, traine
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", made["git"])
     assert made["started"] <= made["ended"]
     assert made["runs"] == [job["run"] for job in first["jobs"]]
+    # A command that is killed has named the run that it was at.
+    assert [(one["runs"], one["ended"]) for one in seen] == [
+        (made["runs"][:1], None),
+        (made["runs"], None),
+    ]
 
     sweep(["experiment=lengths", "train.seed=0,4", "train.epochs=1"])
     second = read_record(experiment)
@@ -243,16 +241,6 @@ def test_a_command_that_trained_nothing_is_recorded_only_alone(experiment, train
     assert len(made["runs"]) == 2
     sweep(["experiment=lengths", "train.seed=0", "launch.nproc=1"])
     assert read_record(experiment)["sweeps"] == [made]
-
-
-def test_a_command_that_is_killed_has_named_the_run_that_it_was_at(experiment, trained, reports):
-    trained.fails.add(("naive", 0))
-    seen = []
-    trained.seen = lambda: seen.extend(read_record(experiment)["sweeps"])
-    with pytest.raises(SystemExit):
-        sweep(["experiment=lengths", "train.seed=0", "loader=naive"])
-    (job,) = read_record(experiment)["jobs"]
-    assert [(one["runs"], one["ended"]) for one in seen] == [([job["run"]], None)]
 
 
 def test_a_damaged_record_is_kept_aside_and_a_new_one_begun(tmp_path, capsys):
@@ -286,18 +274,6 @@ def test_failed_jobs_are_reported_before_a_report_that_fails(experiment, trained
         assert failed == "  loader=naive train.seed=0: this one cannot be trained"
         assert str(reports.error) in line
         assert f"python -m experiments.report {experiment}" in line
-
-
-def train_py(*arguments: str, script: str = "train.py") -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, script, *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 OWN_SCRIPT = """\
