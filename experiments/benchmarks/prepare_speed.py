@@ -83,7 +83,9 @@ def main() -> None:
             for seed, name in enumerate(names):
                 make_video(first / "videos" / name, height, width, seed)
             numbers = range(EVERY, FRAMES + 1, EVERY)
-            entries_of = {f"{name}/{number:06d}.png": [] for name in names for number in numbers}
+            entries_of: dict[str, list] = {
+                f"{name}/{number:06d}.png": [] for name in names for number in numbers
+            }
             for file in (OBJECTS_FILE, PERSONS_FILE):
                 (first / "annotations" / file).write_bytes(pickle.dumps(entries_of))
             rows, files_of = [], []
