@@ -54,7 +54,7 @@ def test_a_run_killed_at_any_time_leaves_no_half_video_and_the_next_goes_on(root
     assert 1 <= len(videos_of(found)) < 7
     assert sorted(found) == [name for name in wanted(root) if videos_of([name]) <= videos_of(found)]
     assert not read_manifest(root / "frames").complete
-    wait_for(lambda: not processes_about(root), seconds=5)
+    wait_for(lambda: not processes_about(root), seconds=20)
     assert prepare(root).complete
     assert sorted(contents(root)) == wanted(root)
     assert found.items() <= written(root).items()
@@ -67,7 +67,7 @@ def test_ctrl_c_and_sigterm_end_a_run_at_once_and_leave_nothing_half_done(root):
         stopped = start(root, slow, "--workers", "2")
         wait_for(lambda: len(videos_of(contents(root))) == 6)
         send(stopped.pid, number)
-        _, errors = stopped.communicate(timeout=20)
+        _, errors = stopped.communicate(timeout=50)
         assert stopped.returncode == 128 + number
         assert errors.strip().endswith("stopped; the same command goes on from here")
         assert "Traceback" not in errors
