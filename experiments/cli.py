@@ -42,7 +42,6 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
             task = errors_in_one_line()(lambda config: main(typed(config)))
-            task.__module__ = name  # as Hydra calls the program
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
         elif sweeps and sweep:
             sweep(overrides)
@@ -58,7 +57,7 @@ def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], s
     """The overrides of each job of a command line, and the keys that may differ between jobs.
 
     An experiment's file says in ``hydra.sweeper.params`` over what it is swept; what is typed
-    stands in place of that.
+    replaces that.
     """
     chosen = [override for override in overrides if override.startswith("experiment=")]
     with _configs():
