@@ -22,7 +22,7 @@ from typing import Any
 from torch import nn
 
 from bload import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.build import DATASETS, build_source, build_yardsticks
 from datasets.config import DatasetConfig
 from datasets.scoring.pictures import Album
@@ -42,7 +42,7 @@ from experiments.evaluate import figures_of, measure, measure_and_write
 from experiments.printing import describe_starts, observer_text
 from experiments.ranks import Ranks, start_ranks
 
-Source = tuple[ActionGenome, Yardsticks | None]
+Source = tuple[VideoSource, Yardsticks | None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Trained:
     name: str
     model: nn.Module
     checkpoint: dict[str, Any]
-    source: ActionGenome
+    source: VideoSource
     yardsticks: Yardsticks | None
 
 
