@@ -24,7 +24,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from bload import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.build import DATASETS, build_source, build_yardsticks
 from datasets.config import DatasetConfig
 from datasets.scoring.pictures import Album
@@ -44,7 +44,7 @@ from experiments.evaluate import figures_of, measure, measure_and_write
 from experiments.printing import observer_text, told_starts
 from experiments.ranks import Ranks, start_ranks
 
-Source = tuple[ActionGenome, Yardsticks | None]
+Source = tuple[VideoSource, Yardsticks | None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Trained:
     name: str
     model: nn.Module
     checkpoint: dict[str, Any]
-    source: ActionGenome
+    source: VideoSource
     yardsticks: Yardsticks | None
 
 

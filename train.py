@@ -18,7 +18,7 @@ import torch
 from omegaconf import DictConfig
 
 from bload import BlockLoader
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
@@ -109,8 +109,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
 class Data:
     """What a run reads: training and test split, and the training split in blocks."""
 
-    source: ActionGenome
-    test_source: ActionGenome
+    source: VideoSource
+    test_source: VideoSource
     yardsticks: Yardsticks | None
     loader: BlockLoader
 

@@ -7,7 +7,7 @@ it: `InputError` for what many frames may share, like an unknown class; `read` a
 M visible objects, G ground-truth relations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def four_numbers(box: Any) -> tuple[float, float, float, float]:
     return float(box[0]), float(box[1]), float(box[2]), float(box[3])
 
 
-def labels(entry: dict, group: str) -> Sequence[str]:
+def labels(entry: dict, group: str) -> Iterable[str]:
     """Return the relations that an entry names under `group`, a key of `GROUPS`, repeats too."""
     names = entry[group]
     if names is None:
@@ -90,7 +90,7 @@ def image_size(person: dict) -> tuple[int, int]:
     )
 
 
-def person_boxes(person: dict) -> Sequence[Any]:
+def person_boxes(person: dict) -> list | tuple | np.ndarray:
     """Return the rows of the person boxes, xyxy; there may be none."""
     boxes, mode = person["bbox"], person.get("bbox_mode", "xyxy")
     if not isinstance(boxes, _LISTS) or mode != "xyxy":

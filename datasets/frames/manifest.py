@@ -8,6 +8,7 @@ every file as it was written; the last line of a file counts.
 
 import hashlib
 import json
+import math
 import os
 import re
 import zlib
@@ -60,7 +61,7 @@ class Manifest:
             raise InputError(f"short side {self.short_side!r} is not a number of pixels, 1 or more")
         if self.format == "png" and self.quality is not None:
             raise InputError(f"quality {self.quality!r} does not go with png; leave it out")
-        if self.format == "jpeg" and not (_is_count(self.quality, least=1) and self.quality <= 100):
+        if self.format == "jpeg" and not _is_count(self.quality, least=1, most=100):
             raise InputError(f"quality {self.quality!r} of jpeg is not between 1 and 100")
         if not isinstance(self.complete, bool) or not isinstance(self.checksum, str):
             raise InputError("complete or checksum is not what this version writes")
@@ -152,5 +153,5 @@ def add_checksums(frames_folder: Path, checksums: Mapping[str, Checksum]) -> Non
         os.fsync(stream.fileno())
 
 
-def _is_count(value: object, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _is_count(value: object, least: int = 0, most: float = math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -28,7 +28,6 @@ from datasets.frames.decode import check_image, decode_image, read_file
 from datasets.frames.manifest import checksum_of, read_manifest
 from datasets.frames.one_writer import is_locked
 from datasets.frames.sizes import stored_size
-from datasets.prepare.extract import VIDEOS_FOLDER
 from datasets.prepare.folder import LOCK, FramesFolder
 
 SLACK = 1.0  # pixels that a box may stand out of the image before it is remarked on
@@ -59,8 +58,7 @@ class Report:
     def __str__(self) -> str:
         lines, count = [*self.lines], len(self.problems)
         for title, notes in (("remarks", self.remarks), ("problems", self.problems)):
-            if notes:
-                lines += ["", f"{title}:", *(f"  {line}" for line in notes.sentences())]
+            lines += [f"\n{title}:", *(f"  {line}" for line in notes.sentences())] if notes else []
         verdict = f"{count:,} problem{'' if count == 1 else 's'}"
         verdict = verdict if count else "everything that is needed is there"
         return "\n".join([*lines, "", "; ".join([verdict, *self.remedies])])
@@ -88,7 +86,7 @@ def verify(
         [whole] = read.read_pickles(whole_path)
         annotated |= set(filter(is_frame_name, whole))
         _compare_small_boxes(entries_of, whole, report)
-    size_of: dict[str, tuple[int, int]] = {}
+    others, size_of = len(entries_of), dict[str, tuple[int, int]]()
     for split in read.SPLITS:
         annotations = read.filter_annotations(
             entries_of, person_of, split, small_boxes=small_boxes, problems=report.problems
@@ -99,6 +97,9 @@ def verify(
         else:
             report.problems.add("splits without a video that counts", split)
         size_of |= {f.name: f.size_hw for video in annotations.videos for f in video.frames}
+        others -= annotations.counts.frames_in_split
+    if others:
+        report.remarks.add("frames in no split that is read, or with a faulty name", f"{others:,}")
     _check_frames(Path(root), size_of, annotated, report, decode, workers)
     return report
 
@@ -193,9 +194,9 @@ def _check_frames(
         manifest = read_manifest(path)
     except InputError as error:
         problems.add("manifests that cannot be read", str(error))
-    before, folder = len(problems), FramesFolder(path, frames_by_video(annotated), manifest)
+    before, folder = len(problems), FramesFolder(root, frames_by_video(annotated), manifest)
     needed = {folder.file_of(name): size_hw for name, size_hw in size_of.items()}
-    for file in needed.keys() - folder.size_of.keys():
+    for file in sorted(needed.keys() - folder.size_of.keys()):
         problems.add("missing frames", str(path / file))
     for file in sorted(folder.altered - needed.keys()):
         problems.add(ALTERED, f"{file} ({folder.size_of[file]:,} bytes)")
@@ -250,17 +251,16 @@ def _check_file(
 
 def _remedies(root: Path, folder: FramesFolder, other_size: bool) -> list[str]:
     """Return what to do about frames that are missing or wrong."""
-    if is_locked(folder.path / LOCK):
-        return ["datasets.prepare is writing the frames: wait until it is done and verify again"]
-    if (root / read.MADE_BY).exists() and not (root / VIDEOS_FOLDER).exists():
+    prepare = f"python -m datasets.prepare --root {shlex.quote(str(root))}"
+    if is_locked(root / LOCK):
+        return [f"{prepare} is running: wait until it is done and verify again"]
+    if (root / read.MADE_BY).exists() and not folder.videos.exists():
         return ["this root is synthetic: have it drawn anew at another --root"]
     if folder.manifest is None and folder.size_of:
         return ["make the frames that are named again, as the others were made"]
-    prepare = f"python -m datasets.prepare --root {shlex.quote(str(root))}"
-    edition = (
-        "frames of another size may be those of another edition of the videos: have Charades' "
-        f'"scaled to 480p" in {root / VIDEOS_FOLDER}, remove the folders of these frames and run '
-        f"{prepare}"
-    )
     missing = f"{prepare} writes missing frames, with --check also those not as written"
+    edition = (
+        f'if {folder.videos} has another edition than Charades\' "scaled to 480p", replace it, '
+        "remove the frames of another size and run that again"
+    )
     return [missing, edition] if other_size else [missing]

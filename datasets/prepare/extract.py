@@ -1,12 +1,10 @@
 """From videos to annotated frames: what is missing is extracted, a video per thread."""
 
-import errno
 import io
 import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -23,22 +21,21 @@ from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, 
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import gib, stored_size
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
-from datasets.prepare.folder import LOCK, FramesFolder
+from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
-VIDEOS_FOLDER = "videos"
 PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
 PILOT = 16  # videos after which time and disk are estimated
+CORES = os.cpu_count() or 1
+AS_PUBLISHED = Manifest()
 
 
 def prepare(
     root: Path | str,
-    stored_as: Manifest | None = None,
-    *,
-    workers: int | None = None,
+    stored_as: Manifest = AS_PUBLISHED,
+    workers: int = CORES,
     check: bool = False,
-    say: Callable[[str], None] = print,
 ) -> Manifest:
-    """Write the annotated frames of all videos of `root` that are not there yet.
+    """Write the annotated frames of all videos of `root` that are not there yet, and print how far.
 
     Args:
         stored_as: format, quality and short side of the files; default: PNG of native size.
@@ -49,47 +46,42 @@ def prepare(
     Returns what is there now; videos that are missing or not sound are among its `problems`.
     Raises `InputError` for a root that cannot be used and a disk that is full or too small.
     """
-    root, workers = Path(root), os.cpu_count() or 1 if workers is None else workers
-    wanted, manifest = check_root(root, stored_as or Manifest(), workers, say)
-    path, videos = root / read.FRAMES_FOLDER, root / VIDEOS_FOLDER
+    root = Path(root)
+    wanted, manifest = check_root(root, stored_as, workers)
+    path = root / read.FRAMES_FOLDER
     try:
         path.mkdir(exist_ok=True)
-        with one_writer(path, lock=path / LOCK, seconds=1):
-            folder = FramesFolder(path, wanted, manifest, readers=workers if check else 0)
+        with one_writer(path, lock=root / LOCK, seconds=1):
+            folder = FramesFolder(root, wanted, manifest, readers=workers if check else 0)
             folder.clear()
-            if todo := folder.to_do(videos):
+            if todo := folder.to_do():
                 decoder = _also(manifest.decoder, decoder_version())
                 encoder = _also(manifest.encoder, f"Pillow {PIL.__version__}")
                 folder.manifest = replace(manifest, decoder=decoder, encoder=encoder)
             folder.save()
             if folder.altered:
-                say(
-                    f"frames that are not as they were written: {len(folder.altered):,} "
-                    f"({min(folder.altered)} first); their videos are extracted again"
-                )
-            say(
+                count, first = len(folder.altered), min(folder.altered)
+                print(f"not as written, to be extracted again: {count:,} frames ({first} first)")
+            print(
                 f"{root}: {len(folder.files):,} annotated frames in {len(wanted):,} videos, "
                 f"{len(folder.sound):,} there already; {len(todo):,} videos to do "
                 f"({manifest.stored_as()})"
             )
             try:
-                _extract_all(folder, videos, todo, workers, say)
+                _extract_all(folder, todo, workers)
             finally:
                 folder.clear()
                 manifest = folder.save()
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise InputError(
-            f"{error.filename or path} cannot be written ({error.strerror}); "
-            f"{'make room' if full else 'check the disk'} and run the same command again"
+            f"{error.filename or path} cannot be written ({error.strerror}); check the disk, make "
+            "room and run the same command again"
         ) from error
     return manifest
 
 
-def check_root(
-    root: Path, stored_as: Manifest, workers: int, say: Callable[[str], None]
-) -> tuple[Mapping[str, list[str]], Manifest]:
-    """Return video -> annotated frames, and the manifest to go on from; write nothing.
+def check_root(root: Path, stored_as: Manifest, workers: int) -> tuple[Wanted, Manifest]:
+    """Return the annotated frames and the manifest to go on from; write nothing.
 
     Raises `InputError` with everything that is wrong at once: downloads that are not all there,
     and frames stored in another or an unknown way.
@@ -97,30 +89,25 @@ def check_root(
     if not root.is_dir():
         raise InputError(f"{root} is no folder; give the root that has annotations/ and videos/")
     wrong = [f"--workers {workers} is not 1 or more"] if workers < 1 else []
-    videos, frames, manifest = root / VIDEOS_FOLDER, root / read.FRAMES_FOLDER, stored_as
-    wanted: dict[str, list[str]] = {}
+    videos, frames, wanted = root / VIDEOS_FOLDER, root / read.FRAMES_FOLDER, {}
+    before = read_manifest(frames) if frames.is_dir() else None
     try:
-        manifest = read_manifest(frames) or stored_as
         entries_of, _ = read.read_pickles(*read.annotation_files(root, "keep"))
         problems = Problems()
         wanted = dict(sorted(frames_by_video(sound_names(entries_of, problems)).items()))
         problems.refuse(root / "annotations" / read.OBJECTS_FILE, "fix or download the file again")
     except InputError as error:
         wrong.append(str(error))
-    if manifest is stored_as and (folders := [each.name for each in frames.glob("[!.]*/")]):
+    if not before and (count := sum(1 for _ in frames.glob("[!.]*/"))):
+        wrong.append(f"{frames} holds {count} folders and no {MANIFEST}; move them away")
+    elif before and before.stored_as() != stored_as.stored_as():
         wrong.append(
-            f"{frames} holds {len(folders)} folders ({folders[0]} is one) and no {MANIFEST}, so "
-            "nobody knows how they were made; use them as they are, or move them away"
-        )
-    if manifest.stored_as() != stored_as.stored_as():
-        wrong.append(
-            f"{frames} holds frames stored as {manifest.stored_as()}, and {stored_as.stored_as()} "
-            "was asked for; ask for what is there, remove the folder, or give another --root (its "
-            "videos and annotations may be links)"
+            f"{frames} holds frames stored as {before.stored_as()}, not {stored_as.stored_as()}; "
+            "ask for that, or give another --root (with links to its videos and annotations)"
         )
     if not videos.is_dir():
         wrong.append(f"{videos} is not there; put the Charades videos into it")
-    elif not manifest.complete and not any((videos / video).exists() for video in wanted):
+    elif not (before and before.complete) and not any((videos / each).exists() for each in wanted):
         deeper = {str(path.parent) for path in videos.glob("*/*") if path.name in wanted}
         wrong.append(
             f"{videos} has none of the {len(wanted):,} annotated videos; put them there or link "
@@ -131,11 +118,11 @@ def check_root(
     if wrong:
         raise InputError("; and ".join(wrong))
     if not (small := root / "annotations" / read.SMALL_BOXES_FILE).is_file():
-        say(
-            f"{small} is missing; put it there, or do without it: --small-boxes computed of "
-            "datasets.verify, dataset.small_boxes=computed of train.py"
+        without = (
+            "--small-boxes computed (datasets.verify), dataset.small_boxes=computed (train.py)"
         )
-    return wanted, manifest
+        print(f"{small} is missing; put it there, or do without it: {without}")
+    return wanted, before or stored_as
 
 
 def _also(before: str, now: str) -> str:
@@ -143,13 +130,7 @@ def _also(before: str, now: str) -> str:
     return "; ".join(dict.fromkeys([*filter(None, before.split("; ")), now]))
 
 
-def _extract_all(
-    folder: FramesFolder,
-    videos: Path,
-    todo: list[list[str]],
-    workers: int,
-    say: Callable[[str], None],
-) -> None:
+def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> None:
     """Extract videos in random order; after the first few, estimate what the rest takes."""
     random.Random(0).shuffle(todo)
     decoder, began, written, done = Decoder(), time.perf_counter(), 0, []
@@ -158,15 +139,14 @@ def _extract_all(
         ThreadPoolExecutor(workers) as pool,  # ffmpeg, Pillow and files free the lock
     ):
         try:
-            jobs = {pool.submit(_extract, folder, decoder, videos, each): each for each in todo}
+            jobs = {pool.submit(_extract, folder, decoder, frames): frames for frames in todo}
             for job in as_completed(jobs):
-                video, checksums, problem = job.result()
-                folder.take(video, checksums, problem)
+                folder.take(*job.result())
                 bar.update(len(jobs[job]))
-                written += sum(checksum.bytes for checksum in checksums.values())
+                written += sum(checksum.bytes for checksum in job.result()[1].values())
                 done.append(jobs[job])
                 if len(done) == PILOT < len(todo):
-                    say(_estimate(folder.path, done, todo, time.perf_counter() - began, written))
+                    print(_estimate(folder.path, done, todo, time.perf_counter() - began, written))
         finally:
             decoder.stop()
             pool.shutdown(cancel_futures=True)
@@ -181,8 +161,8 @@ def _estimate(path: Path, done: list, todo: list, seconds: float, written: int) 
     if 0.8 * needed > free:
         raise InputError(
             f"{path} needs about {gib(needed)} more and the disk has {gib(free)} free; make room "
-            "and run the same command again, or remove the folder and store less with --format "
-            "jpeg or --short-side"
+            "and run the same command again, or remove the folder and choose --format jpeg or "
+            "--short-side"
         )
     return (
         f"measured on {len(done)} videos: the other {len(todo) - len(done):,} take about "
@@ -191,18 +171,15 @@ def _estimate(path: Path, done: list, todo: list, seconds: float, written: int) 
 
 
 def _extract(
-    folder: FramesFolder, decoder: Decoder, videos: Path, frames: list[str]
+    folder: FramesFolder, decoder: Decoder, frames: list[str]
 ) -> tuple[str, dict[str, Checksum], str | None]:
-    """Write the `frames` of one video to its partial folder.
-
-    Returns the video, the checksums of its files, and why it is not sound, if it is not.
-    """
+    """Write one video's `frames` to its partial folder; return what `FramesFolder.take` takes."""
     assert folder.manifest is not None
     video, checksums = video_of(frames[0]), {}
     folder.partial(video).mkdir()
     file_of = {frame_number(frame): folder.file_of(frame) for frame in frames}
     try:
-        for number, image in decoder.decode((videos / video).absolute(), file_of):
+        for number, image in decoder.decode((folder.videos / video).absolute(), file_of):
             data = encode(image, folder.manifest)
             (folder.partial(video) / Path(file_of[number]).name).write_bytes(data)
             checksums[file_of[number]] = checksum_of(data)
@@ -213,10 +190,11 @@ def _extract(
 
 def encode(image: Image.Image, stored_as: Manifest) -> bytes:
     """Return the file of a frame, resized (bilinear, antialiased) where a short side is set."""
-    height, width = stored_size((image.height, image.width), stored_as.short_side)
-    if (width, height) != image.size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    file = io.BytesIO()
+    file, (height, width) = (
+        io.BytesIO(),
+        stored_size((image.height, image.width), stored_as.short_side),
+    )
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
     if stored_as.format == "png":
         image.save(file, "PNG", compress_level=PNG_LEVEL)
     else:

@@ -13,36 +13,37 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames import manifest as record
 from datasets.frames.manifest import Checksum, Manifest
 
-LOCK = ".prepare.lock"
+VIDEOS_FOLDER = "videos"
+LOCK = f"{FRAMES_FOLDER}/.prepare.lock"
 MISSING = "missing"
+
+Wanted = Mapping[str, list[str]]
+"""Video -> its annotated frames in order of time, as the annotations name them."""
 
 
 class FramesFolder:
-    """The frames folder at `path`, read once; files are named ``VIDEO/FRAME`` below it.
+    """The frames folder of a root, read once; files are named ``VIDEO/FRAME`` below it.
 
     A file is as written if it has the same size and, where `readers` threads read all files, the
-    same content. Attributes: `wanted`, video -> its annotated frames in order of time; `manifest`,
-    None in an official dump; `written`, file -> its checksum when it was written; `size_of`, file
-    -> bytes it has now; `sound` and `altered`, the wanted files that are as written and those that
-    are not; `problems`, video -> why it is not sound.
+    same content. Attributes: `manifest`, None in an official dump; `written`, file -> its checksum
+    when it was written; `size_of`, file -> bytes it has now; `sound` and `altered`, the wanted
+    files that are as written and those that are not; `problems`, video -> why it is not sound.
     """
 
     def __init__(
-        self,
-        path: Path,
-        wanted: Mapping[str, list[str]],
-        manifest: Manifest | None,
-        readers: int = 0,
+        self, root: Path, wanted: Wanted, manifest: Manifest | None, readers: int = 0
     ) -> None:
-        self.path, self.wanted, self.manifest = path, wanted, manifest
+        self.path, self.videos = root / FRAMES_FOLDER, root / VIDEOS_FOLDER
+        self.wanted, self.manifest = wanted, manifest
         why_of = manifest.problems if manifest else {}
         self.problems = {video: why for video, why in why_of.items() if video in wanted}
-        self.written = record.read_checksums(path) if manifest else {}
+        self.written = record.read_checksums(self.path) if manifest else {}
         self.size_of: dict[str, int] = {}
-        for video in path.glob("[!.]*/"):
+        for video in self.path.glob("[!.]*/"):
             with os.scandir(video) as files:
                 there = {f"{video.name}/{f.name}": f.stat().st_size for f in files if f.is_file()}
             self.size_of |= there
@@ -74,17 +75,17 @@ class FramesFolder:
         for folder in self.path.glob(".*.partial"):
             shutil.rmtree(folder)
 
-    def to_do(self, videos: Path) -> list[list[str]]:
-        """Return the frames of each video in `videos` that is incomplete or not sound."""
+    def to_do(self) -> list[list[str]]:
+        """Return the frames of each video that is incomplete or not sound, if its file is there."""
         todo = []
         for video, frames in self.wanted.items():
             if self.problems.get(video, "").startswith(MISSING):
                 del self.problems[video]  # looked up anew
-            if (videos / video).exists():
+            if (self.videos / video).exists():
                 if video in self.problems or not self._has_all(frames):
                     todo.append(frames)
             elif not self._has_all(frames):
-                self.problems[video] = f"{MISSING}: put it at {videos / video}"
+                self.problems[video] = f"{MISSING}: put it at {self.videos / video}"
         return todo
 
     def take(self, video: str, checksums: dict[str, Checksum], problem: str | None) -> None:
