@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 
 from bload import PACKERS, account, make_plan
-from datasets.synthetic.lengths import draw_lengths
+from datasets.synthetic.world import draw_lengths
 from experiments import cli
 from experiments.config import register, typed
 from experiments.sweep import jobs_of
