@@ -4,10 +4,17 @@ import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import interval_chart, line_chart
-from experiments.report.figures import Block, Chart, Table, difference, estimate, missing, rows
+from experiments.report.figures import (
+    Block,
+    Exhibit,
+    difference,
+    estimate,
+    missing,
+    note,
+    rows,
+)
 from experiments.report.packing import t_max_chart
 from experiments.report.results import Compared, Results, compare, in_order
-from experiments.report.times import MEMORY
 
 ABLATIONS = {
     "reset_ablation": ("train.starts", "Where states are cleared", "table ignored wrong"),
@@ -33,7 +40,7 @@ def by_value(found: Compared, experiment: str) -> dict[str, pd.Series]:
     return {name: groups[name].set_index("train.seed").recall for name in names if name in groups}
 
 
-def _ablation(results: Results, experiment: str) -> Chart | None:
+def _ablation(results: Results, experiment: str) -> Exhibit | None:
     key, title, order = ABLATIONS[experiment]
     found = compare(results, experiment, key)
     if found is None:
@@ -55,15 +62,12 @@ def _ablation(results: Results, experiment: str) -> Chart | None:
         "frames a second": groups.frames_per_second.mean(),
     }
     told = "; ".join(f"{name} {figure.text()}" for name, figure in figures.items())
-    return Chart(
+    return Exhibit(
         title,
+        rows(key, columns, "0 1 +1 +1 1", str),
+        note("ablation", key, found),
         interval_chart(title, figures, "Recall@20 with constraint, %"),
         f"Recall@20 in percent by {key}, with 95 % intervals: {told}.",
-        f"`{key}`; loader {label_of(found.runs.loader.iloc[0])}, {found.setting}; 95 % intervals "
-        "by Student's t, of differences by Welch and, seed by seed, by Student's t again: a seed "
-        "decides the first weights of one model, the blocks and their order. Frames a second as "
-        f"measured, whatever else the machine did. {found.note}",
-        Table(title, rows(key, columns, "0 1 +1 +1 1", str)),
     )
 
 
@@ -90,10 +94,5 @@ def block_sizes(results: Results) -> list[Block]:
     points = mean.assign(x=mean.t_max, y=mean.padding)
     labels, bound = ("T_max", "padded frames per epoch"), least.set_axis(mean.t_max).sort_index()
     svg = line_chart(title, points, labels, zero=True, others={"at least": bound})
-    note = (
-        f"`{found.experiment}`: {found.setting}; videos longer than T_max are split. Fewest: "
-        "blocks that all frames need; at least: what fills up the last of them. "
-        f"{MEMORY} {found.note}"
-    )
-    alternative = f"Padded frames per epoch against T_max: {'; '.join(told)}."
-    return [t_max_chart(), Chart(title, svg, alternative, note, Table("Runs by T_max", table))]
+    text = f"Padded frames per epoch against T_max: {'; '.join(told)}."
+    return [t_max_chart(), Exhibit(title, table, note("block_sizes", found), svg, text)]

@@ -6,38 +6,24 @@ Loaders have the labels and colours of `bload.draw`; other colours are variables
 import io
 import re
 from collections.abc import Callable, Mapping
-from html import escape
 from pathlib import Path
 
 import pandas as pd
-from matplotlib import rc_context
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bload.draw import INK, PADDING, START, _draw_blocks, colour_of, label_of
 from bload.packers import PACKERS
 from bload.plan import Plan
-from experiments.report.figures import Chart, Estimate
+from experiments.report.figures import Estimate, Exhibit, template
 
 WIDTH = 6.2
 """Inches of 72 pixels."""
 SOFT, RULE, PLAIN = "#535b68", "#d8dce3", "#2f6fb5"
 VARIABLES = {INK: "ink", START: "ink", PADDING: "pad", SOFT: "soft", RULE: "rule"}
-STYLE = {
-    **{"svg.fonttype": "none", "text.parse_math": False, "font.size": 11.5, "text.color": INK},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": RULE},
-    **{"axes.grid": True, "grid.color": RULE, "grid.linewidth": 0.7, "axes.axisbelow": True},
-    **{"axes.labelcolor": INK, "axes.titlelocation": "left", "axes.titlesize": "medium"},
-    **{
-        "xtick.color": RULE,
-        "ytick.color": RULE,
-        "xtick.labelcolor": SOFT,
-        "ytick.labelcolor": SOFT,
-    },
-    **{"legend.frameon": False, "lines.linewidth": 2.2, "lines.markersize": 6},
-}
+STYLE = Path(__file__).parent / "charts.mplstyle"
 MARKS = "osD^vPX"
-COLOURS = (Path(__file__).parent / "colours.css").read_text(encoding="utf-8")
 
 
 def line_chart(
@@ -66,7 +52,7 @@ def line_chart(
             colour, mark = colour_of(loader), _mark(loader)
             line = "-" if joined else ""
             label = label_of(loader)
-            axis.plot(part.x, part.y, line, marker=mark, color=colour, label=label, mew=0)
+            axis.plot(part.x, part.y, line, marker=mark, color=colour, label=label)
             if "low" in part:
                 axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
         for (name, values), broken in zip((others or {}).items(), ("--", ":"), strict=False):
@@ -91,7 +77,7 @@ def interval_chart(title: str, figures: Mapping[str, Estimate], label: str) -> s
         for name, figure in figures.items():
             low, high = (end or figure.mean for end in (figure.low, figure.high))
             ends = [[figure.mean - low], [high - figure.mean]]
-            axis.errorbar(figure.mean, name, xerr=ends, fmt="o", color=PLAIN, capsize=3)
+            axis.errorbar(figure.mean, name, xerr=ends, fmt="o", color=PLAIN)
         axis.invert_yaxis()
         axis.margins(y=0.15)
         axis.grid(axis="y", visible=False)
@@ -110,25 +96,15 @@ def blocks_chart(title: str, plan: Plan, rows: int, widest: int) -> str:
     return _svg(title, 0.35 + 0.17 * min(rows, plan.blocks), draw)
 
 
-def svg_file(chart: Chart) -> str:
+def svg_file(chart: Exhibit) -> str:
     """The chart as an SVG document of its own, with its title and the colours."""
-    _, _, width, height = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', chart.svg).groups()
-    drawing = chart.svg.replace("<svg ", f'<svg y="30" width="{width}" height="{height}" ', 1)
-    whole = float(height) + 36
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole:g}" '
-        f'width="{width}" height="{whole:g}" role="img">\n'
-        f"<title>{escape(chart.title)}</title><desc>{escape(chart.alternative)}</desc>\n"
-        f"<style>{COLOURS}text {{ fill: var(--ink); font-family: sans-serif; }}</style>\n"
-        f'<rect width="100%" height="100%" fill="var(--paper)"/>\n'
-        f'<text x="8" y="20" font-size="14" font-weight="600">{escape(chart.title)}</text>\n'
-        f"{drawing}</svg>\n"
-    )
+    width, height = re.search(r'viewBox="0 0 (\S+) (\S+)"', chart.svg).groups()
+    return template("chart.svg").render(chart=chart, width=width, height=float(height))
 
 
 def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
     """The drawing without a size of its own; the same bytes each time."""
-    with rc_context({**STYLE, "svg.hashsalt": title}):
+    with style.context([STYLE, {"svg.hashsalt": title}]):
         figure = Figure((WIDTH, height), layout="constrained")
         draw(figure.add_subplot())
         file = io.StringIO()
@@ -136,9 +112,12 @@ def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
     text = text[text.index("<svg ") :]
-    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
-    text = re.sub(r' id="[\w.]+_\d+"', "", text)
-    text = re.sub(r" ?font-family: [^;\"]+;?", "", text)
+    for unwanted in (
+        r' (width|height)="[\d.]+pt"',
+        r' id="[\w.]+_\d+"',
+        r" ?font-family: [^;\"]+;?",
+    ):
+        text = re.sub(unwanted, "", text)
     return re.sub(r"#[0-9a-f]{6}\b", _colour, text)
 
 
@@ -156,7 +135,7 @@ def _mark(loader: str) -> str:
 
 def _short(value: float, _: int) -> str:
     """``20k`` of a tick."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / min(size, 1e3 if letter == 'k' else size):,.10g}{letter}"
+    for least, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{value / size:,.10g}{letter}"
     return f"{value:,.10g}"

@@ -4,7 +4,7 @@ import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
-from experiments.report.figures import Block, Chart, Table, missing, rows
+from experiments.report.figures import Block, Exhibit, missing, rows
 from experiments.report.results import NAMES, Compared, Results, equal_epochs, equal_work
 
 
@@ -37,7 +37,7 @@ def curves(results: Results) -> list[Block]:
 
 def _chart(
     results: Results, found: Compared | None, title: str, x: str, label: str, key: str = "recall"
-) -> Chart | None:
+) -> Exhibit | None:
     """Mean, lowest and highest over seeds after each epoch that all seeds evaluated.
 
     None if no loader was evaluated twice.
@@ -69,11 +69,11 @@ def _chart(
         **{"highest": points.high, "seeds": points.seeds},
     }
     table = rows("loader", columns, "0 1 1 1 1 1", lambda row: label_of(points.loader[row]))
-    return Chart(
+    text = f"{title}, mean over seeds in percent, at the end of training: "
+    return Exhibit(
         title,
-        line_chart(title, points, (label, "Recall@20, %"), others=others),
-        f"{title}, mean over seeds in percent, at the end of training: "
-        f"{'; '.join([*told, *others])}.",
+        table,
         "With constraint; line: mean over seeds, band: lowest to highest seed.",
-        Table(title, table),
+        line_chart(title, points, (label, "Recall@20, %"), others=others),
+        f"{text}{'; '.join([*told, *others])}.",
     )

@@ -1,18 +1,23 @@
-"""Figures with 95 % intervals, and the cells, tables and charts that show them.
+"""Figures with 95 % intervals, and the texts, tables and charts that show them.
 
-Texts may hold `code` between backticks, as in Markdown.
+Texts may hold `code` between backticks, as in Markdown; long ones are in notes.md.
 """
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from markupsafe import Markup, escape
 from scipy import stats
+from tabulate import tabulate
 
 from bload.draw import label_of
 
@@ -114,34 +119,48 @@ def rows(
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells, all with the headings of the first one, which names the row."""
+class Exhibit:
+    """A table, a chart, or a chart with the figures that it shows.
+
+    All rows have the headings of the first one, whose first column names the row.
+    """
 
     title: str
     rows: Rows
     note: str = ""
+    svg: str = ""
+    alternative: str = ""
+    """What a drawing shows, as text."""
     kind: str = ""
-    """``cards``: rows one under another; ``words``: of long texts."""
+    """``cards``: rows one under another; ``words``: of long texts; ``blocks``: no plot."""
 
-    def is_numeric(self, heading: str) -> bool:
-        """True for a column of figures, which are set to the right."""
-        return any(row[heading].figure for row in self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A drawing with its text alternative and the figures that it shows."""
-
-    title: str
-    svg: str
-    alternative: str
-    note: str = ""
-    table: Table | None = None
-    is_plot: bool = True
-    """Plots are written as files too."""
+    @property
+    def numeric(self) -> list[bool]:
+        """The columns of figures, which are set to the right."""
+        return [any(row[heading].figure for row in self.rows) for heading in self.rows[0]]
 
 
-Block = str | Table | Chart
+Block = str | Exhibit
+
+
+@cache
+def template(name: str) -> Template:
+    """A template of this folder; ``{{ value | figure("1") }}`` shows a value as `cell` does."""
+    environment = Environment(
+        loader=PackageLoader("experiments.report", "."),
+        autoescape=select_autoescape(["html", "svg"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"figure": cell, "label": label_of, "drawing": Markup}
+    environment.filters |= {"prose": _prose, "line": _line, "markdown": _markdown}
+    return environment.get_template(name)
+
+
+def note(name: str, *values: Any) -> str:
+    """The text of that name in notes.md, on one line."""
+    return " ".join(getattr(template("notes.md").module, name)(*values).split())
 
 
 def missing(what: str, experiment: str) -> str:
@@ -153,3 +172,20 @@ def command_of(experiment: str) -> str:
     if experiment.removesuffix("_quick") in ("deadlock", "length_variance"):
         return f"python -m experiments.{experiment}"
     return f"python train.py -m experiment={experiment}"
+
+
+def _prose(text: str) -> Markup:
+    """Escaped text in which `code` between backticks is set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _line(text: str) -> str:
+    """One line of Markdown in which nothing from a run is a column, a tag or a link."""
+    return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
+
+
+def _markdown(table: Exhibit) -> str:
+    lines = [{name: _line(cell) for name, cell in row.items()} for row in table.rows]
+    sides = ["right" if numeric else "left" for numeric in table.numeric] if lines else None
+    text = tabulate(lines, "keys", "pipe", disable_numparse=True, colalign=sides)
+    return re.sub("  +", " ", re.sub("-{4,}", "---", text))

@@ -4,12 +4,13 @@ import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
-from experiments.report.figures import Block, Chart, Table, cell, missing, rows
-from experiments.report.results import Results, place
+from experiments.report.figures import Block, Exhibit, cell, missing, note, rows
+from experiments.report.results import Results, in_order
+from experiments.runs import figure
 
-COLUMNS = (
-    *("shape", "longest", "loader", "t_max", "padding", "lower_bound_padding", "deleted"),
-    *("processed", "blocks", "plan_seconds", "epoch_seconds"),
+FIGURES = (
+    *("longest", "t_max", "padding", "lower_bound_padding", "deleted", "processed", "blocks"),
+    *("plan_seconds", "epoch_seconds"),
 )
 
 
@@ -19,16 +20,14 @@ def deadlock(results: Results) -> list[Block]:
         return [missing("the deadlock of plain DDP", "deadlock")]
     found = []
     for row in record["rows"]:
-        ended, expected, steps = row.get("ended"), row.get("expected"), row.get("steps")
+        ended, expected = row.get("ended"), row.get("expected")
         how = f", {'as' if ended == expected else 'not as'} expected" if expected else ""
-        line = {
-            **{"what": row.get("what"), "loader": row.get("loader"), "ended": f"{ended}{how}"},
-            "steps of the ranks": ", ".join(map(str, steps)) if isinstance(steps, list) else "",
-            "seconds": row.get("seconds"),
-            "it says": row.get("says"),
-        }
+        steps = ", ".join(map(str, row.get("steps") or []))
+        line = {"what": row.get("what"), "loader": row.get("loader"), "ended": f"{ended}{how}"}
+        line |= {"steps of the ranks": steps, "seconds": figure(row.get("seconds"))}
+        line |= {"it says": row.get("says")}
         found.append({name: cell(value, "1") for name, value in line.items()})
-    return [Table("Two ranks on videos of uneven length", found, kind="words")]
+    return [Exhibit("Two ranks on videos of uneven length", found, kind="words")]
 
 
 def lengths(results: Results) -> list[Block]:
@@ -36,26 +35,28 @@ def lengths(results: Results) -> list[Block]:
     record = results.measured("length_variance")
     if record is None:
         return [missing("measurements on lengths of 1 to 1,000 and 10,000", "length_variance")]
-    found = pd.DataFrame(record["rows"], columns=list(COLUMNS))
-    found = found.assign(loader=found.loader.map(str), shape=found["shape"].fillna("").map(str))
-    ordered = found.assign(place=place(found.loader)).sort_values(["place", "loader", "longest"])
+    found = pd.DataFrame(record["rows"], columns=["shape", "loader", *FIGURES])
+    found = found.assign(**{key: found[key].map(figure) for key in FIGURES})
+    found = found.assign(**{key: found[key].fillna("").map(str) for key in ("shape", "loader")})
     columns = {
         **{"loader": found.loader.map(label_of), "T_max": found.t_max, "padded": found.padding},
         **{"fewest possible": found.lower_bound_padding, "deleted": found.deleted},
         **{"processed": found.processed, "blocks": found.blocks},
         **{"planning, s": found.plan_seconds, "epoch, s": found.epoch_seconds},
     }
-    names = found["shape"] + " up to " + found.longest.map("{:,}".format)
-    table = Table("Every measurement", rows("lengths", columns, "0 0 0 0 0 0 0 3 1", names.get))
-    return [_shares(ordered), *_times(ordered[ordered.epoch_seconds > 0]), table]
+    names = found["shape"] + " up to " + found.longest.map("{:,.0f}".format)
+    table = rows("lengths", columns, "0 0 0 0 0 0 0 3 1", names.get)
+    known = in_order(found[found.processed > 0], "longest")
+    charts = [_shares(known), _times(known[known.epoch_seconds > 0])]
+    return [*filter(None, charts), Exhibit("Every measurement", table)]
 
 
-def _shares(found: pd.DataFrame) -> Chart:
+def _shares(found: pd.DataFrame) -> Exhibit:
     """Padding as a share of the work against the longest length."""
     naive = found.t_max.where(found.loader == "naive")
     whole = naive.groupby([found["shape"], found.longest]).transform("max").fillna(0)
     split = found.loader.str.startswith("bload") & (found.t_max < whole)  # only in the table
-    share = (100 * found.padding / found.processed).where(found.processed > 0, 0)[~split]
+    share = (100 * found.padding / found.processed)[~split]
     groups = share.groupby([found.loader, found.longest], sort=False)
     points = groups.agg(y="mean", low="min", high="max").reset_index(names=["loader", "x"])
     told = [
@@ -64,30 +65,19 @@ def _shares(found: pd.DataFrame) -> Chart:
     ]
     title = "Padding against the longest sequence"
     labels = ("longest sequence, frames", "padding, % of the work")
-    return Chart(
-        title,
-        line_chart(title, points, labels, log="x", zero=True),
-        f"Padding in percent of the work by the longest sequence: {'; '.join(told)}.",
-        "Mean and range over shapes of the distribution; T_max is the longest sequence, of "
-        "sampling and mix pad the mean. What fills the last step counts as work, not as padding.",
-    )
+    svg = line_chart(title, points, labels, log="x", zero=True)
+    text = f"Padding in percent of the work by the longest sequence: {'; '.join(told)}."
+    return Exhibit(title, [], note("shares"), svg, text)
 
 
-def _times(found: pd.DataFrame) -> list[Block]:
-    if not len(found):
-        return []
+def _times(found: pd.DataFrame) -> Exhibit | None:
     rates = found.processed / found.epoch_seconds
     title = "Time of an epoch against the slots that it processes"
     points = found.assign(x=found.processed, y=found.epoch_seconds)
     labels = ("slots processed per epoch", "seconds an epoch")
-    alternative = (
+    text = (
         f"Seconds an epoch against slots processed, both on logarithmic scales: {len(found)} "
         f"measurements of {rates.min():,.0f} to {rates.max():,.0f} slots a second."
     )
-    note = (
-        "Slots of a block are walked one after another, rows of a step at once: compare at one "
-        "T_max. Shorter blocks, those of sampling, of mix pad and of sequences that are split, "
-        "have more rows per step and fewer slots to walk."
-    )
     svg = line_chart(title, points, labels, log="xy", joined=False)
-    return [Chart(title, svg, alternative, note)]
+    return Exhibit(title, [], note("walked"), svg, text) if len(found) else None

@@ -10,7 +10,7 @@ from bload.lengths import action_genome_lengths
 from bload.packers import PACKERS, make_plan
 from bload.table import PAPER, table_rows
 from experiments.report.charts import blocks_chart, line_chart
-from experiments.report.figures import Block, Chart, Table, rows
+from experiments.report.figures import Block, Exhibit, note, rows
 
 EPOCHS = 20
 """Plans drawn per loader: BLoad's differ by epoch."""
@@ -41,22 +41,18 @@ def blocks() -> list[Block]:
     """The first blocks of each loader."""
     plans = {name: make_plan(action_genome_lengths("train"), name) for name in PACKERS}
     widest = max(plan.t_max for plan in plans.values())
-    found: list[Block] = [
-        "The first blocks of an epoch, from Action Genome's training lengths. Grey slots are "
-        "padding; a dark edge on the left of a video is an entry of the start table: the state is "
-        "cleared there."
-    ]
+    found: list[Block] = [note("blocks")]
     for name, plan in plans.items():
         says = f"{plan.blocks:,} blocks, {plan.padding:,} padded, {plan.deleted:,} deleted"
         title = f"{label_of(name)}: {says}"
         alternative = f"The first 9 blocks of {label_of(name)}, T_max {plan.t_max}: {says}."
         svg = blocks_chart(title, plan, 9, widest)
-        found.append(Chart(title, svg, alternative, is_plot=False))
+        found.append(Exhibit(title, [], "", svg, alternative, kind="blocks"))
     return found
 
 
 @cache
-def t_max_chart() -> Chart:
+def t_max_chart() -> Exhibit:
     """Padding of Action Genome's training lengths against T_max, with the lower bound."""
     lengths, bound = action_genome_lengths("train"), "fewest possible"
     plans = {(t, name): make_plan(lengths, name, t, long="split") for t in T_MAX for name in WHOLE}
@@ -66,12 +62,11 @@ def t_max_chart() -> Chart:
     points = padded.unstack().rename_axis(["loader", "x"]).reset_index(name="y")
     labels = ("T_max", "padded frames per epoch")
     first, last = padded.iloc[0], padded.iloc[-1]
-    return Chart(
-        title,
-        line_chart(title, points, labels, log="y", others={bound: least}),
+    table = rows("T_max", {**padded.rename(columns=label_of), bound: least}, name=str)
+    svg = line_chart(title, points, labels, log="y", others={bound: least})
+    text = (
         "Padded frames per epoch on a logarithmic scale: naive padding grows from "
         f"{first.naive:,} at T_max {T_MAX[0]} to {last.naive:,} at {T_MAX[-1]}, BLoad falls from "
-        f"{first.bload:,} to {last.bload:,}, BLoad exact stays on the lower bound.",
-        "Videos longer than T_max are split (`long=split`); one epoch each.",
-        Table(title, rows("T_max", {**padded.rename(columns=label_of), bound: least}, name=str)),
+        f"{first.bload:,} to {last.bload:,}, BLoad exact stays on the lower bound."
     )
+    return Exhibit(title, table, "Videos longer than T_max are split; one epoch each.", svg, text)

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-from tabulate import tabulate
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import ablations, curves, measured, packing, provenance, tables
 from experiments.report.charts import svg_file
 from experiments.report.claims import claims, verdicts
-from experiments.report.figures import Block, Cell, Chart, Estimate, Table
+from experiments.report.figures import Block, Cell, Estimate, Exhibit, note, template
 from experiments.report.results import Results, read_results
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
@@ -36,7 +33,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
 """Anchor -> title and what makes the section; one of your own is one function and one entry."""
 TITLE = "BLoad: report of experiments"
 COLUMNS = ("section", "table", "line", "row", "column", "text", "value", "low", "high", "count")
-_CODE = re.compile(r"`([^`]+)`")
 
 Page = dict[str, tuple[str, list[Block]]]
 
@@ -60,20 +56,22 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Report
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
     results = read_results(folder)
-    page = make_page(results)
-    found = claims(results)
-    width = max(len(claim.verdict) for claim in found)
-    summary = "\n".join(f"{claim.verdict:{width}}  {claim.says}" for claim in found)
-    paths = [Path(folder) / f"report.{ending}" for ending in ("html", "md", "csv")]
-    lead = _lead(results)
-    for path, render in zip(paths, (render_html, render_markdown, render_csv), strict=True):
-        _write(path, render(page, lead))
-    for _, blocks in page.values() if charts is not None else ():
-        for chart in blocks:
-            if isinstance(chart, Chart) and chart.is_plot:
-                name = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
-                _write(Path(charts) / f"{name}.svg", svg_file(chart))
-    return Report(*paths, summary)
+    page, found = make_page(results), claims(results)
+    counts = results.runs.state.value_counts()
+    states = (counts.get(state, 0) for state in ("finished", "failed", "unfinished"))
+    given = {"title": TITLE, "page": page, "lead": note("lead", results.folder, *states)}
+    report = Report(
+        *(Path(folder) / f"report.{ending}" for ending in ("html", "md", "csv")),
+        "\n".join(f"{claim.verdict:<14}  {claim.says}" for claim in found),
+    )
+    _write(report.html, template("page.html").render(given))
+    _write(report.markdown, re.sub("\n{3,}", "\n\n", template("page.md").render(given)))
+    _write(report.csv, csv_of(page))
+    for chart in (block for _, blocks in page.values() for block in blocks):
+        if charts is not None and isinstance(chart, Exhibit) and chart.svg and not chart.kind:
+            name = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
+            _write(Path(charts) / f"{name}.svg", svg_file(chart))
+    return report
 
 
 def make_page(results: Results) -> Page:
@@ -81,74 +79,12 @@ def make_page(results: Results) -> Page:
     return {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
 
 
-def _lead(results: Results) -> str:
-    counts = results.runs.state.value_counts()
-    finished, failed, rest = (counts.get(s, 0) for s in ("finished", "failed", "unfinished"))
-    return (
-        "The table and the claims of the paper arXiv 2310.10879 (BLoad) beside what was measured "
-        f"here. Made from `{results.folder}`: {finished} finished runs, {failed} failed, {rest} "
-        "not finished."
-    )
-
-
-def render_html(page: Page, lead: str) -> str:
-    """The page by page.html: texts are escaped, drawings are ours, nothing is fetched."""
-    environment = Environment(
-        loader=PackageLoader("experiments.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = _prose
-    environment.filters["drawing"] = Markup
-    return environment.get_template("page.html").render(title=TITLE, lead=lead, page=page)
-
-
-def _prose(text: str) -> Markup:
-    """Escaped text in which `code` between backticks is set as code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
-
-
-def render_markdown(page: Page, lead: str) -> str:
-    parts = [f"# {TITLE}", _escaped(lead)]
-    for title, blocks in page.values():
-        parts.append(f"## {title}")
-        for block in blocks:
-            if isinstance(block, str):
-                parts.append(_escaped(block))
-            if isinstance(block, Chart):
-                parts.append(_escaped(f"**{block.title}.** {block.alternative} {block.note}"))
-            if table := table_of(block):
-                parts += _markdown_table(table)
-    return "\n\n".join(parts) + "\n"
-
-
-def table_of(block: Block) -> Table | None:
-    """The table that a block is or has."""
-    table = block.table if isinstance(block, Chart) else block
-    return table if isinstance(table, Table) else None
-
-
-def _markdown_table(table: Table) -> list[str]:
-    lines = [{name: _escaped(cell) for name, cell in row.items()} for row in table.rows]
-    sides = ["right" if table.is_numeric(name) else "left" for name in lines[0]]
-    text = tabulate(lines, "keys", "pipe", disable_numparse=True, colalign=sides)
-    text = re.sub("  +", " ", re.sub("-{4,}", "---", text))
-    return [part for part in (f"**{table.title}**", text, _escaped(table.note)) if part]
-
-
-def _escaped(text: str) -> str:
-    """One line in which nothing from a run is a column, a tag or a link."""
-    return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
-
-
-def render_csv(page: Page, lead: str) -> str:
+def csv_of(page: Page) -> str:
     """One line per cell; `value`, `low` and `high` are not rounded, `count` is of seeds or runs."""
     lines = []
     for anchor, (_, blocks) in page.items():
-        for table in filter(None, map(table_of, blocks)):
-            for line, row in enumerate(table.rows, 1):
+        for table in blocks:
+            for line, row in enumerate(table.rows if isinstance(table, Exhibit) else [], 1):
                 (_, name), *cells = row.items()
                 for heading, cell in cells:
                     found = cell.figure or Estimate(math.nan)

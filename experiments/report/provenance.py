@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bload.draw import label_of
-from experiments.report.figures import Block, Table, command_of, rows
+from experiments.report.figures import Block, Exhibit, command_of, note, rows
 from experiments.report.results import EXPERIMENTS, Results
 from experiments.runs import figure
 
@@ -29,7 +29,7 @@ def every_run(results: Results) -> list[Block]:
     table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", some.experiment.get)
     blocks: list[Block] = ["There is no finished run here."]
     if table:
-        blocks = [Table(f"Finished runs: {len(table)}", table)]
+        blocks = [Exhibit(f"Finished runs: {len(table)}", table)]
     for state, title, says in (
         ("failed", "Failed", "what it said"),
         ("unfinished", "Not finished", "how far it came"),
@@ -38,10 +38,10 @@ def every_run(results: Results) -> list[Block]:
         columns = {"run": some.run, "overrides": some.overrides, says: some.says}
         table = rows("experiment", columns, name=some.experiment.get)
         if table:
-            blocks.append(Table(f"{title}: {len(table)}", table, kind="words"))
+            blocks.append(Exhibit(f"{title}: {len(table)}", table, kind="words"))
     if results.damaged:
         table = rows("folder or file", {"why": results.damaged}, name=str)
-        blocks.append(Table("Not in this report", table, kind="words"))
+        blocks.append(Exhibit("Not in this report", table, kind="words"))
     return blocks
 
 
@@ -111,7 +111,7 @@ def _counts(results: Results, commands: pd.DataFrame) -> list[Block]:
     }
     columns["by no command listed here"] = alone
     table = rows("experiment", columns, name=str)
-    return [Table("Runs by experiment", table)] if table else []
+    return [Exhibit("Runs by experiment", table)] if table else []
 
 
 def _command_table(results: Results, commands: pd.DataFrame) -> list[Block]:
@@ -120,16 +120,12 @@ def _command_table(results: Results, commands: pd.DataFrame) -> list[Block]:
     blocks: list[Block] = [
         f"The {name} of all that follows: {commands[name].iloc[0]}." for name in shared
     ]
-    note = "Times are UTC. Runs are those that the command trained, not those that it found."
-    if (commands.trained.isna() & commands.experiment.isin(results.runs.experiment)).any():
-        note += (
-            " Where `-` stands for them, only the last command was recorded, and others may have "
-            "made some of the runs."
-        )
+    of_runs = commands.experiment.isin(results.runs.experiment)
+    text = note("commands", bool((commands.trained.isna() & of_runs).any()))
     frame = commands.drop(columns=["experiment", *shared]).rename(columns={"trained": "runs"})
     columns = dict(frame.assign(runs=frame.runs.map(len, na_action="ignore")))
     table = rows("experiment", columns, name=commands.experiment.get)
-    return [*blocks, Table("Commands", table, note, kind="words")] if table else []
+    return [*blocks, Exhibit("Commands", table, text, kind="words")] if table else []
 
 
 def _mixed(commands: pd.DataFrame, finished: pd.DataFrame) -> str:

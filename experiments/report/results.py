@@ -8,32 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from bload.draw import label_of
 from bload.packers import PACKERS
 from experiments.config import LoaderConfig, TrainJob, loader_schema
-from experiments.report.figures import Cell, Rows
-from experiments.runs import (
-    experiment_folders,
-    figure,
-    read_epochs,
-    read_record,
-    read_runs,
-    wrong_figures,
-)
+from experiments.report.figures import note
+from experiments.runs import experiment_folders, figure, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
 EXPERIMENTS = (
     *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
     *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
 )
-MEASURED: dict[str, tuple[str, ...]] = {
-    "deadlock": (),
-    "length_variance": ("longest", "t_max", "frames", "padding", "deleted", "processed"),
-    "epoch_turns": ("slots", "steps", "frames"),
-}
-"""Experiments that are a JSON file of rows, and the figures that every row must have."""
-SECONDS = ("seconds", "plan_seconds", "epoch_seconds", "blocks", "lower_bound_padding")
-"""Figures that a row may have."""
+KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns")
+"""Files that record how runs were made, or that hold rows of figures with the record."""
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
     "remembering observer": "remembering/recall@20_memory",
@@ -48,8 +34,8 @@ class Results:
 
     Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames
     and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with `seconds` and `processed`
-    since the start of the run; `records`, what made runs (`kind` is experiment) or rows (one of
-    `MEASURED`); `damaged`, files with what is wrong with them.
+    since the start of the run; `records` of the commands that made runs (`kind` is experiment) or
+    rows; `damaged`, files with what is wrong with them.
     """
 
     folder: Path
@@ -63,20 +49,22 @@ class Results:
         return self.runs[self.runs.state == "finished"]
 
     def measured(self, kind: str) -> dict[str, Any] | None:
-        """The record with the rows of an experiment, or of its quick form."""
+        """The record of an experiment that is rows in KIND.json, or of its quick form."""
         found = [one for one in self.records if one["kind"] == kind and one["rows"]]
         return min(found, key=lambda record: record["name"].endswith("_quick"), default=None)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Finished runs of one experiment that are alike in all but the seed and what is compared."""
+    """Finished runs of one experiment that are alike in all but the seed and what is compared.
+
+    Attributes: `runs` by loader, epochs and seed, of which `extra` are for more or fewer slots than
+    most; `others`, how many were left out for other settings; `failed` runs.
+    """
 
     experiment: str
     runs: pd.DataFrame
-    """By loader, epochs and seed; `extra` marks those for more or fewer slots than most."""
     others: int
-    """Runs of other settings, which are left out."""
     failed: pd.DataFrame
 
     @property
@@ -93,39 +81,8 @@ class Compared:
 
     @property
     def setting(self) -> str:
-        """Data, model and machine kind."""
-        run = self.runs.iloc[0]
-        known = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
-        data, videos = run["dataset.name"], run["dataset.train_videos"]
-        pixels = run["dataset.image_size"]
-        size = f" ({videos:,.0f} training videos)" if videos > 0 else ""
-        size += f" of {pixels:.0f} pixels" if pixels > 0 else ""
-        ranks = "1 rank" if run.ranks == 1 else f"{run.ranks:.0f} ranks"
-        where = f"model {run['model.name']}, {ranks} on {run.device}"
-        return f"{known.get(data, data)}{size}, {where}"
-
-    @property
-    def note(self) -> str:
-        are = "run stands" if self.others == 1 else "runs stand"
-        text = f"{self.others} {are} apart, in the list of runs: other settings than most here."
-        return text if self.others else ""
-
-    def counts(self, groups) -> dict[Any, Any]:
-        """How many runs there are of each group, and how many of its loader failed."""
-        failed = {key: sum(self.failed.loader == runs.loader.iloc[0]) for key, runs in groups}
-        return {
-            key: Cell(f"{len(runs)} ({failed[key]} failed)") if failed[key] else len(runs)
-            for key, runs in groups
-        }
-
-    def with_failed(self, table: Rows, heading: str) -> Rows:
-        """A table of loaders, and below it those all of whose runs failed, with the reason."""
-        lost = self.failed[~self.failed.loader.isin(self.runs.loader)].drop_duplicates("loader")
-        empty = dict.fromkeys(table[0], Cell("-"))
-        return table + [
-            empty | {"loader": Cell(label_of(run.loader)), heading: Cell(f"failed: {run.says}")}
-            for run in lost.itertuples()
-        ]
+        """Data, model and kind of machine."""
+        return note("setting", self.runs.iloc[0])
 
 
 def read_results(folder: Path | str) -> Results:
@@ -141,30 +98,19 @@ def read_results(folder: Path | str) -> Results:
     epochs = epochs[epochs.epoch.notna()].copy()
     epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
     records = []
-    first, *others = experiment_folders(folder)
-    for place in (first, *others):
-        for kind in ("experiment", *MEASURED):
+    for place in experiment_folders(folder):
+        for kind in KINDS:
             path = place / f"{kind}.json"
             try:
-                records += [_record(path, kind)] if path.exists() else []
+                record = read_record(path)
+                sweeps = record["sweeps"] or [record] * bool(record["rows"])
+                records.append(record | {"kind": kind, "sweeps": sweeps})
             except (ValueError, OSError) as error:
                 damaged[f"{place.name}/{path.name}"] = str(error)
-    for place in others:
-        if not any([*place.glob("*.json"), *place.glob("*.csv"), *place.glob("*/*.json*")]):
+        files = [*place.glob("*.json"), *place.glob("*.csv"), *place.glob("*/*.json*")]
+        if not files and place != Path(folder):
             damaged[place.name] = "holds no run"
     return Results(Path(folder), runs[runs.state != "damaged"], epochs, records, damaged)
-
-
-def _record(path: Path, kind: str) -> dict[str, Any]:
-    """A record with its kind, and with itself as the command that measured its rows."""
-    record = read_record(path) | {"kind": kind}
-    if kind == "experiment":
-        return record
-    for number, row in enumerate(record["rows"], 1):
-        if wrong := wrong_figures(row, dict.fromkeys(MEASURED[kind], 0), SECONDS):
-            raise ValueError(f"row {number} has {wrong}")
-    quick = record["name"] == f"{kind}_quick"
-    return record | {"name": f"{kind}_quick" if quick else kind, "sweeps": [record]}
 
 
 def compare(results: Results, experiment: str, *free: str) -> Compared | None:
@@ -174,27 +120,23 @@ def compare(results: Results, experiment: str, *free: str) -> Compared | None:
     for an experiment without finished runs. Of two runs alike in everything, which a seed makes
     only once, the first counts. None if there are no runs.
     """
-    names = [
-        name
-        for name in (experiment, f"{experiment}_quick")
-        if name in {*results.finished.experiment}
-    ]
-    if not names:
+    there = {*results.finished.experiment}
+    name = experiment if experiment in there else f"{experiment}_quick"
+    if name not in there:
         return None
-    runs = results.runs[results.runs.experiment == names[0]].sort_values("run")
+    runs = results.runs[results.runs.experiment == name].sort_values("run")
     finished = runs[runs.state == "finished"]
     once = finished[~_settings(finished).duplicated()]
     setting = _settings(once, "train.seed", *free)
     chosen = once[setting == setting.value_counts(sort=False).idxmax()].assign(extra=False)
-    apart = len(finished) - len(chosen)
-    return Compared(names[0], in_order(chosen), apart, runs[runs.state == "failed"])
+    others = len(finished) - len(chosen)
+    return Compared(name, in_order(chosen), others, runs[runs.state == "failed"])
 
 
 def equal_epochs(results: Results) -> Compared | None:
     """The runs of `paper_table`; without them, the first others that compare loaders."""
     found = compare(results, "paper_table", "loader")
-    others = [] if found else [*results.finished.experiment.unique()]
-    for name in others:
+    for name in [] if found else results.finished.experiment.unique():
         other = compare(results, name, "loader")
         if name.removesuffix("_quick") not in EXPERIMENTS and len(other.by_loader) > 1:
             return other
@@ -242,14 +184,10 @@ def _not_defining(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def in_order(runs: pd.DataFrame, *then: str) -> pd.DataFrame:
     """By loader, in the order of `PACKERS`, then by these columns, epochs and seed."""
-    by = ["place", "loader", *then, "epochs", "train.seed", "run"]
-    return runs.assign(place=place(runs.loader)).sort_values(by).drop(columns="place")
-
-
-def place(loaders: pd.Series) -> pd.Series:
-    """The places of loaders in `PACKERS`."""
     places = {name: number for number, name in enumerate(PACKERS)}
-    return loaders.map(lambda loader: places.get(loader.split(" ")[0], len(places)))
+    place = runs.loader.map(lambda loader: places.get(loader.split(" ")[0], len(places)))
+    by = ["loader", *then, *({"epochs", "train.seed", "run"} & {*runs})]
+    return runs.assign(place=place).sort_values(["place", *by]).drop(columns="place")
 
 
 def _loader(run: dict[str, Any]) -> str:
@@ -261,12 +199,9 @@ def _loader(run: dict[str, Any]) -> str:
     if not isinstance(name, str):
         given = [one for one in str(run["overrides"]).split() if one.startswith("loader=")]
         return given[0].removeprefix("loader=") if given else "unknown"
-    schema = loader_schema(name) if name in PACKERS else LoaderConfig
-    values = {key.name: run.get(f"loader.{key.name}") for key in fields(schema)[1:]}
-    defaults = {key.name: key.default for key in fields(schema)}
-    options = [
-        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in values.items()
-        if pd.notna(value) and value != defaults[key]
-    ]
-    return " ".join([name, *options])
+    options = [name]
+    for key in fields(loader_schema(name) if name in PACKERS else LoaderConfig)[1:]:
+        value = run.get(f"loader.{key.name}")
+        if pd.notna(value) and value != key.default:
+            options.append(f"{key.name}={f'{value:g}' if isinstance(value, float) else value}")
+    return " ".join(options)
