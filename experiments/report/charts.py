@@ -12,16 +12,17 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, PADDING, START, _draw_blocks, colour_of, label_of
 from bload.packers import PACKERS
 from bload.plan import Plan
 from experiments.report.figures import Estimate, Exhibit, template
 
-WIDTH = 6.2
+WIDTH = 5.7
 """Inches of 72 pixels."""
 SOFT, RULE, PLAIN = "#535b68", "#d8dce3", "#2f6fb5"
-VARIABLES = {INK: "ink", START: "ink", PADDING: "pad", SOFT: "soft", RULE: "rule"}
+VARIABLES = {INK: "ink", START: "start", PADDING: "pad", SOFT: "soft", RULE: "rule"}
 STYLE = Path(__file__).parent / "charts.mplstyle"
 MARKS = "osD^vPX"
 
@@ -50,9 +51,11 @@ def line_chart(
     def draw(axis: Axes) -> None:
         for loader, part in points.groupby("loader", sort=False):
             colour, mark = colour_of(loader), _mark(loader)
-            line = "-" if joined else ""
+            line = "-" if joined else "none"
             label = label_of(loader)
-            axis.plot(part.x, part.y, line, marker=mark, color=colour, label=label)
+            axis.plot(
+                part.x, part.y, ls=line, marker=mark, color=colour, label=label, clip_on=False
+            )
             if "low" in part:
                 axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
         for (name, values), broken in zip((others or {}).items(), ("--", ":"), strict=False):
@@ -62,12 +65,14 @@ def line_chart(
                 axis.set(**{f"{name}scale": "log"})
             elif zero:
                 axis.set(**{f"{name}lim": (0, None)})
+            if name not in log and not (points[name] % 1).any():
+                scale.set_major_locator(MaxNLocator(integer=True))
             scale.set_major_formatter(_short)
         axis.set_xlabel(labels[0])
         axis.set_title(labels[1])
-        axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+        axis.figure.legend(loc="outside upper left", ncols=2 if others else 3, borderaxespad=0)
 
-    return _svg(title, 4.4, draw)
+    return _svg(title, 4, draw)
 
 
 def interval_chart(title: str, figures: Mapping[str, Estimate], label: str) -> str:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
-from experiments.report.figures import Block, Exhibit, missing, rows
+from experiments.report.figures import Block, Exhibit, missing, note, rows
 from experiments.report.results import NAMES, Compared, Results, equal_epochs, equal_work
 
 
@@ -73,7 +73,7 @@ def _chart(
     return Exhibit(
         title,
         table,
-        "With constraint; line: mean over seeds, band: lowest to highest seed.",
+        note("curve", x),
         line_chart(title, points, (label, "Recall@20, %"), others=others),
         f"{text}{'; '.join([*told, *others])}.",
     )

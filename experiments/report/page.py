@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,8 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Report
     page, found = make_page(results), claims(results)
     counts = results.runs.state.value_counts()
     states = (counts.get(state, 0) for state in ("finished", "failed", "unfinished"))
-    given = {"title": TITLE, "page": page, "lead": note("lead", results.folder, *states)}
+    lead = note("lead", results.folder, *states, Counter(claim.verdict for claim in found))
+    given = {"title": TITLE, "page": page, "lead": lead}
     report = Report(
         *(Path(folder) / f"report.{ending}" for ending in ("html", "md", "csv")),
         "\n".join(f"{claim.verdict:<14}  {claim.says}" for claim in found),

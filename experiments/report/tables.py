@@ -63,7 +63,7 @@ def overview(results: Results) -> list[Block]:
     ]
     known = [found for found in trained.values() if found]
     text = note("overview", ours, COMMAND, NOT_DERIVABLE, times, known)
-    return [Exhibit("The paper's one table, with ours", table, text)]
+    return [Exhibit("The paper's one table, with ours", table, text, kind="lead")]
 
 
 def details(results: Results) -> list[Block]:
