@@ -7,6 +7,7 @@ from experiments.report.charts import interval_chart, line_chart
 from experiments.report.figures import (
     Block,
     Exhibit,
+    cell,
     difference,
     estimate,
     missing,
@@ -51,8 +52,8 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
         order.split()[0],
     )
     figures = {name: estimate(of) for name, of in values.items()}
-    base = values.get(baseline)
-    others = {} if base is None else {name: of for name, of in values.items() if name != baseline}
+    base = values.get(baseline, pd.Series(dtype=float))
+    others = {name: of for name, of in values.items() if name != baseline}
     columns = {
         "seeds": {name: of.count() for name, of in values.items()},
         "Recall@20, %": figures,
@@ -61,7 +62,7 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
         "must be remembered, %": groups.memory.apply(estimate),
         "frames a second": groups.frames_per_second.mean(),
     }
-    told = "; ".join(f"{name} {figure.text()}" for name, figure in figures.items())
+    told = "; ".join(f"{name} {cell(figure, '1')}" for name, figure in figures.items())
     return Exhibit(
         title,
         rows(key, columns, "0 1 +1 +1 1", str),

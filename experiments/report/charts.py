@@ -6,7 +6,9 @@ Loaders have the labels and colours of `bload.draw`; other colours are variables
 import io
 import re
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib import style
@@ -24,7 +26,6 @@ WIDTH = 5.7
 SOFT, RULE, PLAIN = "#535b68", "#d8dce3", "#2f6fb5"
 VARIABLES = {INK: "ink", START: "start", PADDING: "pad", SOFT: "soft", RULE: "rule"}
 STYLE = Path(__file__).parent / "charts.mplstyle"
-MARKS = "osD^vPX"
 
 
 def line_chart(
@@ -49,13 +50,11 @@ def line_chart(
     """
 
     def draw(axis: Axes) -> None:
+        marks = dict(zip(PACKERS, cycle("osD^vPX"), strict=False))
         for loader, part in points.groupby("loader", sort=False):
-            colour, mark = colour_of(loader), _mark(loader)
-            line = "-" if joined else "none"
-            label = label_of(loader)
-            axis.plot(
-                part.x, part.y, ls=line, marker=mark, color=colour, label=label, clip_on=False
-            )
+            colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
+            look: dict[str, Any] = {"marker": mark, "ls": "-" if joined else "none"}
+            axis.plot(part.x, part.y, color=colour, label=label_of(loader), clip_on=False, **look)
             if "low" in part:
                 axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
         for (name, values), broken in zip((others or {}).items(), ("--", ":"), strict=False):
@@ -79,10 +78,9 @@ def interval_chart(title: str, figures: Mapping[str, Estimate], label: str) -> s
     """A row per figure: its mark and its interval, on one scale."""
 
     def draw(axis: Axes) -> None:
-        for name, figure in figures.items():
-            low, high = (end or figure.mean for end in (figure.low, figure.high))
-            ends = [[figure.mean - low], [high - figure.mean]]
-            axis.errorbar(figure.mean, name, xerr=ends, fmt="o", color=PLAIN)
+        for name, of in figures.items():
+            ends = [[of.mean - of.low], [of.high - of.mean]]
+            axis.errorbar(of.mean, name, xerr=ends, fmt="o", color=PLAIN)
         axis.invert_yaxis()
         axis.margins(y=0.15)
         axis.grid(axis="y", visible=False)
@@ -103,8 +101,8 @@ def blocks_chart(title: str, plan: Plan, rows: int, widest: int) -> str:
 
 def svg_file(chart: Exhibit) -> str:
     """The chart as an SVG document of its own, with its title and the colours."""
-    width, height = re.search(r'viewBox="0 0 (\S+) (\S+)"', chart.svg).groups()
-    return template("chart.svg").render(chart=chart, width=width, height=float(height))
+    width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', chart.svg)[0])
+    return template("chart.svg").render(chart=chart, width=width, height=height)
 
 
 def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
@@ -116,13 +114,12 @@ def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
-    text = text[text.index("<svg ") :]
-    for unwanted in (
+    size, number, font = (
         r' (width|height)="[\d.]+pt"',
         r' id="[\w.]+_\d+"',
         r" ?font-family: [^;\"]+;?",
-    ):
-        text = re.sub(unwanted, "", text)
+    )
+    text = re.sub(f"{size}|{number}|{font}", "", text[text.index("<svg ") :])
     return re.sub(r"#[0-9a-f]{6}\b", _colour, text)
 
 
@@ -132,13 +129,7 @@ def _colour(found: re.Match) -> str:
     return f"var(--{name})" if name else f"color-mix(in srgb, {found[0]}, white var(--lift))"
 
 
-def _mark(loader: str) -> str:
-    names = list(PACKERS)
-    name = loader.split(" ")[0]
-    return MARKS[names.index(name) % len(MARKS) if name in names else -1]
-
-
-def _short(value: float, _: int) -> str:
+def _short(value: float, _: float) -> str:
     """``20k`` of a tick."""
     for least, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if abs(value) >= least:

@@ -1,12 +1,11 @@
 """The paper's claims, each reproduced, not reproduced, undecided or not tested, with figures."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from math import isnan
 
 from bload.packers import PACKERS
 from experiments.report.ablations import by_value
 from experiments.report.figures import (
-    Block,
     Cell,
     Estimate,
     Exhibit,
@@ -25,31 +24,15 @@ SLACK = 0.95
 """A speed-up is reproduced if its whole interval is above this share of the paper's least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the paper says, the verdict, the figures and where they are from or how to get them."""
-
-    says: str
-    verdict: str
-    figures: str
-    command: str
-
-
-def claims(results: Results) -> list[Claim]:
-    """Every claim, judged by what is in a folder."""
-    judged = ((says, command, judge(results)) for says, (command, judge) in CLAIMS.items())
-    return [Claim(says, verdict, text, command) for says, command, (verdict, text) in judged]
-
-
-def verdicts(results: Results) -> list[Block]:
-    """A row per claim."""
-    found = [
-        {"the paper's claim": one.says, "verdict": one.verdict, "figures": one.figures}
-        | {"command": f"`{one.command}`"}
-        for one in claims(results)
-    ]
-    cells = [{name: Cell(of) for name, of in row.items()} for row in found]
-    return [Exhibit("Claims", cells, note("rules", SLACK), kind="cards")]
+def claims(results: Results) -> Exhibit:
+    """A row per claim with its verdict, the figures behind it and what tests it."""
+    found = []
+    for says, (command, judge) in CLAIMS.items():
+        verdict, figures = judge(results)
+        row = {"the paper's claim": says, "verdict": verdict, "figures": figures}
+        row |= {"command": f"`{command}`"}
+        found.append({name: Cell(text) for name, text in row.items()})
+    return Exhibit("Claims", found, note("rules", SLACK), kind="cards")
 
 
 def _padding(results: Results) -> tuple[str, str]:
@@ -78,7 +61,7 @@ def _faster(results: Results) -> tuple[str, str]:
     least, most = (naive - 0.5) / (bload + 0.5), (naive + 0.5) / (bload - 0.5)
     work, bar = times.columns()["by frames processed"]["bload"], SLACK * least
     text = note("faster", times, ours, exact, work, least, most, bar)
-    if ours.low is None or ours.high is None or not times.has_action_genomes_lengths:
+    if isnan(ours.low) or not times.has_action_genomes_lengths:
         return NOT_TESTED, text
     missed = UNDECIDED if ours.high >= bar else NOT_REPRODUCED
     return REPRODUCED if ours.low >= bar else missed, text
@@ -106,9 +89,8 @@ def _starts(results: Results) -> tuple[str, str]:
     table, ignored = values["table"], values["ignored"]
     pairs, figures = estimate(table - ignored), map(estimate, (table, ignored))
     text = note("starts", found, *figures, difference(table, ignored), pairs)
-    verdict = _verdict(pairs, found) if pairs else NOT_TESTED
-    undecided = verdict == NOT_REPRODUCED and pairs.high > 0
-    return UNDECIDED if undecided else verdict, text
+    verdict = _verdict(pairs, found)
+    return UNDECIDED if verdict == NOT_REPRODUCED and pairs.high > 0 else verdict, text
 
 
 def _deadlock(results: Results) -> tuple[str, str]:
@@ -124,7 +106,7 @@ def _deadlock(results: Results) -> tuple[str, str]:
 
 
 def _verdict(between: Estimate, found: Compared) -> str:
-    if between.low is None or found.is_quick:
+    if isnan(between.low) or found.is_quick:
         return NOT_TESTED
     return REPRODUCED if between.low > 0 else NOT_REPRODUCED
 

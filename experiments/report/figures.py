@@ -6,7 +6,7 @@ Texts may hold `code` between backticks, as in Markdown; long ones are in notes.
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -26,53 +26,42 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its interval, which takes two values; None where there are fewer."""
+    """The mean of `count` values with its interval; fewer than two have none (NaN)."""
 
     mean: float
-    low: float | None = None
-    high: float | None = None
-    count: int | None = None
-    """Values behind the figure, such as seeds."""
-
-    def text(self, form: str = "1") -> str:
-        """``60.1 [58.0, 62.2]``, or the figure alone where there is no interval.
-
-        `form` has the digits after the point, and a plus before them if signs are shown.
-        """
-        sign, digits = "+" * form.startswith("+"), int(form)
-        ends = [] if self.low is None else [self.low, self.high]
-        mean, *interval = (f"{value:{sign},.{digits}f}" for value in (self.mean, *ends))
-        return f"{mean} [{', '.join(interval)}]" if interval else mean
+    low: float = math.nan
+    high: float = math.nan
+    count: int = 0
 
 
-def estimate(values: Iterable[float]) -> Estimate | None:
-    """The mean of independent values with Student's interval; None without any value."""
-    found = pd.Series(values, dtype=float).dropna()
-    return _interval(found.mean(), stats.ttest_1samp, found, popmean=0)
+def estimate(values: Iterable[float]) -> Estimate:
+    """The mean of independent values with Student's interval."""
+    return _interval(stats.ttest_1samp, values, popmean=0)
 
 
-def difference(ones: Iterable[float], others: Iterable[float]) -> Estimate | None:
+def difference(ones: Iterable[float], others: Iterable[float]) -> Estimate:
     """mean(ones) - mean(others) with Welch's interval: unpaired, and spreads may differ."""
-    a, b = (pd.Series(values, dtype=float).dropna() for values in (ones, others))
-    return _interval(a.mean() - b.mean(), stats.ttest_ind, a, b, equal_var=False)
+    return _interval(stats.ttest_ind, ones, others, equal_var=False)
 
 
-def ratio(ones: Sequence[float], others: Sequence[float], *, paired: bool = False) -> Estimate:
+def ratio(ones: Iterable[float], others: Iterable[float], *, paired: bool = False) -> Estimate:
     """The ratio of geometric means of positive values; the interval is of the logarithms."""
-    a, b = np.log(ones), np.log(others)
+    a, b = (np.log(np.asarray(values, dtype=float)) for values in (ones, others))
     found = estimate(a - b) if paired else difference(a, b)
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return Estimate(math.exp(found.mean), low, high, found.count)
+    mean, low, high = np.exp([found.mean, found.low, found.high]).tolist()
+    return Estimate(mean, low, high, found.count)
 
 
-def _interval(mean: float, test: Callable, *samples: pd.Series, **options) -> Estimate | None:
-    """The interval of scipy's t-test of the samples; none where one has a single value."""
-    mean, count = float(mean), min(map(len, samples))
+def _interval(test: Callable, *samples: Iterable[float], **options: Any) -> Estimate:
+    """What scipy's t-test says of the values that are there."""
+    found = [pd.Series(values, dtype=float).dropna() for values in samples]
+    first, *others = (float(values.mean()) for values in found)
+    mean, count = first - sum(others), min(map(len, found))
     if count < 2:
-        return Estimate(mean, count=count) if count else None
+        return Estimate(mean, count=count)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # equal values: an interval of no width
-        ends = test(*samples, **options).confidence_interval(CONFIDENCE)
+        ends = test(*found, **options).confidence_interval(CONFIDENCE)
     low, high = (mean if math.isnan(end) else float(end) for end in ends)
     return Estimate(mean, low, high, count)
 
@@ -87,14 +76,19 @@ Rows = list[dict[str, Cell]]
 
 
 def cell(value: Any, form: str = "0") -> Cell:
-    """A text, ``1,234``, ``+0.3``, an estimate with its interval, or ``-`` for nothing."""
-    if isinstance(value, str):
-        return value if isinstance(value, Cell) else Cell(value or "-")
-    if value is None or value != value:
-        return Cell("-")
+    """A text; ``1,234``, ``+0.3``, ``60.1 [58.0, 62.2]`` of a figure; ``-`` for nothing.
+
+    `form` has the digits after the point, and a plus before them if signs are shown.
+    """
+    if value is None or isinstance(value, str):
+        return Cell(value or "-")
     figure = value if isinstance(value, Estimate) else Estimate(float(value))
-    zero = form.startswith("+") and figure.low is None and not round(figure.mean, int(form))
-    made = Cell("0" if zero else figure.text(form))
+    if math.isnan(figure.mean):
+        return Cell("-")
+    sign, digits = "+" * form.startswith("+"), int(form)
+    mean, low, high = (f"{of:{sign},.{digits}f}" for of in (figure.mean, figure.low, figure.high))
+    whole = "0" if sign and not round(figure.mean, digits) else mean
+    made = Cell(whole if math.isnan(figure.low) else f"{mean} [{low}, {high}]")
     made.figure = figure
     return made
 
@@ -105,7 +99,7 @@ def rows(
     """Rows of cells from columns that map the key of a row to its figure.
 
     Args:
-        first: the column of what rows are called, which is `name` of their key.
+        first: heading of the column that names the rows, by `name` of their keys.
         columns: heading -> Series or dict; the first one has all rows.
         forms: how `cell` shows each column; further ones have no digits after the point.
     """
@@ -122,7 +116,9 @@ def rows(
 class Exhibit:
     """A table, a chart, or a chart with the figures that it shows.
 
-    All rows have the headings of the first one, whose first column names the row.
+    All rows have the same headings, of which the first one names the row. `alternative` says what a
+    drawing shows. `kind` is ``cards`` (rows under one another), ``words`` (long texts), ``lead``
+    or ``blocks`` (a drawing that is no plot).
     """
 
     title: str
@@ -130,9 +126,7 @@ class Exhibit:
     note: str = ""
     svg: str = ""
     alternative: str = ""
-    """What a drawing shows, as text."""
     kind: str = ""
-    """``cards``: rows one under another; ``words``: of long texts; ``blocks``: no plot."""
 
     @property
     def numeric(self) -> list[bool]:
@@ -169,7 +163,8 @@ def missing(what: str, experiment: str) -> str:
 
 
 def command_of(experiment: str) -> str:
-    if experiment.removesuffix("_quick") in ("deadlock", "length_variance"):
+    """What runs an experiment."""
+    if experiment in ("deadlock", "length_variance"):
         return f"python -m experiments.{experiment}"
     return f"python train.py -m experiment={experiment}"
 

@@ -13,13 +13,13 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import ablations, curves, measured, packing, provenance, tables
 from experiments.report.charts import svg_file
-from experiments.report.claims import claims, verdicts
+from experiments.report.claims import claims
 from experiments.report.figures import Block, Cell, Estimate, Exhibit, note, template
 from experiments.report.results import Results, read_results
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
     "paper": ("The paper's table, and ours", tables.overview),
-    "claims": ("The paper's claims", verdicts),
+    "claims": ("The paper's claims", lambda results: [claims(results)]),
     "story": ("In one plot", curves.story),
     "details": ("Times, Recall@20 and padding", tables.details),
     "curves": ("Recall@20 while training", curves.curves),
@@ -57,23 +57,20 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Report
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
     results = read_results(folder)
-    page, found = make_page(results), claims(results)
-    counts = results.runs.state.value_counts()
-    states = (counts.get(state, 0) for state in ("finished", "failed", "unfinished"))
-    lead = note("lead", results.folder, *states, Counter(claim.verdict for claim in found))
+    page = make_page(results)
+    verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
+    lead = note("lead", folder, Counter(results.runs.state), Counter(of for of, _ in verdicts))
     given = {"title": TITLE, "page": page, "lead": lead}
-    report = Report(
-        *(Path(folder) / f"report.{ending}" for ending in ("html", "md", "csv")),
-        "\n".join(f"{claim.verdict:<14}  {claim.says}" for claim in found),
-    )
-    _write(report.html, template("page.html").render(given))
-    _write(report.markdown, re.sub("\n{3,}", "\n\n", template("page.md").render(given)))
-    _write(report.csv, csv_of(page))
+    html, markdown, table = (Path(folder) / f"report.{ending}" for ending in ("html", "md", "csv"))
+    _write(html, template("page.html").render(given))
+    _write(markdown, re.sub("\n{3,}", "\n\n", template("page.md").render(given)))
+    _write(table, csv_of(page))
     for chart in (block for _, blocks in page.values() for block in blocks):
         if charts is not None and isinstance(chart, Exhibit) and chart.svg and not chart.kind:
             name = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
             _write(Path(charts) / f"{name}.svg", svg_file(chart))
-    return report
+    summary = "\n".join(f"{verdict:<14}  {says}" for verdict, says in verdicts)
+    return Report(html, markdown, table, summary)
 
 
 def make_page(results: Results) -> Page:
@@ -91,7 +88,7 @@ def csv_of(page: Page) -> str:
                 for heading, cell in cells:
                     found = cell.figure or Estimate(math.nan)
                     where = [anchor, table.title, line, _plain(name), heading, _plain(cell)]
-                    lines.append([*where, found.mean, found.low, found.high, found.count])
+                    lines.append([*where, found.mean, found.low, found.high, found.count or None])
     return pd.DataFrame(lines, columns=COLUMNS, dtype=object).to_csv(index=False)
 
 

@@ -11,38 +11,28 @@ from experiments.report.figures import Block, Exhibit, command_of, note, rows
 from experiments.report.results import EXPERIMENTS, Results
 from experiments.runs import figure
 
-STATES = {"finished": "finished", "failed": "failed", "unfinished": "not finished"}
-
 
 def every_run(results: Results) -> list[Block]:
-    """Every finished run, every failed one with its sentence, the unfinished and the damaged."""
+    """Every finished run, and all others with what became of them."""
     runs = results.runs.assign(overrides=results.runs.overrides.fillna("").astype(object))
     runs["varied"] = runs.groupby("experiment").overrides.transform(_varied)
-    some = runs[runs.state == "finished"]
+    done, rest = runs[runs.state == "finished"], runs[runs.state != "finished"]
     columns = {
-        **{"run": some.run, "loader": some.loader.map(label_of), "T_max": some.t_max},
-        **{"seed": some["train.seed"], "overrides": some.varied, "epochs": some.epochs},
-        **{"padded": some.padding, "deleted": some.deleted},
-        **{"seconds an epoch": some.epoch_seconds, "Recall@20 with, %": some.recall},
-        **{"no constraint, %": some.no, "must be remembered, %": some.memory},
+        **{"run": done.run, "loader": done.loader.map(label_of), "T_max": done.t_max},
+        **{"seed": done["train.seed"], "overrides": done.varied, "epochs": done.epochs},
+        **{"padded": done.padding, "deleted": done.deleted},
+        **{"seconds an epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
+        **{"no constraint, %": done.no, "must be remembered, %": done.memory},
     }
-    table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", some.experiment.get)
-    blocks: list[Block] = ["There is no finished run here."]
-    if table:
-        blocks = [Exhibit(f"Finished runs: {len(table)}", table)]
-    for state, title, says in (
-        ("failed", "Failed", "what it said"),
-        ("unfinished", "Not finished", "how far it came"),
-    ):
-        some = runs[runs.state == state]
-        columns = {"run": some.run, "overrides": some.overrides, says: some.says}
-        table = rows("experiment", columns, name=some.experiment.get)
-        if table:
-            blocks.append(Exhibit(f"{title}: {len(table)}", table, kind="words"))
-    if results.damaged:
-        table = rows("folder or file", {"why": results.damaged}, name=str)
-        blocks.append(Exhibit("Not in this report", table, kind="words"))
-    return blocks
+    table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
+    columns = {"run or file": rest.run, "state": rest.state, "overrides": rest.varied}
+    others = rows("experiment", {**columns, "it says": rest.says}, name=rest.experiment.get)
+    return [
+        Exhibit(f"Finished runs: {len(table)}", table)
+        if table
+        else "There is no finished run here.",
+        *([Exhibit(f"Others: {len(others)}", others, kind="words")] if others else []),
+    ]
 
 
 def _varied(overrides: pd.Series) -> pd.Series:
@@ -99,19 +89,16 @@ def _pairs(values: Any) -> str:
 
 def _counts(results: Results, commands: pd.DataFrame) -> list[Block]:
     """Runs by state, and the finished ones that no command trained."""
-    states = results.runs.groupby("experiment", sort=False).state
-    alone: dict[str, float] = {}
+    if not len(results.runs):
+        return []
+    alone = {}
     for name, of in results.finished.groupby("experiment"):
         trained = commands.trained[commands.experiment == name]
         if trained.notna().all():
             alone[name] = len({*of.run}.difference(*trained))
-    columns = {
-        title: states.apply(lambda of, state=state: sum(of == state))
-        for state, title in STATES.items()
-    }
-    columns["by no command listed here"] = alone
-    table = rows("experiment", columns, name=str)
-    return [Exhibit("Runs by experiment", table)] if table else []
+    states = pd.crosstab(results.runs.experiment, results.runs.state)
+    columns = {**states, "finished by no command listed here": alone}
+    return [Exhibit("Runs by experiment", rows("experiment", columns, name=str))]
 
 
 def _command_table(results: Results, commands: pd.DataFrame) -> list[Block]:

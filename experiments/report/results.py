@@ -32,17 +32,16 @@ PERCENT = {
 class Results:
     """Everything in a folder.
 
-    Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames
-    and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with `seconds` and `processed`
-    since the start of the run; `records` of the commands that made runs (`kind` is experiment) or
-    rows; `damaged`, files with what is wrong with them.
+    Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
+    the columns of `PERCENT` and rows for other files that are damaged; `epochs` as `read_epochs`
+    has them, with `seconds` and `processed` since the start of the run; `records` of the commands
+    that made runs (`kind` is experiment) or rows.
     """
 
     folder: Path
     runs: pd.DataFrame
     epochs: pd.DataFrame
     records: list[dict[str, Any]]
-    damaged: dict[str, str]
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -93,8 +92,7 @@ def read_results(folder: Path | str) -> Results:
     for name, key in PERCENT.items():
         for frame in (runs, epochs):
             frame[name] = 100 * frame[key].map(figure) if key in frame else math.nan
-    odd = pd.concat([runs[runs.state == "damaged"], epochs[epochs.epoch.isna()]])
-    damaged = {f"{row.experiment}/{row.run}": str(row.says) for row in odd.itertuples()}
+    odd = epochs[epochs.epoch.isna()][[*NAMES, "says"]].to_dict("records")
     epochs = epochs[epochs.epoch.notna()].copy()
     epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
     records = []
@@ -106,11 +104,13 @@ def read_results(folder: Path | str) -> Results:
                 sweeps = record["sweeps"] or [record] * bool(record["rows"])
                 records.append(record | {"kind": kind, "sweeps": sweeps})
             except (ValueError, OSError) as error:
-                damaged[f"{place.name}/{path.name}"] = str(error)
+                if kind != "experiment":  # which is among the runs
+                    odd.append({"experiment": place.name, "run": path.name, "says": str(error)})
         files = [*place.glob("*.json"), *place.glob("*.csv"), *place.glob("*/*.json*")]
         if not files and place != Path(folder):
-            damaged[place.name] = "holds no run"
-    return Results(Path(folder), runs[runs.state != "damaged"], epochs, records, damaged)
+            odd.append({"experiment": place.name, "run": "-", "says": "holds no run"})
+    runs = pd.concat([runs, pd.DataFrame(odd, columns=[*NAMES, "says"]).assign(state="damaged")])
+    return Results(Path(folder), runs.reset_index(drop=True), epochs, records)
 
 
 def compare(results: Results, experiment: str, *free: str) -> Compared | None:
@@ -138,7 +138,7 @@ def equal_epochs(results: Results) -> Compared | None:
     found = compare(results, "paper_table", "loader")
     for name in [] if found else results.finished.experiment.unique():
         other = compare(results, name, "loader")
-        if name.removesuffix("_quick") not in EXPERIMENTS and len(other.by_loader) > 1:
+        if other and name.removesuffix("_quick") not in EXPERIMENTS and len(other.by_loader) > 1:
             return other
     return found
 

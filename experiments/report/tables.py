@@ -68,33 +68,27 @@ def overview(results: Results) -> list[Block]:
 
 def details(results: Results) -> list[Block]:
     """Times, Recall@20 and padding of the runs behind the paper's table."""
-    epochs, work, timed = equal_epochs(results), equal_work(results), timed_runs(results)
     whole, turns = compare(results, "full_size", "loader"), turn_times(results)
-    size = "Time of an epoch with model=dds"
+    epochs, work, timed = equal_epochs(results), equal_work(results), timed_runs(results)
+    what = "Recall@20 at equal"
     return [
         *([turns_table(turns)] if turns else []),
-        time_table(timed, "Time of an epoch") if timed else missing("epoch times", "epoch_time"),
-        time_table(whole, size) if whole else missing(f"{size} (ResNet-50) on a GPU", "full_size"),
-        *(
-            [_recall_table(epochs, "equal epochs"), _cost_table(epochs)]
-            if epochs
-            else [missing("Recall@20 at equal epochs", "paper_table")]
-        ),
-        *(
-            [_recall_table(work, "equal work"), _at_one_time(results, work)]
-            if work
-            else [missing("Recall@20 at equal work", "paper_table_equal_time")]
-        ),
+        time_table(timed) if timed else missing("epoch times", "epoch_time"),
+        time_table(whole) if whole else missing("times of model=dds on a GPU", "full_size"),
+        _recall_table(epochs) if epochs else missing(f"{what} epochs", "paper_table"),
+        *([_cost_table(epochs)] if epochs else []),
+        _recall_table(work) if work else missing(f"{what} work", "paper_table_equal_time"),
+        *([_at_one_time(results, work)] if work else []),
     ]
 
 
-def _recall_table(found: Compared, at: str) -> Exhibit:
+def _recall_table(found: Compared) -> Exhibit:
     groups = found.runs.groupby(["loader", "epochs"], sort=False)
 
     def minus(loader: str, key: str) -> dict:
-        base = found.by_loader.get(loader)
-        others = {} if base is None else {name: of for name, of in groups if name[0] != loader}
-        return {name: difference(runs[key], base[key]) for name, runs in others.items()}
+        base = found.by_loader.get(loader, found.runs[:0])
+        others = ((name, of) for name, of in groups if name[0] != loader)
+        return {name: difference(of[key], base[key]) for name, of in others}
 
     columns = {
         **{"steps an epoch": groups.steps.mean(), "seeds": groups.size()},
@@ -108,6 +102,7 @@ def _recall_table(found: Compared, at: str) -> Exhibit:
         "training seconds": groups.train_seconds.mean(),
     }
     table = rows("loader", columns, "0 0 1 2 +1 +1 1 1 +1", _with_epochs)
+    at = "equal work" if found.main["train.slots"].max() > 0 else "equal epochs"
     return Exhibit(f"Recall@20 at {at}", table, note("recall", found, paper().recall_at_20))
 
 

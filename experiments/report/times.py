@@ -105,7 +105,7 @@ def turns_table(times: Times) -> Exhibit:
     return Exhibit("Time of an epoch, loaders taking turns", table, note("turns", times))
 
 
-def time_table(found: Compared, title: str) -> Exhibit:
+def time_table(found: Compared) -> Exhibit:
     """Times, throughput and memory of the runs of an experiment."""
     groups = found.main.groupby("loader", sort=False)
     columns = {
@@ -115,4 +115,5 @@ def time_table(found: Compared, title: str) -> Exhibit:
         "frames a second": groups.frames_per_second.mean(),
         "peak memory, MiB": groups.peak_memory_mib.mean(),
     }
+    title = f"Time of an epoch with model={found.runs['model.name'].iloc[0]}"
     return Exhibit(title, rows("loader", columns, "0 0 1 2 2 2"), note("times", found))
