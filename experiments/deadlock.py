@@ -26,8 +26,8 @@ from bload.errors import InputError
 from bload.lengths import action_genome_lengths
 from bload.packers import PACKERS, make_plan
 from experiments.epochs import BlockEpoch, UnevenEpoch, clips
+from experiments.provenance import now
 from experiments.rank_pair import RANKS, RankOutcome, RankPair
-from experiments.record_form import now
 
 PATIENCE = 30.0
 """Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""

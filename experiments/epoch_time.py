@@ -26,16 +26,15 @@ from pathlib import Path
 from statistics import fmean, median
 
 import torch
+from tabulate import tabulate
 
 from bload import BlockLoader
 from datasets.build import build_source
 from experiments.config import NOT_COMPUTED, register, without
-from experiments.model_summary import table
 from experiments.optimiser import build_optimiser
-from experiments.provenance import surroundings
-from experiments.record_form import now
-from experiments.report.collect import collect
-from experiments.report.turns import turns, turns_table
+from experiments.provenance import now, surroundings
+from experiments.report.results import read_results
+from experiments.report.times import turn_times, turns_table
 from experiments.sweep import jobs_of
 from models import Criterion, build_model, counts, to_tensors
 
@@ -137,8 +136,7 @@ def main() -> None:
     path = Path(args.out) / "epoch_turns.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=2) + "\n")
-    shown = turns_table(turns(collect(path.parent)))
-    print(table([shown.columns, *(tuple(cell.text for cell in row) for row in shown.rows)]))
+    print(tabulate(turns_table(turn_times(read_results(path.parent))).rows, "keys"))
     print(f"\n{path}")
 
 

@@ -22,7 +22,7 @@ import torch
 from bload.errors import InputError
 from bload.loader import BlockLoader
 from bload.packers import PACKERS, make_plan
-from experiments.record_form import now
+from experiments.provenance import now
 from experiments.sequences import FeatureSequences, RecurrentClassifier, train_step
 from experiments.shapes import SHAPES
 

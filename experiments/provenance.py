@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,22 @@ import numpy as np
 import torch
 import torchvision
 
-from experiments.record_form import sweeps_of
-
 REPOSITORY = Path(__file__).parents[1]
 
 
+def now() -> str:
+    """The time as records have it: UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record into the one that is there; its form is told in `experiments.record_form`.
+    """Write a record into the one that is there.
+
+        {"name", "jobs": [{"run", "overrides"}],
+         "sweeps": [{"command", "machine", "versions", "git", "threads", "started", "ended", "runs"}]}
+
+    A sweep is one command; `runs` names those that it trained, not those that it found finished,
+    and `ended` is null until it ends.
 
     Jobs and sweeps that only the earlier record has are kept, and a sweep is written over that of
     the same command and start. Sweeps that ended and trained nothing are left out, unless there is
@@ -53,7 +63,7 @@ def _earlier(path: Path) -> dict[str, list[dict[str, Any]]]:
         record = json.loads(path.read_text())
         if not isinstance(record, dict):
             raise ValueError("it is no object")
-        found = {"jobs": record.get("jobs", []), "sweeps": sweeps_of(record)}
+        found = {"jobs": record.get("jobs", []), "sweeps": record.get("sweeps", [])}
         for of in found.values():
             if not isinstance(of, list) or not all(isinstance(one, dict) for one in of):
                 raise ValueError("jobs and sweeps are not lists of objects")

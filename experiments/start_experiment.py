@@ -9,8 +9,7 @@ from typing import Any
 from bload.errors import InputError
 from experiments.config import without
 from experiments.kinds import run_experiment
-from experiments.provenance import surroundings
-from experiments.record_form import now
+from experiments.provenance import now, surroundings
 
 
 def start_experiment(config: dict[str, Any]) -> None:

@@ -25,8 +25,7 @@ from experiments.cli import CONFIGS, check_overrides
 from experiments.config import TrainJob, typed
 from experiments.launch import Run, launch, threads
 from experiments.printing import comparison
-from experiments.provenance import surroundings, write_record
-from experiments.record_form import now
+from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 
 
