@@ -10,24 +10,23 @@ The same command goes on where a run stopped. Keys: experiments/config.py.
 """
 
 import logging
+import sys
 from dataclasses import asdict, dataclass
 from functools import partial
 
-import hydra
 import torch
-from omegaconf import DictConfig
 
 from bload import BlockLoader
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
 from experiments.checkpoint import Progress, load_training, save_training
-from experiments.config import TrainJob, typed
+from experiments.config import TrainJob
 from experiments.engine import Training, add, build_training, train_epoch
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
-from experiments.launch import start
+from experiments.launch import is_launched, launch
 from experiments.memory import reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
@@ -41,14 +40,11 @@ from models.backbone import freeze_first_stage
 from models.weights import load_weights
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="train")
-def main(config: DictConfig) -> None:
-    with cli.errors_in_one_line():
-        start(run, typed(config))
-
-
-def run(cfg: TrainJob) -> None:
-    """Entry point of a rank."""
+def main(cfg: TrainJob) -> None:
+    """Entry point of a rank, and of the process that starts ``launch.nproc`` of them."""
+    if cfg.launch.nproc > 1 and not is_launched():
+        launch(cfg.launch.nproc, sys.argv[1:])
+        return
     with start_ranks(cfg.train.device) as ranks:
         train(cfg, ranks)
 
@@ -109,8 +105,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
 class Data:
     """What a run reads: training and test split, and the training split in blocks."""
 
-    source: ActionGenome
-    test_source: ActionGenome
+    source: VideoSource
+    test_source: VideoSource
     yardsticks: Yardsticks | None
     loader: BlockLoader
 
@@ -155,8 +151,7 @@ def begin(
     progress, report = Progress(), None
     if resume != "never" and (resume != "auto" or folder.last.exists()):
         path = folder.last if resume == "auto" else resume
-        progress = load_training(path, cfg, training, loader)
-        folder.check_accepts(path, cfg)
+        progress = load_training(path, cfg, training, loader, folder)
         if not folder.best.exists():
             progress.best = -1.0
         if ranks.is_first:
@@ -253,4 +248,4 @@ def report(
 
 
 if __name__ == "__main__":
-    cli.run(main, "train", partial(sweep, run))
+    cli.run(main, "train", sweep)

@@ -8,6 +8,7 @@ models/config.py; those of a loader are the options of its packer.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,13 @@ class LoaderConfig:
     def options(self) -> dict[str, Any]:
         """All but the name, as `bload.BlockLoader` takes them."""
         return {key: value for key, value in asdict(self).items() if key != "name"}
+
+    def __reduce__(self):  # the class is made from a packer, so pickle would not find it
+        return _unpickled, (asdict(self),)
+
+
+def _unpickled(values: dict[str, Any]) -> LoaderConfig:
+    return loader_schema(values["name"])(**values)
 
 
 @dataclass
@@ -83,6 +91,8 @@ class TrainConfig:
             raise InputError(
                 f"train.bptt is {self.bptt}; give at least 1 slot, or null for the whole block"
             )
+        if self.amp not in ("auto", "bf16", "off"):
+            raise InputError(f"train.amp is {self.amp!r}; choose auto, bf16 or off")
         check_starts(self.starts)
         check_padding(self.padding)
 
@@ -197,6 +207,7 @@ def register() -> None:
         store.store(group="dataset", name=f"{name}_schema", node=dataset_schema)
 
 
+@cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """The config class of a loader: `LoaderConfig` and the options of its packer."""
     options = [

@@ -1,4 +1,4 @@
-"""Where an anchored network looks first: a point a query, and the person's place in each frame.
+"""Starting places of an anchored network: a point per query, and the person's place in each frame.
 
 DETR's plain queries need a checkpoint or hundreds of epochs to find their places (Anchor DETR,
 arXiv 2109.07107; DAB-DETR, arXiv 2201.12329); a small network from scratch does not get that long.
@@ -16,11 +16,13 @@ NARROW, WIDE = 1 / 12, 1 / 3
 
 
 class Windows(nn.Module):
-    """How far from its point a query looks: a Gaussian a head, learned (SMCA, arXiv 2101.07448).
+    """Attention windows around the points: a learned Gaussian per head (SMCA, arXiv 2101.07448).
 
     The first head begins without one and sees the whole picture, the others with widths from
     `WIDE` to `NARROW`.
     """
+
+    points_N2: Tensor
 
     def __init__(self, queries: int, heads: int) -> None:
         super().__init__()
@@ -29,17 +31,17 @@ class Windows(nn.Module):
         self.sharpness_H = nn.Parameter(torch.cat((torch.zeros(1), 0.5 / widths.square())))
 
     def forward(self, centres: Tensor) -> Tensor:
-        """Centres ``(S, 2)`` or ``(I, S, 2)`` -> what is added to scores, ``(1 or I, H, N, S)``."""
+        """Token centres ``(S, 2)`` or ``(I, S, 2)`` -> bias of the scores ``(1 or I, H, N, S)``."""
         centres_I1S2 = centres.view(-1, 1, *centres.shape[-2:])
         away_INS = (self.points_N2[:, None] - centres_I1S2).square().sum(-1)
         return -(self.sharpness_H[:, None, None] * away_INS[:, None])
 
 
 class PersonPlace(nn.Module):
-    """Where the one person of a frame is: the mean place of the tokens that look like one.
+    """Place of the one person of a frame: the mean place of the tokens that look like one.
 
     The tokens' centres, weighted by a softmax over all of them (integral regression, arXiv
-    1711.08229). The box head's answers are relative to it, so that not every query has to search
+    1711.08229). Person boxes are predicted relative to it, so that not every query has to search
     the picture for the person before it can describe its pair.
     """
 
@@ -52,7 +54,7 @@ class PersonPlace(nn.Module):
     def forward(
         self, tokens_ISD: Tensor, centres: Tensor, inside_IS: Tensor | None = None
     ) -> Tensor:
-        """Reference boxes ``(I, 1, 4)``: centre and size in logits.
+        """Return reference boxes ``(I, 1, 4)``: centre and size in logits.
 
         Args:
             tokens_ISD: the encoded frames.
@@ -67,6 +69,6 @@ class PersonPlace(nn.Module):
 
 
 def point_references(queries: int) -> Tensor:
-    """A box of a quarter of the frame's sides on every point, in logits ``(N, 4)``."""
+    """Boxes centred on the points, a quarter of the frame's sides, in logits ``(N, 4)``."""
     points_N2 = spread_points(queries)
     return torch.cat((points_N2.logit(), torch.full_like(points_N2, 0.25).logit()), dim=-1)

@@ -16,6 +16,9 @@ class Attention(nn.Module):
     Names and layout (``in_proj_weight``, ``in_proj_bias``, ``out_proj``) are those of PyTorch's
     module, so that a DETR checkpoint fits. It never returns its weights, which is what lets the
     fused kernel run.
+
+    Raises:
+        InputError: `heads` does not divide `width`.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
@@ -34,22 +37,18 @@ class Attention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(
-        self,
-        query_IQD: Tensor,
-        key_ISD: Tensor,
-        value_ISD: Tensor,
-        bias: Tensor | None = None,
+        self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None = None
     ) -> Tensor:
         """Let every query read the memory; returns ``(I, Q, D)``.
 
         `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; where a bool one is
         False, the memory is not seen.
         """
-        weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
+        weights, offsets = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (
-            split_heads(F.linear(tokens, weight, bias), self.heads)
-            for tokens, weight, bias in zip(
-                (query_IQD, key_ISD, value_ISD), weights, biases, strict=True
+            split_heads(F.linear(tokens, weight, offset), self.heads)
+            for tokens, weight, offset in zip(
+                (query_IQD, key_ISD, value_ISD), weights, offsets, strict=True
             )
         )
         dropout = self.dropout if self.training else 0.0

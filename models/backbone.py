@@ -5,15 +5,17 @@ I pictures, C channels, H and W pixels or tokens. No backbone mixes frames: batc
 depend on what else is in the block.
 
 A backbone is called with frames ``(I, 3, H, W)``, zero beside pictures that do not fill them, and
-`inside_IHW`, False there; None where all pictures do.
+`inside_IHW`, bool, False beside the pictures, or None where all fill them. It has ``channels``.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torchvision
 from torch import Tensor, nn
+from torchvision.models.resnet import BasicBlock, Bottleneck
 from torchvision.ops import FrozenBatchNorm2d
 
 from bload.errors import InputError
@@ -22,37 +24,27 @@ from bload.errors import InputError
 class ResNet(nn.Sequential):
     """The stages of a ResNet.
 
-    As in DETR, what lies beside a picture is left to itself: frozen norms gather no statistics
-    there, but after the first layer it is no longer zero, and the tokens along the border see it.
+    As in DETR, what is beside a picture is not masked: frozen norms gather no statistics there,
+    but after the first layer it is no longer zero, and the tokens along the border see it.
     """
+
+    channels: int
 
     def forward(self, frames_ICHW: Tensor, inside_IHW: Tensor | None = None) -> Tensor:
         return super().forward(frames_ICHW)
 
 
-def resnet50() -> ResNet:
-    """ResNet-50 up to its last stage: stride 32, 2,048 channels. Source: arXiv 1512.03385."""
-    return _resnet(torchvision.models.resnet50, last_norm="bn3", channels=2048)
-
-
-def resnet18() -> ResNet:
-    """ResNet-18 up to its last stage: stride 32, 512 channels."""
-    return _resnet(torchvision.models.resnet18, last_norm="bn2", channels=512)
-
-
-def _resnet(build: Callable[..., nn.Module], last_norm: str, channels: int) -> ResNet:
-    network = build(weights=None, norm_layer=FrozenBatchNorm2d)
-    stages = [block for name, block in network.named_children() if name.startswith("layer")]
-    blocks = [block for stage in stages for block in stage.children()]
+def resnet(name: str) -> ResNet:
+    """ResNet-50 (2,048 channels) or 18 (512) up to its last stage: stride 32 (arXiv 1512.03385)."""
+    network = torchvision.models.get_model(name, norm_layer=FrozenBatchNorm2d)
+    blocks = [block for block in network.modules() if isinstance(block, BasicBlock | Bottleneck)]
     # A frozen norm with no statistics normalises nothing: without this, every residual block
     # would double the variance. A checkpoint overwrites these buffers.
     for block in blocks:
-        getattr(block, last_norm).weight.fill_(len(blocks) ** -0.5)
-    body = OrderedDict(
-        (name, child) for name, child in network.named_children() if name not in ("avgpool", "fc")
-    )
-    backbone = ResNet(body)
-    backbone.channels = channels
+        last_norm = block.bn3 if isinstance(block, Bottleneck) else block.bn2
+        last_norm.get_buffer("weight").fill_(len(blocks) ** -0.5)
+    backbone = ResNet(OrderedDict(list(network.named_children())[:-2]))  # no avgpool, no fc
+    backbone.channels = network.fc.in_features
     return backbone
 
 
@@ -67,8 +59,7 @@ class Conv(nn.Sequential):
 
     def __init__(self) -> None:
         super().__init__()
-        wires = (3, 16, 64, self.channels)
-        for before, after in pairwise(wires):
+        for before, after in pairwise((3, 16, 64, self.channels)):
             self.append(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False))
             self.append(nn.GroupNorm(8, after))
             self.append(nn.ReLU(inplace=True))
@@ -79,6 +70,7 @@ class Conv(nn.Sequential):
         features = frames_ICHW
         layers = iter(self)
         for conv, norm, relu in zip(layers, layers, layers, strict=True):
+            assert isinstance(norm, nn.GroupNorm)
             inside_IHW = inside_IHW[:, ::2, ::2]
             features = relu(masked_group_norm(norm, conv(features), inside_IHW))
             features = features.masked_fill(~inside_IHW[:, None], 0)
@@ -86,7 +78,7 @@ class Conv(nn.Sequential):
 
 
 def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Tensor) -> Tensor:
-    """`norm` with the statistics of what is inside alone."""
+    """Apply `norm` with statistics from what is inside the pictures alone."""
     grouped = features_ICHW.to(norm.weight.dtype).unflatten(1, (norm.num_groups, -1))
     inside = inside_IHW[:, None, None]
     count = inside.sum((-1, -2), keepdim=True) * grouped.shape[2]
@@ -99,15 +91,15 @@ def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Ten
     return normed.flatten(1, 2) * norm.weight[:, None, None] + norm.bias[:, None, None]
 
 
-BACKBONES: dict[str, Callable[[], nn.Module]] = {
-    "resnet50": resnet50,
-    "resnet18": resnet18,
+BACKBONES: dict[str, Callable[[], ResNet | Conv]] = {
+    "resnet50": partial(resnet, "resnet50"),
+    "resnet18": partial(resnet, "resnet18"),
     "conv": Conv,
 }
 
 
-def build_backbone(name: str) -> nn.Module:
-    """Build a backbone by name; it has ``channels`` and maps ``(I, 3, H, W)`` to features.
+def build_backbone(name: str) -> ResNet | Conv:
+    """Build a backbone by name.
 
     Raises:
         InputError: no backbone has that name.

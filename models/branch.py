@@ -1,9 +1,10 @@
 """A branch of the network: queries that read the encoded frames, then the frames before.
 
-B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
+B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W waves.
 """
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +12,12 @@ from torch import Tensor, nn
 from models.anchors import Windows
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import build_temporal, in_chunks
-from models.temporal.gap import GapEmbedding
-from models.transformer import SpatialDecoder
+from models.transformer import LayerSizes, SpatialDecoder
+
+GAP_WAVES = 16
+SLOWEST, FASTEST = 0.3, 8.0
+"""Radians by which a wave turns while the gap, plus one frame, grows e-fold: half a turn from 0 to
+35,000 frames, and 3 radians from one frame to two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +28,34 @@ class Tokens:
     placed_ISD: Tensor
     """With their positions."""
     centres: Tensor
-    """Where the tokens are, (x, y) as shares of the picture: ``(S, 2)``, or ``(I, S, 2)``."""
+    """Centres (x, y) of the tokens as shares of the picture: ``(S, 2)``, or ``(I, S, 2)``."""
     inside_IS: Tensor | None
     """Bool, False on tokens beside the picture; None: all are in it."""
     grid: tuple[int, int]
     """Rows and columns."""
+
+
+class GapEmbedding(nn.Module):
+    """Embedding of the time since the previous frame, for frames at unequal distances.
+
+    Sines and cosines of log(1 + gap), which resolve small gaps finely and large ones coarsely, and
+    a linear layer. That layer starts at zero: training starts as without gaps.
+    """
+
+    speeds_W: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        speeds_W = torch.logspace(0, 1, GAP_WAVES, base=FASTEST / SLOWEST) * SLOWEST
+        self.register_buffer("speeds_W", speeds_W, persistent=False)
+        self.linear = nn.Linear(2 * GAP_WAVES, width)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, gap_BT: Tensor) -> Tensor:
+        """Gaps in frames of the native rate, 0 on a video's first frame -> ``(B, T, D)``."""
+        angle_BTW = gap_BT.to(self.speeds_W.dtype).log1p()[..., None] * self.speeds_W
+        return self.linear(torch.cat((angle_BTW.sin(), angle_BTW.cos()), dim=-1))
 
 
 class Branch(nn.Module):
@@ -41,17 +69,18 @@ class Branch(nn.Module):
         temporal: str,
         timed: bool,
         anchored: bool,
-        **sizes,
+        **sizes: Unpack[LayerSizes],
     ) -> None:
         super().__init__()
-        self.query_embed = nn.Embedding(queries, sizes["width"])
+        width = sizes["width"]
+        self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
-        self.temporal = build_temporal(temporal, layers=temporal_layers, **sizes)
-        self.gap = GapEmbedding(sizes["width"]) if timed else None
+        self.temporal = build_temporal(temporal, temporal_layers, **sizes)
+        self.gap = GapEmbedding(width) if timed else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
-            position_ND = sine_position(self.windows.points_N2, sizes["width"], **NEAR_WAVES)
+            position_ND = sine_position(self.windows.points_N2, width, **NEAR_WAVES)
             self.query_embed.weight = nn.Parameter(position_ND)
 
     def forward(
@@ -61,7 +90,10 @@ class Branch(nn.Module):
         bptt: int | None = None,
         gap_BT: Tensor | None = None,
     ) -> Tensor:
-        """Returns the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``."""
+        """Return the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``.
+
+        `bptt` and `gap_BT` as in `models.dds.DDS.forward`.
+        """
         position_ND = self.query_embed.weight
         seen = as_keys(tokens.inside_IS)
         if self.windows is None:
@@ -81,5 +113,5 @@ class Branch(nn.Module):
 
 
 def as_keys(inside_IS: Tensor | None) -> Tensor | None:
-    """Which tokens attention may see, for all heads and queries."""
+    """The tokens that attention may see, for all heads and queries: bool ``(I, 1, 1, S)``."""
     return None if inside_IS is None else inside_IS[:, None, None]

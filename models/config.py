@@ -4,15 +4,17 @@ from dataclasses import dataclass, field, fields
 
 from bload.errors import InputError
 
-CHECKPOINTS = ("none", "backbone", "auto")
-
 
 @dataclass
 class ModelConfig:
-    """Arguments of `models.dds.DDS`; those marked otherwise say how it begins and what it keeps."""
+    """A name and the arguments of `models.dds.DDS`.
+
+    Fields with ``computed: False`` in their metadata do not change what the network computes, and
+    are no arguments of it; ``defining: False`` marks those that do not change training either.
+    """
 
     name: str
-    backbone: str
+    backbone: str  # a key of `models.backbone.BACKBONES`
     temporal: str  # a key of `models.temporal.PARTS`
     width: int
     heads: int
@@ -26,7 +28,7 @@ class ModelConfig:
     anchored: bool
     dense: bool
     time: str = "none"  # time input of the temporal part: none, or gap
-    # a file, a URL, resnet50 or resnet18: see models/weights.py
+    # initial weights: a file, a URL, resnet50 or resnet18, see models/weights.py
     weights: str | None = field(default=None, metadata={"computed": False})
     # recompute activations: none, backbone (and encoder), auto: if memory is short
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
@@ -39,14 +41,13 @@ class ModelConfig:
                 raise InputError(f"model.{key} is {getattr(self, key)}; give at least {bound}")
         if self.dropout >= 1:
             raise InputError(f"model.dropout is {self.dropout}; give less than 1")
-        if self.checkpoint not in CHECKPOINTS:
-            raise InputError(
-                f"model.checkpoint is {self.checkpoint!r}; choose none, backbone or auto"
-            )
+        checkpoint = self.checkpoint
+        if checkpoint not in ("none", "backbone", "auto"):
+            raise InputError(f"model.checkpoint is {checkpoint!r}; choose none, backbone or auto")
 
 
 def computed_keys() -> tuple[str, ...]:
-    """The keys that say what the model computes, its name among them."""
+    """The keys that decide what the network computes, and its name."""
     return tuple(key.name for key in fields(ModelConfig) if key.metadata.get("computed", True))
 
 
@@ -55,5 +56,13 @@ class LossConfig:
     """Arguments of `models.criterion.Criterion`."""
 
     relation_weight: float
-    match_boxes: str
-    relations_on: str = "matched"
+    match_boxes: str  # worst or sum
+    relations_on: str = "matched"  # or all
+
+    def __post_init__(self) -> None:
+        if not self.relation_weight > 0:
+            raise InputError(f"loss.relation_weight is {self.relation_weight}; give more than 0")
+        if self.match_boxes not in ("worst", "sum"):
+            raise InputError(f"loss.match_boxes is {self.match_boxes!r}; choose worst or sum")
+        if self.relations_on not in ("matched", "all"):
+            raise InputError(f"loss.relations_on is {self.relations_on!r}; choose matched or all")

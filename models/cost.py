@@ -1,18 +1,18 @@
-"""What a network costs, measured on tensors without data: sizes of any kind within half a minute.
+"""The cost of a network, measured on tensors without data: any size within half a minute.
 
 Everything runs under PyTorch's `FakeTensorMode`, which computes shapes alone, so neither the
 memory nor the time of the real thing is needed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.module_tracker import ModuleTracker
 
 from models import build_model
 from models.config import ModelConfig
@@ -21,8 +21,11 @@ from models.recompute import CHUNK
 PER_FRAME = ("backbone", "input_proj", "encoder")
 """Parts that see one picture at a time; these are recomputed."""
 OTHER = "other"
-"""Where what no part does is counted."""
-Batch = tuple[Tensor | None, ...]
+"""Key for FLOPs and bytes that belong to no named part."""
+GIB = 2**30
+SHARE = 0.8
+"""Share of the free memory that may be planned for; the rest is for temporaries and losses."""
+Arguments = tuple[Tensor | None, ...]
 """Arguments of the network's forward pass, in their order."""
 
 
@@ -31,31 +34,31 @@ class Affine:
     """Bytes as a function of frames."""
 
     fixed: float
-    a_frame: float
+    per_frame: float
 
     def __call__(self, frames: int) -> float:
-        return self.fixed + self.a_frame * frames
+        return self.fixed + self.per_frame * frames
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one network at one frame size. Parts are the network's children, by name."""
+    """Cost of one network at one frame size. Parts are the network's children, by name."""
 
     parameters: dict[str, int]
     trainable: dict[str, int]
     flops: dict[str, float]
-    """Of a frame's forward pass; a multiply-add counts as two."""
+    """Per frame of a forward pass; a multiply-add counts as two."""
     kept: dict[str, Affine]
     """Bytes kept for the backward pass, with nothing recomputed."""
     kept_recomputing: Affine
-    """The same in all when the per-frame part is recomputed."""
+    """The same for all parts together when the per-frame part is recomputed."""
     parameter_bytes: int
     trainable_bytes: int
 
     def activations(self, frames: int, recompute: bool) -> float:
         """Most bytes of activations that a step of so many frames holds at once.
 
-        Recomputing, that is what is kept and the one chunk of pictures under way.
+        When recomputing, these are what is kept and the one chunk of pictures under way.
         """
         if not recompute:
             return sum(kept(frames) for kept in self.kept.values())
@@ -69,6 +72,23 @@ class Cost:
         """Gradients and AdamW's two moments."""
         return 3 * self.trainable_bytes
 
+    def step(self, frames: int, recompute: bool) -> float:
+        """Bytes that a step of so many frames takes beside the parameters."""
+        return self.activations(frames, recompute) + self.optimiser_bytes
+
+    def fits(self, frames: int, free: int) -> bool:
+        """True if a step that keeps all activations fits into `SHARE` of `free` bytes."""
+        return self.step(frames, recompute=False) <= SHARE * free
+
+    def decision(self, frames: int, free: int, recompute: bool) -> str:
+        """A sentence with the figures on which it was decided to recompute, or to keep."""
+        keeping, recomputing = (self.step(frames, again) / GIB for again in (False, True))
+        return (
+            f"a step of {frames} frames takes about {keeping:.1f} GiB, or {recomputing:.1f} with "
+            f"activations recomputed; {SHARE * free / GIB:.1f} GiB ({SHARE:.0%} of what is free) "
+            f"are there: {'recomputing' if recompute else 'keeping'} them (model.checkpoint=auto)"
+        )
+
 
 def measure_cost(
     cfg: ModelConfig,
@@ -77,12 +97,13 @@ def measure_cost(
     precision: torch.autocast,
     device: torch.device,
 ) -> Cost:
-    """Measure the network that `build_model` makes of a config, for training.
+    """Measure the network of a config, for training.
 
     Args:
+        cfg: as for `build_model`.
         frame_size: height and width of the frames.
         slots: of a block. One and two blocks are measured, the rest follows: costs are affine in
-            blocks, while what a frame costs may hang on the length of its block.
+            blocks, while the cost of a frame may depend on the length of its block.
         precision: the autocast of forward passes.
         device: where it would run; kernels differ in what they keep.
     """
@@ -91,42 +112,40 @@ def measure_cost(
             model = build_model(cfg).train()
         everything = list(model.named_parameters())
         trainable = [(name, p) for name, p in everything if p.requires_grad]
-        few, more = (_batch(blocks, slots, frame_size, device) for blocks in (1, 2))
+        few, more = (_arguments(blocks, slots, frame_size, device) for blocks in (1, 2))
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
         few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
         model.recompute = True
-        few_recomputing, more_recomputing = (
-            kept_bytes(model, batch, precision).total() for batch in (few, more)
-        )
+        few_again, more_again = (kept_bytes(model, batch, precision) for batch in (few, more))
     return Cost(
         parameters=_by_part(everything),
         trainable=_by_part(trainable),
         flops={part: (more_flops[part] - few_flops[part]) / slots for part in more_flops},
         kept={part: _affine(few_kept[part], more_kept[part], slots) for part in more_kept},
-        kept_recomputing=_affine(few_recomputing, more_recomputing, slots),
+        kept_recomputing=_affine(few_again.total(), more_again.total(), slots),
         parameter_bytes=sum(p.nbytes for _, p in everything),
         trainable_bytes=sum(p.nbytes for _, p in trainable),
     )
 
 
 @torch.no_grad()
-def forward_flops(model: nn.Module, batch: Batch) -> Counter:
+def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
     """FLOPs of a forward pass by part; a multiply-add counts as two.
 
-    Matrix products, convolutions and attention, as PyTorch's counter does; the rest is next to
-    nothing.
+    Counted are matrix products, convolutions and attention, as PyTorch's counter does; the rest is
+    next to nothing.
     """
     with FlopCounterMode(display=False) as counter:
         model(*batch)
     by_module = counter.get_flop_counts()
-    flops = Counter()
+    flops: Counter[str] = Counter()
     for part, _ in model.named_children():
         flops[part] = sum(by_module.get(f"{type(model).__name__}.{part}", {}).values())
     flops[OTHER] = counter.get_total_flops() - flops.total()
     return flops
 
 
-def kept_bytes(model: nn.Module, batch: Batch, precision: torch.autocast) -> Counter:
+def kept_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -> Counter[str]:
     """Bytes that a forward pass keeps for the backward pass, by the part that kept them first.
 
     A storage counts once and whole, however many tensors look at it; parameters, buffers and the
@@ -134,38 +153,28 @@ def kept_bytes(model: nn.Module, batch: Batch, precision: torch.autocast) -> Cou
     """
     given = [tensor for tensor in batch if tensor is not None]
     seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *given)}
-    alive, sizes = [], Counter()
+    alive: list[Tensor] = []
+    sizes: Counter[str] = Counter()
+    tracker = ModuleTracker()
 
-    with _current_part(model) as current:
+    def pack(tensor: Tensor) -> Tensor:
+        if _storage(tensor) not in seen:
+            seen.add(_storage(tensor))
+            alive.append(tensor)  # so that no other storage takes its place
+            # The modules that run, such as DDS, DDS.encoder and DDS.encoder.norm.
+            running = (name.split(".")[1] for name in tracker.parents if "." in name)
+            sizes[next(running, OTHER)] += tensor.untyped_storage().nbytes()
+        return tensor
 
-        def pack(tensor: Tensor) -> Tensor:
-            if _storage(tensor) not in seen:
-                seen.add(_storage(tensor))
-                alive.append(tensor)  # so that no other storage takes its place
-                sizes[current[-1]] += tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), precision:
-            model(*batch)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with tracker, hooks, precision:
+        model(*batch)
     return sizes
 
 
-@contextmanager
-def _current_part(model: nn.Module) -> Iterator[list[str]]:
-    """A list whose last item names the child of `model` that is running."""
-    current = [OTHER]
-    hooks = []
-    for part, module in model.named_children():
-        hooks += [
-            module.register_forward_pre_hook(lambda *_, part=part: current.append(part)),
-            module.register_forward_hook(lambda *_: current.pop() and None),
-        ]
-    yield current
-    for hook in hooks:
-        hook.remove()
-
-
-def _batch(blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device) -> Batch:
+def _arguments(
+    blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device
+) -> Arguments:
     """Frames, starts, valid, no truncation, no extents, gaps."""
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
@@ -174,7 +183,7 @@ def _batch(blocks: int, slots: int, frame_size: tuple[int, int], device: torch.d
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
-    counts = Counter()
+    counts: Counter[str] = Counter()
     for name, parameter in parameters:
         counts[name.split(".")[0]] += parameter.numel()
     return dict(counts)

@@ -14,15 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from bload.errors import InputError
+from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
 from models.branch import Branch, Tokens, as_keys
 from models.dense import DenseHead
-from models.extent import cells_inside
-from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES, Outputs
-from models.position import FAR_WAVES, NEAR_WAVES, sine_position, token_centres, token_ends
+from models.extent import CENTRES, ENDS, cell_points, cells_inside
+from models.outputs import CLASSES, LABELS, Outputs
+from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.recompute import recomputed
-from models.transformer import Encoder
+from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
@@ -31,7 +32,7 @@ PIXEL_STD = (0.229, 0.224, 0.225)
 class BoxHead(nn.Module):
     """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR.
 
-    With a reference, in logits, what they say is relative to it.
+    With a reference, in logits, the box is relative to it.
     """
 
     def __init__(self, width: int) -> None:
@@ -48,11 +49,11 @@ class BoxHead(nn.Module):
 class DDS(nn.Module):
     """Decoupled dynamic scene-graph network after DDS (arXiv 2301.07666).
 
-    Two branches share the encoded frames and nothing else. The object branch says person box,
-    object box and object class; the relation branch says the region around both and their
-    relations. Query n of one and query n of the other describe the same pair: the matcher and the
-    losses treat the two as one prediction (as QPIC's single queries are), and this alone ties the
-    branches. That pairing is our reading; the paper's is not public.
+    Two branches share the encoded frames and nothing else. The object branch predicts person box,
+    object box and object class; the relation branch the region around both and their relations.
+    Query n of one and query n of the other describe the same pair: the matcher and the losses treat
+    the two as one prediction (as QPIC's single queries are), and this alone ties the branches. That
+    pairing is our reading; the paper's is not public.
 
     Args:
         width: D, a multiple of 4 and of `heads`.
@@ -61,22 +62,25 @@ class DDS(nn.Module):
         encoder_layers: layers of the frame encoder.
         decoder_layers: spatial layers of each branch.
         temporal_layers: temporal layers of each branch.
-        queries: N, pairs predicted a frame.
+        queries: N, pairs predicted per frame.
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.backbone.BACKBONES`.
-        temporal: a name in `models.temporal.TEMPORAL`.
-        time: what the temporal part is told of the time between frames: ``none``, or ``gap``, the
-            frames of the video's own rate since the frame before, see `models.temporal.gap`.
+        temporal: a name in `models.temporal.PARTS`.
+        time: time input of the temporal part: ``none``, or ``gap``, the frames of the video's own
+            rate since the previous annotated one, see `models.branch.GapEmbedding`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at a point of its own: its position is that of
             the point, most heads look around it, and object and union boxes are relative to a
-            learned reference there; person boxes are relative to where the frame shows a person.
+            learned reference there; person boxes are relative to the person's place in the frame.
             See `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
 
     Raises:
         InputError: a name that is not known, or a width that does not suit.
     """
+
+    pixel_mean: Tensor
+    pixel_std: Tensor
 
     def __init__(
         self,
@@ -100,39 +104,32 @@ class DDS(nn.Module):
             raise InputError(f"no kind of time is called '{time}'; set model.time to none or gap")
         self.time = time
         self.queries = queries
-        sizes = {
-            "width": width,
-            "heads": heads,
-            "feedforward": feedforward,
-            "dropout": dropout,
-            "norm_first": norm_first,
-        }
+        sizes = LayerSizes(
+            width=width,
+            heads=heads,
+            feedforward=feedforward,
+            dropout=dropout,
+            norm_first=norm_first,
+        )
         self.backbone = build_backbone(backbone)
         self.input_proj = nn.Conv2d(self.backbone.channels, width, 1)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
             Branch(
-                queries,
-                decoder_layers,
-                temporal_layers,
-                temporal,
-                timed=time == "gap",
-                anchored=anchored,
-                **sizes,
+                queries, decoder_layers, temporal_layers, temporal, time == "gap", anchored, **sizes
             )
             for _ in range(2)
         )
         self.person_box = BoxHead(width)
         self.object_box = BoxHead(width)
         self.union_box = BoxHead(width)
-        self.object_class = nn.Linear(width, 1 + OBJECT_CLASSES)
+        self.object_class = nn.Linear(width, CLASSES)
         self.relation = nn.Linear(width, LABELS.stop)
         self.dense = DenseHead(width) if dense else None
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
-        self.waves = NEAR_WAVES if anchored else FAR_WAVES
-        self.token_points = token_centres if anchored else token_ends
+        self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
         self.recompute = False
         """Recompute the per-frame part in the backward pass instead of keeping its activations."""
         self.person_place, self.reference = None, None
@@ -140,7 +137,7 @@ class DDS(nn.Module):
             self.person_place = PersonPlace(width)
             self.reference = nn.Parameter(point_references(queries))
             for head in (self.person_box, self.object_box, self.union_box):
-                nn.init.zeros_(head.layers[-1].weight)
+                nn.init.zeros_(head.layers[-1].get_parameter("weight"))
         self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
 
@@ -164,8 +161,8 @@ class DDS(nn.Module):
             extent_BT2: share (x, y) in 0..1 of the canvas's width and height that each picture
                 fills, from its upper left corner on. What is beside it cannot matter, and boxes
                 are shares of the picture, not of the canvas. None: all fill it.
-            gap_BT: float, frames of the video's own rate since the frame before, 0 on a video's
-                first; with `time` ``gap`` alone.
+            gap_BT: float, frames of the video's own rate since the previous annotated one, 0 on a
+                video's first; read only if `time` is ``gap``.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
@@ -175,8 +172,8 @@ class DDS(nn.Module):
         """
         if self.time == "gap" and gap_BT is None:
             raise InputError(
-                "the network reads the time between frames but was not told it; give gap_BT, or "
-                "train one with model.time=none"
+                "model.time=gap needs gap_BT, which is missing; give it, or train a network with "
+                "model.time=none"
             )
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
@@ -217,32 +214,36 @@ class DDS(nn.Module):
             memory_IHWD = recomputed(self.encode_alone, frames_ICHW, extent_I2)
         else:
             memory_IHWD = self.encode_alone(frames_ICHW, extent_I2)
-        grid = tuple(memory_IHWD.shape[1:3])
+        rows, columns = memory_IHWD.shape[1:3]
         memory_ISD = memory_IHWD.flatten(1, 2)
         return Tokens(
             memory_ISD=memory_ISD,
-            placed_ISD=memory_ISD + self.position(*grid, extent_I2).to(memory_ISD.dtype),
-            centres=token_centres(*grid, like=self.pixel_mean, extent_I2=extent_I2),
-            inside_IS=None if extent_I2 is None else cells_inside(extent_I2, *grid).flatten(1),
-            grid=grid,
+            placed_ISD=memory_ISD + self.position(rows, columns, extent_I2).to(memory_ISD.dtype),
+            centres=cell_points(rows, columns, self.pixel_mean, extent_I2),
+            inside_IS=tokens_inside(extent_I2, rows, columns),
+            grid=(rows, columns),
         )
 
     def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""
         pixels = (frames_ICHW.to(self.pixel_mean.dtype) / 255 - self.pixel_mean) / self.pixel_std
-        inside_IHW, inside_IS = None, None
+        inside_IHW = None
         if extent_I2 is not None:
             inside_IHW = cells_inside(extent_I2, *pixels.shape[-2:])
             pixels = pixels.masked_fill(~inside_IHW[:, None], 0)
         features = self.input_proj(self.backbone(pixels, inside_IHW))
-        grid = features.shape[-2:]
-        if extent_I2 is not None:
-            inside_IS = cells_inside(extent_I2, *grid).flatten(1)
+        rows, columns = features.shape[-2:]
         tokens_ISD = features.flatten(2).transpose(1, 2)
-        position = self.position(*grid, extent_I2).to(tokens_ISD.dtype)
-        return self.encoder(tokens_ISD, position, as_keys(inside_IS)).unflatten(1, grid)
+        position = self.position(rows, columns, extent_I2).to(tokens_ISD.dtype)
+        seen = as_keys(tokens_inside(extent_I2, rows, columns))
+        return self.encoder(tokens_ISD, position, seen).unflatten(1, (rows, columns))
 
     def position(self, height: int, width: int, extent_I2: Tensor | None = None) -> Tensor:
         """Positions of a grid of tokens, ``(S, D)``, or ``(I, S, D)`` on canvases."""
-        points = self.token_points(height, width, like=self.pixel_mean, extent_I2=extent_I2)
+        points = cell_points(height, width, self.pixel_mean, extent_I2, self.place)
         return sine_position(points, self.input_proj.out_channels, **self.waves)
+
+
+def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:
+    """True on tokens any of which lies in its picture, bool ``(I, S)``; None where all do."""
+    return None if extent_I2 is None else cells_inside(extent_I2, rows, columns).flatten(1)

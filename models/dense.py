@@ -1,4 +1,4 @@
-"""A dense auxiliary task: every token says what object it lies on, and its relations.
+"""A dense auxiliary task: every token predicts the object it lies on, and its relations.
 
 B blocks, T slots, F valid frames, H rows and W columns of S tokens, M objects, C = 37 classes,
 R = 26 relations.
@@ -10,15 +10,12 @@ training only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torchvision.ops import box_convert
 
-from datasets.annotations.vocabulary import PERSON
-from models.boxes import corners
-from models.extent import cells_inside
-from models.outputs import ATTENTION, LABELS, OBJECT_CLASSES
-from models.position import token_centres
+from datasets.annotations.vocabulary import ATTENTION, PERSON
+from models.extent import cell_points, cells_inside
+from models.outputs import CLASSES, LABELS
 from models.targets import Targets
-
-CLASSES = 1 + OBJECT_CLASSES
 
 
 class DenseHead(nn.Linear):
@@ -33,20 +30,20 @@ def dense_loss(
 ) -> Tensor:
     """Cross-entropies of the tokens of all valid frames, a scalar sum.
 
-    A token whose centre lies in a box should say that object's class and relations; the person
+    A token whose centre lies in a box should predict that object's class and relations; the person
     counts as one more object, without relations. The tokens of an object share a weight of 1; those
-    on no object share as much as the frame has objects, and should say "no object". So the sum is
-    to be divided by the number of pairs, like the other losses. Tokens beside a picture that fills
-    only `extent_BT2` of its canvas count for nothing.
+    on no object share as much as the frame has objects, and should predict "no object". So the sum
+    is to be divided by the number of pairs, like the other losses. Tokens beside a picture that
+    fills only `extent_BT2` of its canvas count for nothing.
     """
-    grid = logits_BTHWE.shape[2:4]
+    rows, columns = logits_BTHWE.shape[2:4]
     extent_F2 = None if extent_BT2 is None else extent_BT2[valid_BT]
-    centres = token_centres(*grid, like=targets.object_boxes_FM4, extent_I2=extent_F2)
+    centres = cell_points(rows, columns, targets.object_boxes_FM4, extent_F2)
     inside_FMS = _tokens_inside(targets.object_boxes_FM4, centres) & targets.real_FM[..., None]
     person_FS = _tokens_inside(targets.person_boxes_F4[:, None], centres).squeeze(1)
     outside_FS = ~(inside_FMS.any(1) | person_FS)
     if extent_F2 is not None:
-        picture_FS = cells_inside(extent_F2, *grid).flatten(1)
+        picture_FS = cells_inside(extent_F2, rows, columns).flatten(1)
         inside_FMS, person_FS = inside_FMS & picture_FS[:, None], person_FS & picture_FS
         outside_FS &= picture_FS
 
@@ -70,8 +67,8 @@ def dense_loss(
 
 
 def _tokens_inside(boxes_FM4: Tensor, centres: Tensor) -> Tensor:
-    """Whether the centre of each token, ``(S, 2)`` or ``(F, S, 2)``, lies in each box."""
-    x1, y1, x2, y2 = corners(boxes_FM4)[..., None].unbind(-2)
+    """True where the centre of a token, ``(S, 2)`` or ``(F, S, 2)``, lies in a box."""
+    x1, y1, x2, y2 = box_convert(boxes_FM4, "cxcywh", "xyxy")[..., None].unbind(-2)
     x, y = centres.view(-1, 1, *centres.shape[-2:]).unbind(-1)
     return (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
 

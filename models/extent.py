@@ -1,47 +1,56 @@
-"""Pictures of several sizes on one canvas, each in its upper left corner (a letterbox).
+"""Cells (pixels or tokens) of pictures, also of several sizes on one canvas: a letterbox.
 
-I pictures, H rows and W columns of cells (pixels or tokens), S = H * W cells row by row.
+I pictures, H rows and W columns of cells, S = H * W cells row by row.
 
     |p p p . .|
-    |p p p . .|   extent (x, y) = (0.6, 0.67): what the picture fills of the canvas
-    |. . . . .|
+    |p p p . .|   extent (x, y) = (0.6, 0.67): the share of the canvas that the picture fills,
+    |. . . . .|   from its upper left corner on
 """
 
 import torch
 from torch import Tensor
 
 SLIVER = 1e-3
-"""What a cell must share with the picture, in cells: more than any rounding of an extent."""
+"""Least share of a cell that counts as inside the picture: more than any rounding of an extent."""
+CENTRES, ENDS = 0.5, 1.0
+"""Places in a cell: its centre, and its lower right end. DETR counts tokens from 1 to the last and
+divides by their number, so its weights expect positions at the ends, half a token further."""
 
 
 def cells_inside(extent_I2: Tensor, height: int, width: int) -> Tensor:
-    """Whether any of a cell lies in its picture, bool ``(I, H, W)``."""
+    """True where any of a cell lies in its picture, bool ``(I, H, W)``."""
     x_I, y_I = extent_I2.unbind(-1)
     inside_IW = torch.arange(width, device=x_I.device) < x_I[:, None] * width - SLIVER
     inside_IH = torch.arange(height, device=y_I.device) < y_I[:, None] * height - SLIVER
     return inside_IH[:, :, None] & inside_IW[:, None, :]
 
 
-def cell_points(extent_I2: Tensor, height: int, width: int, place: float) -> Tensor:
-    """Points (x, y) of the cells as shares of their picture, ``(I, S, 2)``.
+def cell_points(
+    height: int, width: int, like: Tensor, extent_I2: Tensor | None = None, place: float = CENTRES
+) -> Tensor:
+    """Points (x, y) of the cells as shares of their picture, ``(S, 2)``; ``(I, S, 2)`` on canvases.
 
-    Of a cell on the border the part in the picture counts, so no point lies outside.
+    For a cell on the border only the part in the picture counts, so no point lies outside.
 
     Args:
-        extent_I2: share of the canvas's (width, height) that each picture fills.
-        height: rows of cells on the canvas.
+        height: rows of cells, of the canvas if there is one.
         width: columns.
-        place: in the cell; 0 is its left upper end, 0.5 its centre, 1 its right lower end.
+        like: gives device and dtype.
+        extent_I2: share of the canvas's (width, height) that each picture fills; None: all.
+        place: from 0, the upper left end of a cell, to 1, its lower right end.
     """
-    x_I, y_I = extent_I2.unbind(-1)
-    x_IHW, y_IHW = torch.broadcast_tensors(
-        _along(x_I, width, place)[:, None, :], _along(y_I, height, place)[:, :, None]
+    x_I, y_I = (None, None) if extent_I2 is None else extent_I2.unbind(-1)
+    x, y = torch.broadcast_tensors(
+        _along(x_I, width, place, like.device)[..., None, :],
+        _along(y_I, height, place, like.device)[..., :, None],
     )
-    return torch.stack((x_IHW, y_IHW), dim=-1).flatten(1, 2)
+    return torch.stack((x, y), dim=-1).flatten(-3, -2).to(like.dtype)
 
 
-def _along(extent_I: Tensor, cells: int, place: float) -> Tensor:
-    """Points of the cells along one side, ``(I, cells)``."""
-    ends = torch.arange(cells + 1, device=extent_I.device) / (extent_I[:, None] * cells)
+def _along(extent_I: Tensor | None, cells: int, place: float, device: torch.device) -> Tensor:
+    """Points of the cells along one side, ``(cells,)`` or ``(I, cells)``."""
+    if extent_I is None:
+        return (torch.arange(cells, device=device) + place) / cells
+    ends = torch.arange(cells + 1, device=device) / (extent_I[:, None] * cells)
     ends = ends.clamp(max=1)
     return torch.lerp(ends[:, :-1], ends[:, 1:], place)

@@ -1,4 +1,4 @@
-"""What the network says about every frame of a batch.
+"""What the network predicts for every frame of a batch.
 
 L layers (all spatial ones, then all temporal ones), B blocks, T slots, N queries, F frames,
 K = 36 object classes, R = 26 relations.
@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-OBJECT_CLASSES = 36
-"""Object classes; logit 0 is "no object", logits 1 to 36 are the classes of the vocabulary."""
-ATTENTION = slice(0, 3)
-"""Attention relations: one of three, a softmax."""
-LABELS = slice(3, 26)
-"""Spatial (3 to 8) and contacting (9 to 25) relations: any number of them, sigmoids."""
+from bload.errors import InputError
+from datasets.annotations.vocabulary import ATTENTION, OBJECTS, RELATIONS
+
+CLASSES = len(OBJECTS)
+"""37 logits: 0 is "no object" (the background of the vocabulary), 1 to 36 its object classes."""
+LABELS = slice(ATTENTION.stop, len(RELATIONS))
+"""Spatial (3 to 8) and contacting (9 to 25) relations: any number of them, sigmoids. The attention
+relations before them (0 to 2) exclude each other: a softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,24 @@ class Outputs:
     """The box around person and object, from the relation branch."""
     relation_logits_LBTNR: Tensor
     dense_logits_BTHWE: Tensor | None = None
-    """Of every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
+    """For every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
     extent_BT2: Tensor | None = None
-    """Share (x, y) of the canvas that the pictures fill; None: all. The dense task alone asks."""
+    """Share (x, y) of the canvas that the pictures fill; None: all. For the dense task alone."""
 
 
 def relation_scores(logits: Tensor) -> Tensor:
     """Relation logits ``(..., 26)`` -> scores: softmax over attention, sigmoid for the others."""
     return torch.cat((logits[..., ATTENTION].softmax(-1), logits[..., LABELS].sigmoid()), dim=-1)
+
+
+def valid_frames(valid_BT: Tensor, count: int, things: str) -> Tensor:
+    """Index ``(F,)`` of the valid frames in ``valid_BT.flatten()``.
+
+    Raises `InputError` if F is not `count`, the number of `things` that belong to them.
+    """
+    frame_F = valid_BT.flatten().nonzero().squeeze(1)
+    if len(frame_F) != count:
+        raise InputError(
+            f"valid_BT marks {len(frame_F)} frames but there are {count} {things}; give as many"
+        )
+    return frame_F

@@ -1,6 +1,6 @@
-"""Where a point stands in the picture: DETR's sine encoding, and a spread of anchor points.
+"""Positions in the picture: DETR's sine encoding, and a spread of anchor points.
 
-I pictures, H rows and W columns of tokens, S = H * W tokens row by row, N points, D width.
+N points, D width.
 """
 
 import math
@@ -8,44 +8,14 @@ import math
 import torch
 from torch import Tensor
 
-from models.extent import cell_points
-
 FAR_WAVES = {"temperature": 10_000.0, "turns": 1.0}
-"""Positions as in DETR, on `token_ends`."""
+"""Positions as in DETR, at the ends of tokens."""
 NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
-"""Positions whose likeness falls off within a quarter of the picture, for anchored networks."""
-
-
-def token_centres(height: int, width: int, like: Tensor, extent_I2: Tensor | None = None) -> Tensor:
-    """Centres (x, y) of the tokens as shares of the picture, ``(S, 2)``, row by row.
-
-    With the extents of pictures on a larger canvas ``(I, S, 2)``, see `models.extent`.
-    """
-    return _token_points(height, width, like, extent_I2, place=0.5)
-
-
-def token_ends(height: int, width: int, like: Tensor, extent_I2: Tensor | None = None) -> Tensor:
-    """Right and lower ends (x, y) of the tokens, in the shapes of `token_centres`.
-
-    DETR counts tokens from 1 to the last and divides by their number, so this is where its weights
-    expect them: half a token beyond the centres.
-    """
-    return _token_points(height, width, like, extent_I2, place=1.0)
-
-
-def _token_points(
-    height: int, width: int, like: Tensor, extent_I2: Tensor | None, place: float
-) -> Tensor:
-    if extent_I2 is not None:
-        return cell_points(extent_I2, height, width, place).to(like.dtype)
-    rows = (torch.arange(height, device=like.device, dtype=torch.float32) + place) / height
-    columns = (torch.arange(width, device=like.device, dtype=torch.float32) + place) / width
-    y, x = torch.meshgrid(rows, columns, indexing="ij")
-    return torch.stack((x, y), dim=-1).flatten(0, 1).to(like.dtype)
+"""Positions whose similarity falls off within a quarter of the picture, for anchored networks."""
 
 
 def sine_position(points: Tensor, dim: int, temperature: float, turns: float) -> Tensor:
-    """Encode points (x, y) of 0..1: the first half of D tells the row, the second the column.
+    """Encode points (x, y) of 0..1: the row in the first half of D, the column in the second.
 
     Args:
         points: ``(..., N, 2)`` as shares of the picture, so that all sizes have one scale.
@@ -57,7 +27,7 @@ def sine_position(points: Tensor, dim: int, temperature: float, turns: float) ->
         position ``(..., N, D)``.
 
     Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, whose pixel mask is
-    here in the points; on `token_ends` it is DETR's to rounding.
+    here in the points; at the ends of tokens it is DETR's to rounding.
     """
     exponent = torch.arange(0, dim // 2, 2, device=points.device) / (dim // 2)
     frequency = 2 * math.pi * turns * temperature ** -exponent.to(points.dtype)

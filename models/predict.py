@@ -8,21 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torchvision.ops import box_convert
 
-from bload.errors import InputError
 from datasets.scoring.prediction import FramePrediction
-from models.boxes import corners
-from models.outputs import Outputs, relation_scores
+from models.outputs import Outputs, relation_scores, valid_frames
 
 
 @torch.no_grad()
 def predict(
     outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
 ) -> list[FramePrediction]:
-    """Read the last layer: every query of every valid frame proposes one pair.
+    """Turn the last layer into predictions: every query of every valid frame proposes one pair.
 
     The object's class is the likeliest one besides "no object", its score that probability; the
-    person's score is 1, since every frame that counts shows the person and nothing is learnt about
+    person's score is 1, since every frame that counts shows the person and nothing is learned about
     it. Boxes are clamped to the frame.
 
     Args:
@@ -34,12 +33,7 @@ def predict(
     Raises:
         InputError: the number of sizes is not the number of valid frames.
     """
-    frame_F = valid_BT.flatten().nonzero().squeeze(1)
-    if len(frame_F) != len(sizes_hw):
-        raise InputError(
-            f"valid_BT marks {len(frame_F)} frames but {len(sizes_hw)} sizes were given; "
-            f"give the size of each valid frame"
-        )
+    frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     if not sizes_hw:
         return []
 
@@ -49,19 +43,19 @@ def predict(
     scale_F14 = torch.tensor([(w, h, w, h) for h, w in sizes_hw], dtype=torch.float32)[:, None]
 
     def pixels(boxes: Tensor) -> Tensor:
-        return corners(boxes).clamp(0, 1).float().cpu() * scale_F14
+        corners = box_convert(boxes, "cxcywh", "xyxy").clamp(0, 1)
+        return corners.float().cpu() * scale_F14
 
     persons_FN4 = pixels(last(outputs.person_boxes_LBTN4)).numpy()
     objects_FN4 = pixels(last(outputs.object_boxes_LBTN4)).numpy()
-    probability = last(outputs.class_logits_LBTNK).softmax(-1)[..., 1:]
-    scores_FN, classes_FN = (tensor.cpu() for tensor in probability.max(-1))
-    scores_FN, classes_FN = scores_FN.float().numpy(), (classes_FN + 1).numpy()
+    probability = last(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float()
+    scores_FN, classes_FN = (tensor.cpu().numpy() for tensor in probability.max(-1))
     relations_FNR = relation_scores(last(outputs.relation_logits_LBTNR)).float().cpu().numpy()
     return [
         FramePrediction(
             person_boxes_P4=persons_FN4[frame],
             object_boxes_P4=objects_FN4[frame],
-            object_classes_P=classes_FN[frame],
+            object_classes_P=classes_FN[frame] + 1,
             person_scores_P=np.ones_like(scores_FN[frame]),
             object_scores_P=scores_FN[frame],
             relation_scores_PR=relations_FNR[frame],

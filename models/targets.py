@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_convert
 
-from datasets.annotations.targets import RELATIONS, FrameTargets
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import RELATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Targets:
     objects: tuple[int, ...]
     """Real rows of each frame, on the host: the matcher and the counts need no device."""
 
+    @property
+    def boxes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Person, object and union boxes of every object, ``(F, M, 4)`` each."""
+        person_FM4 = self.person_boxes_F4[:, None].expand_as(self.object_boxes_FM4)
+        return person_FM4, self.object_boxes_FM4, self.union_boxes_FM4
+
 
 def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> Targets:
     """Pad the annotations of the valid frames, in the order of ``valid_BT.flatten()``."""
@@ -41,7 +48,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
     person = np.zeros((count, 4), np.float32)
     boxes = np.zeros((count, most, 4), np.float32)
     classes = np.zeros((count, most), np.int64)
-    relations = np.zeros((count, most, RELATIONS), np.float32)
+    relations = np.zeros((count, most, len(RELATIONS)), np.float32)
     real = np.arange(most) < np.array(objects, np.int64)[:, None]
     for row, frame in enumerate(frames):
         height, width = frame.size_hw
@@ -50,14 +57,9 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
         boxes[row, : objects[row]] = frame.object_boxes_M4 / scale
         classes[row, : objects[row]] = frame.object_classes_M
         relations[row, : objects[row]] = frame.relations_MR()
-    union = np.concatenate(
-        (
-            np.minimum(person[:, None, :2], boxes[..., :2]),
-            np.maximum(person[:, None, 2:], boxes[..., 2:]),
-        ),
-        axis=-1,
-    )
-    union *= real[..., None]
+    low = np.minimum(person[:, None, :2], boxes[..., :2])
+    high = np.maximum(person[:, None, 2:], boxes[..., 2:])
+    union = np.concatenate((low, high), axis=-1) * real[..., None]
 
     def put(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)

@@ -4,10 +4,22 @@ I pictures (all frames of all blocks side by side), S tokens, N queries, D width
 Nothing here looks at another frame.
 """
 
+from typing import TypedDict, Unpack
+
 import torch
 from torch import Tensor, nn
 
 from models.attention import Attention
+
+
+class LayerSizes(TypedDict):
+    """Arguments of every layer, as in `models.dds.DDS`."""
+
+    width: int
+    heads: int
+    feedforward: int
+    dropout: float
+    norm_first: bool
 
 
 class FeedForward(nn.Module):
@@ -39,11 +51,11 @@ class Sublayer(nn.Module):
         self.norm_first = norm_first
 
     def before(self, tokens: Tensor) -> Tensor:
-        """What the sub-layer reads."""
+        """Input of the sub-layer."""
         return self.norm(tokens) if self.norm_first else tokens
 
     def after(self, tokens: Tensor, update: Tensor) -> Tensor:
-        """The tokens after the sub-layer's update."""
+        """Add the sub-layer's update to the tokens."""
         tokens = tokens + self.dropout(update)
         return tokens if self.norm_first else self.norm(tokens)
 
@@ -108,20 +120,10 @@ class DecoderLayer(nn.Module):
 class Encoder(nn.Module):
     """A stack of encoder layers; pre-norm needs one more norm at the end."""
 
-    def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        norm_first: bool,
-    ) -> None:
+    def __init__(self, layers: int, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(width) if norm_first else nn.Identity()
+        self.layers = nn.ModuleList(EncoderLayer(**sizes) for _ in range(layers))
+        self.norm = nn.LayerNorm(sizes["width"]) if sizes["norm_first"] else nn.Identity()
 
     def forward(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
         for layer in self.layers:
@@ -132,20 +134,10 @@ class Encoder(nn.Module):
 class SpatialDecoder(nn.Module):
     """Learned queries that read one frame: the embeddings of every layer, normed."""
 
-    def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        norm_first: bool,
-    ) -> None:
+    def __init__(self, layers: int, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            DecoderLayer(width, heads, feedforward, dropout, norm_first) for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(width)
+        self.layers = nn.ModuleList(DecoderLayer(**sizes) for _ in range(layers))
+        self.norm = nn.LayerNorm(sizes["width"])
 
     def forward(
         self,
@@ -154,7 +146,7 @@ class SpatialDecoder(nn.Module):
         value_ISD: Tensor,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Returns the embeddings after each layer, ``(L, I, N, D)``; the queries start as zeros."""
+        """Return the embeddings after each layer, ``(L, I, N, D)``; the queries start as zeros."""
         shape = (len(value_ISD), *query_position_ND.shape)
         queries_IND = torch.zeros(shape, dtype=value_ISD.dtype, device=value_ISD.device)
         embeddings_L = []

@@ -1,4 +1,4 @@
-"""A synthetic Action Genome: the same files and rules, drawn in seconds, every label known."""
+"""A synthetic Action Genome: the same files and rules, made in seconds, every label known."""
 
 from datasets.synthetic.script import Script, write_script, write_scripts
 from datasets.synthetic.world import World

@@ -1,4 +1,4 @@
-"""A synthetic Action Genome: make one, or compute what observers of limited memory can reach in it.
+"""A synthetic Action Genome: make one, or compute the recall of observers of limited memory in it.
 
 python -m datasets.synthetic --root DIR [knobs]
 python -m datasets.synthetic observers [--split train] [knobs]
@@ -9,13 +9,14 @@ import sys
 from dataclasses import fields
 
 from bload.errors import InputError
+from datasets.annotations.read import SPLITS
 from datasets.synthetic.report import observers_report
-from datasets.synthetic.world import SPLITS, World
+from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status, 2 for what the user can mend."""
+    """Run the command; returns the exit status, 2 for invalid input."""
     parser = argparse.ArgumentParser(
         prog="python -m datasets.synthetic",
         description=__doc__,

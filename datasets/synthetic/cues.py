@@ -1,10 +1,10 @@
-"""Hidden states that are only told now and then, and the labels that follow from the telling.
+"""Hidden states revealed by occasional cues, and the labels they imply.
 
 Each object has one attention and one contacting state. A state lasts a random while. When it
 begins its cue is shown; afterwards each frame repeats the cue with a chance of `cue_rate`. The
 label in force is the last cue shown so far in the video, and the null state before the first:
 an observer that remembers everything is always right, one that sees only the current frame is
-right only where the cue stands, and one that remembers the previous video is wrong.
+right only where it shows the cue, and one that remembers the previous video is wrong.
 
 T frames that count.
 """
@@ -16,42 +16,21 @@ import numpy as np
 from datasets.annotations.vocabulary import ATTENTION, RELATIONS, relation_index
 
 NO_CUE = -1
-"""In place of a code: the frame shows none. In place of an age: nothing was ever shown."""
-
-
-def _contacting(*names: str) -> tuple[int, ...]:
-    return tuple(relation_index(name, "contacting_relationship") for name in names)
+"""In place of a code: the frame shows none. In place of an age: no cue was ever shown."""
 
 
 ATTENTION_CODES: tuple[tuple[int, ...], ...] = tuple((r,) for r in range(3)[ATTENTION])
-"""Code -> relations it stands for: one code a relation."""
+"""Code -> the one relation it stands for."""
 
-CONTACTING_CODES: tuple[tuple[int, ...], ...] = (
-    _contacting("holding"),
-    _contacting("not_contacting"),
-    _contacting("touching"),
-    _contacting("sitting_on"),
-    _contacting("holding", "touching"),
-    _contacting("leaning_on"),
-    _contacting("carrying"),
-    _contacting("wearing"),
-    _contacting("standing_on"),
-    _contacting("sitting_on", "leaning_on"),
-    _contacting("eating"),
-    _contacting("drinking_from"),
-    _contacting("lying_on"),
-    _contacting("holding", "eating"),
-    _contacting("covered_by"),
-    _contacting("holding", "drinking_from"),
-    _contacting("wiping"),
-    _contacting("lying_on", "covered_by"),
-    _contacting("writing_on"),
-    _contacting("carrying", "have_it_on_the_back"),
-    _contacting("other_relationship"),
-    _contacting("have_it_on_the_back"),
-    _contacting("twisting"),
-    _contacting("touching", "wiping"),
-    _contacting("holding", "twisting"),
+_NAMES = """
+holding, not_contacting, touching, sitting_on, holding touching, leaning_on, carrying, wearing,
+standing_on, sitting_on leaning_on, eating, drinking_from, lying_on, holding eating, covered_by,
+holding drinking_from, wiping, lying_on covered_by, writing_on, carrying have_it_on_the_back,
+other_relationship, have_it_on_the_back, twisting, touching wiping, holding twisting
+"""
+CONTACTING_CODES: tuple[tuple[int, ...], ...] = tuple(
+    tuple(relation_index(name, "contacting_relationship") for name in names.split())
+    for names in _NAMES.split(",")
 )
 """Code -> one or two relations; 25 codes, common ones first."""
 
@@ -63,12 +42,12 @@ ATTENTION_NULL = ATTENTION_CODES.index((RELATIONS.index("unsure"),))
 CONTACTING_NULL = CONTACTING_CODES.index((RELATIONS.index("not_contacting"),))
 
 MEAN_DELAY = 4.0
-"""Mean frames by which a delayed first cue comes after its object."""
+"""Mean frames from an object's first appearance to its first cue, if that is delayed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One kind of state of all objects over the frames of a video."""
+class States:
+    """One kind of state, attention or contacting, of all objects over the frames of a video."""
 
     cue_TM: np.ndarray
     """int64: the code the frame shows, or `NO_CUE`."""
@@ -78,7 +57,7 @@ class Told:
     """int64: frames since that cue (0: this frame shows it), or `NO_CUE` before the first."""
 
 
-def tell(
+def draw_states(
     visible_TM: np.ndarray,
     chances: np.ndarray,
     null: int,
@@ -87,10 +66,10 @@ def tell(
     cue_rate: float,
     dwell: float,
     delay_rate: float,
-) -> Told:
+) -> States:
     """Draw hidden states and cues for objects visible on `visible_TM`, bool ``(T, M)``.
 
-    `chances` are those of each code, `null` is the code in force before the first cue; the rates
+    `chances` are those of the codes, `null` is the code in force before the first cue; the rates
     are the knobs of the world.
     """
     cue_TM = np.stack(
@@ -103,7 +82,7 @@ def tell(
     t_T1 = np.arange(len(cue_TM))[:, None]
     last_TM = np.maximum.accumulate(np.where(cue_TM == NO_CUE, -1, t_T1), axis=0)
     shown = last_TM >= 0
-    return Told(
+    return States(
         cue_TM=cue_TM,
         code_TM=np.where(shown, np.take_along_axis(cue_TM, last_TM, axis=0), null),
         age_TM=np.where(shown, t_T1 - last_TM, NO_CUE),

@@ -1,8 +1,8 @@
-"""How old the evidence of each ground-truth triplet is, and which triplets must be remembered.
+"""The age of the evidence for each ground-truth triplet, and which triplets must be remembered.
 
-The evidence of a spatial triplet is its own frame, that of an attention or contacting triplet the
+The evidence for a spatial triplet is its own frame, that for an attention or contacting triplet the
 cue last shown. A triplet is *memory-dependent* if its cue was shown before, but not on this frame:
-its age is 1 or more. Triplets of the null code, of which nothing was ever shown, are not.
+its age is 1 or more. Triplets of the null code, for which no cue was ever shown, are not.
 
 T frames that count, G ground-truth triplets of a frame.
 """
@@ -12,31 +12,31 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
 from datasets.synthetic.script import Script
 
 
 def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
-    """Age of each triplet's evidence in frames, int64 ``(G,)`` a frame, as in `Script.targets`.
+    """Age of each triplet's evidence in frames, int64 ``(G,)`` per frame, as in `Script.targets`.
 
-    0: this frame shows it (always so for spatial triplets); `NO_CUE`: nothing was ever shown.
+    0: this frame shows it (always so for spatial triplets); `NO_CUE`: no cue was ever shown.
     """
     ages_T = []
     for t, target in enumerate(script.targets()):
         row_G, relation_G = target.relations_G2.T
         object_G = np.flatnonzero(script.visible_TM[t])[row_G]
         age_G = np.zeros(len(row_G), np.int64)
-        for told, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
+        for states, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
             of_G = (relation_G >= group.start) & (relation_G < group.stop)
-            age_G[of_G] = told.age_TM[t, object_G[of_G]]
+            age_G[of_G] = states.age_TM[t, object_G[of_G]]
         ages_T.append(age_G)
     return tuple(ages_T)
 
 
-def memory_flags(source: ActionGenome, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
-    """Frame name -> whether each row of its ``relations_G2`` depends on memory, bool ``(G,)``.
+def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
+    """Frame name -> bool ``(G,)``, True for rows of its ``relations_G2`` that depend on memory.
 
     `source` is a split that was made from `scripts`; its order of objects and relations is kept:
     rows are matched by class, box and relation. Raises `InputError` where it shows something else.
@@ -54,8 +54,8 @@ def memory_flags(source: ActionGenome, scripts: Sequence[Script]) -> Mapping[str
             if unknown:
                 object_class, _, relation = unknown[0]
                 raise InputError(
-                    f"{target.name} of {source.root} says {OBJECTS[object_class]} "
-                    f"{RELATIONS[relation]}, which the synthetic world of these knobs does not; "
+                    f"{target.name} of {source.root} has {OBJECTS[object_class]} "
+                    f"{RELATIONS[relation]}, which the synthetic world of these knobs has not; "
                     "remove the root and it is made again"
                 )
             flags_of[target.name] = np.array([age_of_triplet[key] >= 1 for key in triplets])

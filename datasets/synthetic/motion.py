@@ -1,4 +1,4 @@
-"""How the person and the objects move.
+"""Motion of the person and the objects.
 
 Objects live in the nine cells of a 3 x 3 grid and slide to a free neighbouring cell now and then,
 so they never overlap; within a cell they sway. The person walks between stops at which it stands
@@ -23,7 +23,7 @@ WALK = 5
 def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
     """Centres of M <= 9 objects with the given widths and heights, ``(T, M, 2)`` as x, y."""
     objects = len(sides_M2)
-    cell_M = [tuple(divmod(int(cell), 3)) for cell in rng.permutation(9)[:objects]]
+    cell_M = [divmod(int(cell), 3) for cell in rng.permutation(9)[:objects]]
     target_M = list(cell_M)
     step_M = [0] * objects
     moves_TM = rng.random((frames, objects)) < 1 / REST
@@ -36,16 +36,14 @@ def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) ->
                 free = [cell for cell in _neighbours(cell_M[m]) if cell not in taken]
                 if free:
                     target_M[m], step_M[m] = free[int(choice_TM[t, m] * len(free))], 0
+            (x, y), (to_x, to_y) = cell_M[m], target_M[m]
+            share = 0.0
             if cell_M[m] != target_M[m]:
                 step_M[m] += 1
                 share = _ease(step_M[m] / SLIDE)
-                cells_TM2[t, m] = [
-                    a + share * (b - a) for a, b in zip(cell_M[m], target_M[m], strict=True)
-                ]
-                if step_M[m] == SLIDE:
-                    cell_M[m] = target_M[m]
-            else:
-                cells_TM2[t, m] = cell_M[m]
+            cells_TM2[t, m] = x + share * (to_x - x), y + share * (to_y - y)
+            if step_M[m] == SLIDE:
+                cell_M[m] = target_M[m]
     slack_M2 = (CELL - sides_M2) / 2
     return (cells_TM2 + 0.5) * CELL + slack_M2 * _sway((frames, objects, 2), rng)
 
@@ -92,7 +90,7 @@ def _sway(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def appearances(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """Which objects are in sight, bool ``(T, M)``: runs of both kinds, never none at all."""
+    """True where objects are in sight, bool ``(T, M)``: for whiles, and always one at least."""
     leave_TM = rng.random((frames, objects)) < 1 / 25
     enter_TM = rng.random((frames, objects)) < 1 / 4
     now_M = rng.random(objects) < 0.8

@@ -3,22 +3,25 @@
 An observer of memory k sees persons, objects, classes and spatial relations perfectly. Of attention
 and contacting it knows the code in force if its cue was shown within the last k frames, this one
 included: k = 1 is an observer without memory, `EVERYTHING` one that remembers the video so far.
-Every observer is also told whether an object has shown its first cue; before it the null code is in
-force. That is generous: the figures are upper bounds for any model that remembers k frames and says
-each pair once, so such a model that beats the observer of k = 1 by more than luck remembers. A
-model may say a pair several times, so the same network without memory is to be shown beside it.
+Every observer also knows whether an object has shown its first cue; before it the null code is in
+force. That is generous: the figures are upper bounds for any model that remembers k frames and
+predicts each pair once, so such a model that beats the observer of k = 1 by more than luck
+remembers. A model may predict a pair several times, so the same network without memory is to be
+shown beside it.
 
 A code whose cue is out of reach is a fresh draw for the observer: codes are drawn independently at
-each switch, and when cues are shown does not depend on which code they show (`cues.tell`). So its
-distribution is exactly the generator's chances, and the number of ground-truth triplets G, which
-the recall of a frame divides by, is a known number plus a binomial one (codes of two relations
-among the unknown). An observer lists first what adds most to its expected recall, the triplets of
-greatest ``E[1(triplet holds) / G]``; recall is a sum of these, so no other list is better.
+each switch, and when cues are shown does not depend on which code they show (`cues.draw_states`).
+So its distribution is exactly the generator's chances, and the number of ground-truth triplets G,
+by which the recall of a frame is divided, is a known number plus a binomial one (codes of two
+relations among the unknown). An observer lists first what adds most to its expected recall, the
+triplets of greatest ``E[1(triplet holds) / G]``; recall is a sum of these, so no other list is
+better.
 
-Two lists: *one pair an object* has each object once with the best relation of each group, which is
-the constraint ``with`` for a model that says each pair once. *Any triplets* may name the same pair
-again with other relations: the constraint ``no``, and what many queries a pair could reach under
-``with``. Recall on memory-dependent triplets has a list of its own, in which G counts only these.
+Two lists: *one pair per object* has each object once with the best relation of each group, which is
+the constraint ``with`` for a model that predicts each pair once. *Any triplets* may name the same
+pair again with other relations: the constraint ``no``, and what many queries per pair could reach
+under ``with``. Recall on memory-dependent triplets has a list of its own, in which G counts only
+these.
 
 T frames that count, M objects, P objects in sight, R = 26 relations, C codes.
 """
@@ -33,12 +36,7 @@ from scipy.stats import binom
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
-from datasets.synthetic.cues import (
-    ATTENTION_CHANCES,
-    ATTENTION_CODES,
-    CONTACTING_CHANCES,
-    CONTACTING_CODES,
-)
+from datasets.synthetic import cues
 from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.script import Script
 
@@ -46,7 +44,7 @@ MEMORYLESS = 1
 EVERYTHING = math.inf
 KS = (10, 20, 50)
 PART = "memory"
-LISTS = {"with": "one pair an object", "no": "any triplets"}
+LISTS = {"with": "one pair per object", "no": "any triplets"}
 """Constraint -> the observer's list that it measures."""
 
 
@@ -57,18 +55,19 @@ def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:
     return held_CR
 
 
-_ATTENTION_CR = _multi_hot(ATTENTION_CODES)
-_CONTACTING_CR = _multi_hot(CONTACTING_CODES)
+_ATTENTION_CR = _multi_hot(cues.ATTENTION_CODES)
+_CONTACTING_CR = _multi_hot(cues.CONTACTING_CODES)
+_CHANCES_C = cues.CONTACTING_CHANCES
 _TWO_C = _CONTACTING_CR.sum(axis=1) == 2
-_TWO = float(CONTACTING_CHANCES[_TWO_C].sum())
+_TWO = float(_CHANCES_C[_TWO_C].sum())
 """Chance that a contacting code stands for two relations."""
-_ALONE_R = CONTACTING_CHANCES[~_TWO_C] @ _CONTACTING_CR[~_TWO_C]
-_PAIRED_R = CONTACTING_CHANCES[_TWO_C] @ _CONTACTING_CR[_TWO_C]
-"""Chance that a code is of one (of two) relations and R is (among) them."""
+_ALONE_R = _CHANCES_C[~_TWO_C] @ _CONTACTING_CR[~_TWO_C]
+_PAIRED_R = _CHANCES_C[_TWO_C] @ _CONTACTING_CR[_TWO_C]
+"""Chances of codes that stand for relation R alone, and for R and another one."""
 
 
 def triplet_weights(script: Script, memory: float, part: bool = False) -> np.ndarray:
-    """What listing each triplet adds to the expected recall of its frame, float64 ``(T, M, R)``.
+    """Gain in expected recall of its frame from listing each triplet, float64 ``(T, M, R)``.
 
     0 for objects out of sight. With `part` the recall is that of memory-dependent triplets alone,
     and all weights of a frame without any are 0.
@@ -90,7 +89,7 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
     two_T11 = _mean_inverse(sure_T + 1, open_T - 1)[:, None, None]
 
     weights_TMR = np.where(known_a_TM1, _ATTENTION_CR[attention.code_TM], 0) * per_label_T11
-    chances_R = ATTENTION_CHANCES @ _ATTENTION_CR
+    chances_R = cues.ATTENTION_CHANCES @ _ATTENTION_CR
     weights_TMR += ~known_a_TM1 * chances_R * per_label_T11
     weights_TMR *= counts_a_TM[..., None]
     weights_TMR[..., SPATIAL] = counts_s_TM[..., None] * script.spatial_TM6 * per_label_T11
@@ -118,10 +117,10 @@ def _binomials(most: int) -> np.ndarray:
 def expected_recall(
     scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
 ) -> dict[str, float]:
-    """The expectation over unknown codes, exactly, fractions 0..1, named as `RecallMeter` names.
+    """Recall expected over unknown codes, exactly, in 0..1, under the names of `RecallMeter`.
 
-    ``with/recall@K`` is of one pair an object and ``no/recall@K`` of any triplets; both also with
-    ``_memory`` for the memory-dependent triplets (NaN if there are none).
+    ``with/recall@K`` is for one pair per object and ``no/recall@K`` for any triplets; both also
+    with ``_memory`` for the memory-dependent triplets (NaN if there are none).
     """
     figures = {}
     for ending, part in (("", False), (f"_{PART}", True)):
@@ -129,15 +128,13 @@ def expected_recall(
         frames = 0
         for script in scripts:
             weights_TMR = triplet_weights(script, memory, part)
-            frames += np.count_nonzero(weights_TMR.any(axis=(1, 2)))
+            frames += int(np.count_nonzero(weights_TMR.any(axis=(1, 2))))
             for constraint in LISTS:
                 listed_TL = _listed(weights_TMR, constraint)
                 for k in ks:
                     sums[constraint, k] += float(listed_TL[:, :k].sum())
         for (constraint, k), total in sums.items():
-            figures[f"{constraint}/recall@{k}{ending}"] = (
-                float(total / frames) if frames else math.nan
-            )
+            figures[f"{constraint}/recall@{k}{ending}"] = total / frames if frames else math.nan
     return figures
 
 
@@ -145,13 +142,12 @@ def _listed(weights_TMR: np.ndarray, constraint: str) -> np.ndarray:
     """Weights in the order in which an observer lists its triplets, ``(T, L)``."""
     if constraint == "with":
         groups = (ATTENTION, SPATIAL, CONTACTING)
-        best_TM3 = np.stack([weights_TMR[..., group].max(axis=2) for group in groups], axis=2)
-        return -np.sort(-best_TM3.reshape(len(best_TM3), -1), axis=1)
+        weights_TMR = np.stack([weights_TMR[..., group].max(axis=2) for group in groups], axis=2)
     return -np.sort(-weights_TMR.reshape(len(weights_TMR), -1), axis=1)
 
 
 def observe(script: Script, memory: float, part: bool = False) -> list[FramePrediction]:
-    """What the observer says of each frame: the weights are the relations' scores.
+    """The observer's predictions for each frame, with the weights as scores of the relations.
 
     The measure does the rest: ``with`` picks the best relation of each group and ``no`` any.
     """
@@ -177,8 +173,8 @@ def observe(script: Script, memory: float, part: bool = False) -> list[FramePred
 def realised_recall(
     scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
 ) -> dict[str, float]:
-    """What the measure gives the observer on the labels that were drawn; named as expected."""
-    figures = {}
+    """Recall of the observer on the labels that were drawn, named as by `expected_recall`."""
+    figures: dict[str, float] = {}
     for ending, part in (("", False), (f"_{PART}", True)):
         meter = RecallMeter(part=PART)
         for script in scripts:

@@ -1,7 +1,7 @@
-"""Drawing a script: background, objects and person in order of depth, cues on top of all.
+"""Paint the frames of a script: background, objects and person in order of depth, then cues.
 
 An object is a tile in its class's colour and shape with a rim, white in front of the person and
-black behind. Along the top edge of its box stand three cue cells of equal width: two for the
+black behind. Along the top edge of its box are three cue cells of equal width: two for the
 contacting code (its last and first digit to base nine) and one for attention; grey is blank.
 
 H x W pixels, M objects.
@@ -48,7 +48,7 @@ TILE_COLOURS = np.array(
 SHAPES = 5
 SKIN, SHIRT = (255, 214, 170), (245, 245, 245)
 INK = 0.85
-"""Opacity of what is drawn: of what lies behind, a trace stays."""
+"""Opacity of what is drawn: a trace of what lies behind stays visible."""
 
 
 def paint(script: Script, position: int) -> np.ndarray:
@@ -101,7 +101,7 @@ def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarra
 
 @lru_cache(maxsize=4096)
 def tile(object_class: int, height: int, width: int, in_front: bool, image_size: int) -> np.ndarray:
-    """The look of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
+    """Pixels of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
     look = object_class - 2
     colour = TILE_COLOURS[look % len(TILE_COLOURS)]
     # The cue cells hide the top: the shape stands below them.
@@ -128,13 +128,8 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
 
 def _paint_object(canvas_HW3: np.ndarray, script: Script, t: int, m: int) -> None:
     x1, y1, x2, y2 = script.object_boxes_TM4[t, m].tolist()
-    look = tile(
-        int(script.classes_M[m]),
-        y2 - y1,
-        x2 - x1,
-        bool(script.in_front_TM[t, m]),
-        script.image_size,
-    )
+    in_front = bool(script.in_front_TM[t, m])
+    look = tile(int(script.classes_M[m]), y2 - y1, x2 - x1, in_front, script.image_size)
     under = canvas_HW3[y1:y2, x1:x2]
     under[:] = INK * look + (1 - INK) * under
 

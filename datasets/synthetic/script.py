@@ -1,27 +1,20 @@
-"""What happens in one synthetic video: all of it but the pixels.
+"""Everything that happens in one synthetic video, except its pixels.
 
 A script can be written again at any time from (world, split, index), so what an observer could
-know is computable without reading an image.
+know is computed without reading an image.
 
 T frames that count, F frames in the files (some are there to be dropped), M objects.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import SPATIAL
-from datasets.synthetic.cues import (
-    ATTENTION_CHANCES,
-    ATTENTION_CODES,
-    ATTENTION_NULL,
-    CONTACTING_CHANCES,
-    CONTACTING_CODES,
-    CONTACTING_NULL,
-    Told,
-    tell,
-)
+from datasets.synthetic import cues
+from datasets.synthetic.cues import States
 from datasets.synthetic.motion import appearances, object_paths, person_path
 from datasets.synthetic.spatial import spatial_relations
 from datasets.synthetic.world import CANVAS, World
@@ -45,11 +38,11 @@ class Script:
     object_boxes_TM4: np.ndarray
     visible_TM: np.ndarray
     in_front_TM: np.ndarray
-    """Whether the object is drawn over the person."""
+    """True where the object is drawn over the person."""
     spatial_TM6: np.ndarray
-    attention: Told
+    attention: States
     """Cues, labels, and the age of the evidence."""
-    contacting: Told
+    contacting: States
     source_F: np.ndarray
     """The frame in 0..T-1 that a frame in the files shows, or repeats if it is to be dropped."""
     kind_F: np.ndarray
@@ -69,13 +62,13 @@ class Script:
         """Attention, spatial and contacting relations of object m on frame t."""
         spatial = np.flatnonzero(self.spatial_TM6[t, m]) + SPATIAL.start
         return (
-            ATTENTION_CODES[self.attention.code_TM[t, m]],
+            cues.ATTENTION_CODES[self.attention.code_TM[t, m]],
             tuple(spatial.tolist()),
-            CONTACTING_CODES[self.contacting.code_TM[t, m]],
+            cues.CONTACTING_CODES[self.contacting.code_TM[t, m]],
         )
 
     def targets(self) -> tuple[FrameTargets, ...]:
-        """What a reader of the annotations has to find, frame by frame."""
+        """The targets that a reader of the annotations has to find, frame by frame."""
         positions_T = np.flatnonzero(self.kind_F == COUNTS)
         return tuple(self._targets(t, self.file_name(positions_T[t])) for t in range(self.frames))
 
@@ -83,7 +76,7 @@ class Script:
         seen = np.flatnonzero(self.visible_TM[t])
         relations = [
             (row, relation)
-            for row, m in enumerate(seen)
+            for row, m in enumerate(seen.tolist())
             for group in self.relations(t, m)
             for relation in group
         ]
@@ -112,8 +105,9 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
     person_boxes_T4 = _pixel_boxes(person_T2, person_side_2, pixels)
     object_boxes_TM4 = _pixel_boxes(objects_TM2, object_sides_M2, pixels)
     rates = {key: getattr(world, key) for key in ("cue_rate", "dwell", "delay_rate")}
-    attention = tell(visible_TM, ATTENTION_CHANCES, ATTENTION_NULL, rng, **rates)
-    contacting = tell(visible_TM, CONTACTING_CHANCES, CONTACTING_NULL, rng, **rates)
+    draw = partial(cues.draw_states, visible_TM, rng=rng, **rates)
+    attention = draw(chances=cues.ATTENTION_CHANCES, null=cues.ATTENTION_NULL)
+    contacting = draw(chances=cues.CONTACTING_CHANCES, null=cues.CONTACTING_NULL)
     source_F, kind_F = _with_dropped(length, world.drop_rate, rng)
     return Script(
         name=f"{split}{index:05d}.mp4",
@@ -140,13 +134,13 @@ def write_scripts(world: World, split: str) -> list[Script]:
 
 
 def _depths(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """bool ``(T, M)``, constant for a random while."""
+    """True where objects are in front, bool ``(T, M)``, constant for a random while."""
     flips_TM = rng.random((frames, objects)) < 1 / DEPTH_DWELL
     return (np.cumsum(flips_TM, axis=0) + rng.integers(2, size=objects)) % 2 == 1
 
 
 def _pixel_boxes(centres: np.ndarray, sides: np.ndarray, pixels: float) -> np.ndarray:
-    """Integer xyxy boxes ``(..., 4)`` of centres ``(..., 2)``; the side keeps its pixels."""
+    """Integer xyxy boxes ``(..., 4)`` around centres ``(..., 2)``; their sides never change."""
     sides = np.floor(sides * pixels).astype(np.int64)
     corner = np.rint(centres * pixels - sides / 2).astype(np.int64)
     return np.concatenate([corner, corner + sides], axis=-1)
@@ -158,11 +152,9 @@ def _with_dropped(
     """Source and kind of every frame in the files: those that count, and some that do not."""
     extra_T = rng.random(frames) < drop_rate
     kind_T = rng.integers(NO_OBJECT, NO_PERSON + 1, size=frames)
-    source, kind = [], []
-    for t in range(frames):
-        if extra_T[t]:
-            source.append(t)
-            kind.append(int(kind_T[t]))
-        source.append(t)
-        kind.append(COUNTS)
-    return np.array(source), np.array(kind)
+    source_F = np.repeat(np.arange(frames), 1 + extra_T)
+    kind_F = np.full(len(source_F), COUNTS)
+    # The t-th frame that counts comes after the extra ones up to it, its own included.
+    own_T = np.arange(frames) + np.cumsum(extra_T)
+    kind_F[own_T[extra_T] - 1] = kind_T[extra_T]
+    return source_F, kind_F

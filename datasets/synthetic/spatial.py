@@ -1,4 +1,4 @@
-"""Where an object is from the person: a rule on two boxes and who is in front.
+"""Spatial relations of person and object: a rule on two boxes and on which is in front.
 
 Offsets are measured between centres, in halves of the summed sides: 0 is concentric, 1 is edge
 to edge. The rule looks at this frame alone.
@@ -25,7 +25,7 @@ def spatial_relations(
 ) -> np.ndarray:
     """The one or two of the six spatial relations that hold, bool ``(..., 6)``.
 
-    Boxes are xyxy ``(..., 4)`` in any unit; `in_front`, bool ``(...)``, says that the object is
+    Boxes are xyxy ``(..., 4)`` in any unit; `in_front`, bool ``(...)``, is True where the object is
     drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath.
     Apart along neither: in_front_of or behind, and with nearly the same centre also in.
     """

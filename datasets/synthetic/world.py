@@ -1,4 +1,4 @@
-"""The knobs of the synthetic world, and what its classes look like.
+"""The knobs of the synthetic world, and the lengths and classes that follow from them.
 
 Everything else is a function of a `World`, a split and the index of a video.
 """
@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bload.errors import InputError
+from bload.lengths import action_genome_lengths
+from datasets.annotations.read import SPLITS
 from datasets.annotations.vocabulary import OBJECTS, PERSON
-from datasets.synthetic.lengths import draw_lengths
 
-SPLITS = ("train", "test")
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
 
@@ -21,7 +21,7 @@ CANVAS = 64.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All that decides what a synthetic root holds."""
+    """Everything that decides the contents of a synthetic root."""
 
     train_videos: int = 1000
     test_videos: int = 60
@@ -64,26 +64,37 @@ class World:
             )
 
     def manifest(self) -> dict[str, int | float]:
-        """What is written beside the annotations: version and every knob."""
+        """Version and every knob, as written beside the annotations."""
         return {"version": VERSION} | asdict(self)
 
     def classes_K(self) -> np.ndarray:
-        """The object classes in use, int64 ``(object_classes,)``, spread over the 35."""
+        """The object classes in use, int64 ``(object_classes,)``, spread over all 35."""
         others = np.arange(PERSON + 1, len(OBJECTS))
         return others[np.arange(self.object_classes) * len(others) // self.object_classes]
 
     def lengths(self, split: str) -> np.ndarray:
-        """Frames that count of every video of `split`, int64."""
+        """Number of frames that count in every video of `split`, int64 ``(videos,)``."""
         videos = self.train_videos if split == "train" else self.test_videos
         return draw_lengths(split, videos, np.random.default_rng([self.seed, 0, stream(split)]))
 
     def video_rng(self, split: str, index: int) -> np.random.Generator:
-        """The generator from which all of one video is drawn."""
+        """The generator from which everything in one video is drawn."""
         return np.random.default_rng([self.seed, 1, stream(split), index])
 
 
+def draw_lengths(split: str, videos: int, rng: np.random.Generator) -> np.ndarray:
+    """Lengths of `videos` videos, int64 ``(videos,)``: evenly spaced quantiles of the real ones.
+
+    Only their order depends on `rng`. For as many videos as Action Genome has (7,464 and 1,737),
+    this is its exact histogram.
+    """
+    real = action_genome_lengths(split)
+    middle = (np.arange(videos) + 0.5) / videos
+    return rng.permutation(real[(middle * len(real)).astype(np.int64)])
+
+
 def stream(split: str) -> int:
-    """Number of a split in the seeds; `InputError` for one that is none."""
+    """Number of a split in the seeds; raises `InputError` for an unknown one."""
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     return SPLITS.index(split)

@@ -1,7 +1,7 @@
-"""Writing a synthetic root: exactly the files and structures of Action Genome.
+"""Write a synthetic root: exactly the files and structures of Action Genome.
 
 A root is written into a sibling folder and renamed when it is complete, so a root that exists is
-whole; ``synthetic.json`` in it says from which knobs it was made.
+whole; ``synthetic.json`` in it has the knobs that it was made from.
 """
 
 import json
@@ -16,26 +16,25 @@ from PIL import Image
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations.read import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE
+from datasets.annotations.read import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE, SPLITS
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
+from datasets.frames.identity import MADE_BY
 from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
-from datasets.synthetic.world import SPLITS, World
-
-MANIFEST = "synthetic.json"
+from datasets.synthetic.world import World
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
-    """The synthetic root at `root`, made now if it is not there yet; knobs as in `World`.
+    """Make a synthetic root at `root` if there is none yet, and return it; knobs as in `World`.
 
-    Processes that ask at the same time wait for the one that writes. Raises `InputError` when
-    something else stands there, or a synthetic root of other knobs, saying which.
+    Processes that ask at the same time wait for the one that writes. Raises `InputError` if
+    something else is there, or a synthetic root of other knobs, with both values of each.
     """
     root, world = Path(root), World(**knobs)
-    if not (root / MANIFEST).exists():
+    if not (root / MADE_BY).exists():
         with one_writer(root):
-            if not (root / MANIFEST).exists():
+            if not (root / MADE_BY).exists():
                 _write_root(root, world, progress)
     _check_manifest(root, world)
     return root
@@ -52,7 +51,7 @@ def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
 def _write_root(root: Path, world: World, progress: bool) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
-            f"{root} exists and is not empty, and a root is never written over; give another path"
+            f"{root} exists and is not empty, and a root is never overwritten; give another path"
         )
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -68,16 +67,16 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
         for script in scripts:
             _write_frames(partial / FRAMES_FOLDER, script)
             bar.update(len(script.kind_F))
-    (partial / MANIFEST).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    (partial / MADE_BY).write_text(json.dumps(world.manifest(), indent=2) + "\n")
     os.replace(partial, root)
 
 
 def _check_manifest(root: Path, world: World) -> None:
     try:
-        found = json.loads((root / MANIFEST).read_text())
+        found = json.loads((root / MADE_BY).read_text())
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{root / MANIFEST} cannot be read ({error}); remove {root} and it is made again"
+            f"{root / MADE_BY} cannot be read ({error}); remove {root} and it is made again"
         ) from error
     wanted = world.manifest()
     differences = [
@@ -118,7 +117,7 @@ def _write_annotations(folder: Path, scripts: list[Script]) -> None:
 
 
 def object_entries(script: Script, position: int) -> list[dict[str, Any]]:
-    """The list that Action Genome's object file holds for frame `position` of the files."""
+    """The list in Action Genome's object file for frame `position` of the files."""
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     entries = []
     for m, object_class in enumerate(script.classes_M.tolist()):
@@ -138,7 +137,7 @@ def object_entries(script: Script, position: int) -> list[dict[str, Any]]:
 
 
 def person_entry(script: Script, position: int) -> dict[str, Any]:
-    """What Action Genome's person file holds for frame `position` of the files.
+    """The entry in Action Genome's person file for frame `position` of the files.
 
     Every tenth frame has a second, less certain box: row 0 is the person.
     """

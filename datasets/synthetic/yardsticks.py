@@ -1,11 +1,11 @@
-"""What a model's recall on a synthetic split is held against."""
+"""Yardsticks for a model's recall on a synthetic split: observers with and without memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.synthetic.evidence import memory_flags
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, expected_recall
@@ -17,22 +17,22 @@ K = 20
 
 @dataclass(frozen=True, slots=True)
 class Yardsticks:
-    """Which triplets of a split depend on memory, and what two observers reach on it."""
+    """The triplets of a split that depend on memory, and the recall of two observers on it."""
 
     memory_of: Mapping[str, np.ndarray]
-    """Frame name -> bool ``(G,)``, as rows of ``relations_G2``."""
+    """Frame name -> bool ``(G,)`` for the rows of ``relations_G2``, True if remembered."""
     figures: Mapping[str, float]
     """``memoryless/recall@20``, ``remembering/recall@20`` and both with ``_memory``.
 
-    One pair an object, fractions 0..1, expected over what the observer does not know.
+    For one pair per object, in 0..1, expected over what the observer does not know.
     """
 
     def memory(self, targets: Sequence[FrameTargets]) -> list[np.ndarray]:
-        """The flags of some frames, as `RecallMeter.update` takes them."""
+        """The flags of these frames, as `RecallMeter.update` takes them."""
         return [self.memory_of[target.name] for target in targets]
 
 
-def make_yardsticks(source: ActionGenome, world: World) -> Yardsticks:
+def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
     """The yardsticks of a split made from `world`; `InputError` if it was made from another."""
     scripts = write_scripts(world, source.split)
     figures = {}

@@ -1,4 +1,4 @@
-"""How long each temporal part takes on one block, forward and backward.
+"""Time of each temporal part on one block, forward and backward.
 
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.temporal_speed   # an idle CPU, minutes
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.temporal_speed --model dds_tiny
@@ -7,10 +7,10 @@
 Each part stands alone, at the sizes that `configs/model/` gives it, on one block (B = 1) of random
 embeddings. The starts are those of a full block of Action Genome videos, packed by bload_exact with
 94 or 1,024 slots. A repeat is forward, a sum and backward; the median is shown, with the smallest
-and largest. `over none` is what the memory costs beside the work on single frames, which all parts
-share. What walking loses is the start of many small kernels: nearly everything at the size of
+and largest. `over none` is the cost of the memory beside the work on single frames, which all parts
+share. Walking loses its time to the start of many small kernels: nearly all of it at the size of
 dds_tiny or on a GPU. At the size of dds on one CPU core the work on single frames fills most of
-the time of every part; there the long block has 188 slots, as 1,024 would take most of a minute a
+the time of every part; there the long block has 188 slots, as 1,024 would take most of a minute per
 repeat.
 """
 
@@ -21,10 +21,12 @@ from pathlib import Path
 
 import torch
 from omegaconf import OmegaConf
+from tabulate import tabulate
 from torch import Tensor, nn
 
 from bload import action_genome_lengths, make_plan
-from models.temporal import TEMPORAL, build_temporal
+from models.temporal import PARTS, build_temporal
+from models.transformer import LayerSizes
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "model"
 SLOTS = (94, 1_024)
@@ -58,32 +60,40 @@ def synchronise(device: torch.device) -> None:
 
 def measure(model: str, slots: int, device: torch.device, repeats: int) -> None:
     """Print a table of all parts at one size."""
-    config = OmegaConf.load(CONFIGS / f"{model}.yaml").model
-    keys = ("width", "heads", "feedforward", "dropout", "norm_first")
-    sizes = {key: config[key] for key in keys} | {"layers": config.temporal_layers}
+    cfg = OmegaConf.load(CONFIGS / f"{model}.yaml")
+    sizes = LayerSizes(
+        width=cfg.width,
+        heads=cfg.heads,
+        feedforward=cfg.feedforward,
+        dropout=cfg.dropout,
+        norm_first=cfg.norm_first,
+    )
     torch.manual_seed(0)
     start_BT = packed_starts(slots)
-    embeddings_BTND = torch.randn(1, slots, config.queries, config.width, device=device)
-    position_ND = torch.randn(config.queries, config.width, device=device)
+    embeddings_BTND = torch.randn(1, slots, cfg.queries, cfg.width, device=device)
+    position_ND = torch.randn(cfg.queries, cfg.width, device=device)
     inputs = (embeddings_BTND.requires_grad_(), position_ND, start_BT.to(device))
-    parts = {name: build_temporal(name, **sizes).to(device) for name in TEMPORAL}
+    parts = {name: build_temporal(name, cfg.temporal_layers, **sizes).to(device) for name in PARTS}
     for part in parts.values():
         seconds(part, inputs)  # the first is slower
     # Part after part in every repeat, so that a busy minute of the machine meets them all.
     rounds = [{name: seconds(part, inputs) for name, part in parts.items()} for _ in range(repeats)]
-    taken = {name: [taken[name] for taken in rounds] for name in parts}
-    median = {name: 1e3 * statistics.median(times) for name, times in taken.items()}
+    taken = {name: [1e3 * times[name] for times in rounds] for name in parts}
+    median = {name: statistics.median(times) for name, times in taken.items()}
     print(
-        f"\n{model}: {config.temporal_layers} layers, width {config.width}, {config.queries} "
-        f"queries, T = {slots}, {int(start_BT.sum())} videos, {repeats} repeats"
+        f"\n{model}: {cfg.temporal_layers} layers, width {cfg.width}, {cfg.queries} queries, "
+        f"T = {slots}, {int(start_BT.sum())} videos, {repeats} repeats"
     )
-    print(f"{'part':<10}{'ms':>10}{'least':>10}{'most':>10}{'of dds':>10}{'over none':>12}")
-    for name, times in taken.items():
-        print(
-            f"{name:<10}{median[name]:>10.1f}{1e3 * min(times):>10.1f}{1e3 * max(times):>10.1f}"
-            f"{median[name] / median['dds']:>10.3f}{median[name] - median['none']:>12.1f}",
-            flush=True,
+    rows = [
+        (
+            name,
+            *(median[name], min(times), max(times)),
+            *(median[name] / median["dds"], median[name] - median["none"]),
         )
+        for name, times in taken.items()
+    ]
+    head = ("part", "ms", "least", "most", "of dds", "over none")
+    print(tabulate(rows, head, "plain", floatfmt=("", ".1f", ".1f", ".1f", ".3f", ".1f")))
 
 
 def main() -> None:

@@ -2,19 +2,21 @@
 
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state)`` and
 returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the state after the last
-slot. A new part is one class of layers and one entry in `TEMPORAL`; the tests go over all entries.
+slot. A new part is one class of layers and one entry in `PARTS`, which ``model.temporal`` names;
+the tests go over all entries. `models.temporal.layers.TemporalStack` says how a layer is called.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
 | dds | the embeddings of all queries one frame before, mixed in by a gate | T steps |
 | gru | its own state, by a gated recurrent unit | T steps |
-| attention | its own frames of the video so far | a step a 128 slots |
+| attention | its own frames of the video so far | a step per 128 slots |
 | scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
 | none | nothing: the baseline | one |
 """
 
 from collections.abc import Callable
 from functools import partial
+from typing import Unpack
 
 from torch import nn
 
@@ -22,32 +24,30 @@ from bload.errors import InputError
 from models.temporal.attention import AttentionMemory
 from models.temporal.dds import TemporalLayer
 from models.temporal.gru import GRUMemory
-from models.temporal.memory_layer import MemoryLayer
-from models.temporal.none import MemorylessLayer
+from models.temporal.layers import MemoryLayer, MemorylessLayer, TemporalStack, in_chunks
 from models.temporal.scan import ScanMemory
-from models.temporal.stack import TemporalStack, in_chunks
+from models.transformer import LayerSizes
 
-__all__ = ["TEMPORAL", "build_temporal", "in_chunks"]
+__all__ = ["PARTS", "build_temporal", "in_chunks"]
 
-TEMPORAL: dict[str, Callable[..., nn.Module]] = {
+PARTS: dict[str, Callable[..., nn.Module]] = {
     "dds": TemporalLayer,
     "gru": partial(MemoryLayer, GRUMemory),
     "attention": partial(MemoryLayer, AttentionMemory),
     "scan": partial(MemoryLayer, ScanMemory),
     "none": MemorylessLayer,
 }
-"""What builds a layer of each temporal part."""
+"""Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
 
 
-def build_temporal(name: str, **sizes: int | float | bool) -> TemporalStack:
+def build_temporal(name: str, layers: int, **sizes: Unpack[LayerSizes]) -> TemporalStack:
     """Build a temporal part by name.
 
     Raises:
         InputError: no temporal part has that name.
     """
-    if name not in TEMPORAL:
+    if name not in PARTS:
         raise InputError(
-            f"no temporal part is called '{name}'; set model.temporal to one of "
-            f"{', '.join(TEMPORAL)}"
+            f"no temporal part is called '{name}'; set model.temporal to one of {', '.join(PARTS)}"
         )
-    return TemporalStack(TEMPORAL[name], **sizes)
+    return TemporalStack(PARTS[name], layers, **sizes)

@@ -16,24 +16,24 @@ SLOWEST = 10_000.0
 """Frames over which the slowest pair of channels turns by one radian, as in arXiv 2104.09864."""
 
 CHUNK = 128
-"""Slots whose frames attend at a time; a block that is no longer needs no wait for the device."""
+"""Slots whose frames attend at a time; a block of at most so many never waits for the device."""
 
 
 class Cache(NamedTuple):
-    """The state: what the running video has said so far, as old slots first.
+    """The state: keys and values of the running video so far, oldest slots first.
 
-    It grows by a slot a frame as long as the video of any block goes on: ``2 S N D`` numbers a
-    block and layer.
+    It grows by one slot per frame as long as the video of any block goes on: ``2 S N D`` numbers
+    per block and layer.
     """
 
     keys_BSND: Tensor
-    """Not yet turned by their positions, so that these can be counted anew in every call."""
+    """Not yet turned by their positions, so that each call can count these from 0."""
     values_BSND: Tensor
     running_BS: Tensor
     """Bool: the slot belongs to the video that was running at the end. A start clears it."""
 
     def trimmed(self) -> "Cache":
-        """Without the slots that no block needs any more; this alone waits for the device."""
+        """Drop the slots that no block needs any more; this alone waits for the device."""
         oldest = int(self.running_BS.any(dim=0).int().argmax())
         return Cache(*(part[:, oldest:] for part in self))
 
@@ -50,6 +50,9 @@ class AttentionMemory(nn.Module):
     and masked: at most ``2 B N T (128 + F) D`` multiply-adds where the longest video has F frames,
     beside the ``4 B N T D^2`` of the projections. So the cost is linear in the block; with videos
     as long as the block it is quadratic. A frame of a stream costs what its video has had so far.
+
+    Raises:
+        InputError: `heads` does not split `width` into even parts.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -113,7 +116,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, seen_BTS: Tensor) -> Ten
 def oldest_seen(seen_BTS: Tensor) -> list[int]:
     """For each chunk of T, the first slot of S that any block's frame in it sees.
 
-    It is that of the chunk's first frame, since videos follow one another.
+    The chunk's first frame sees it, since videos follow one another.
     """
     if seen_BTS.shape[1] <= CHUNK:
         return [0]
@@ -123,7 +126,7 @@ def oldest_seen(seen_BTS: Tensor) -> list[int]:
 def turn(tokens: Tensor, position_S: Tensor) -> Tensor:
     """Rotate the pairs of channels (e, e + E / 2) of ``(..., S, E)`` by angles that grow with time.
 
-    The product of two tokens so turned depends on the difference of their positions alone.
+    The product of two rotated tokens depends on the difference of their positions alone.
     """
     precision = torch.promote_types(tokens.dtype, torch.float32)
     pairs = tokens.shape[-1] // 2

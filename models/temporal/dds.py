@@ -4,6 +4,7 @@ B blocks, T slots, N queries, D width.
 """
 
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -11,17 +12,17 @@ from torch import Tensor, nn
 
 from bload.state import walk
 from models.attention import Attention, join_heads, split_heads
-from models.temporal.chrono import gate_bias
-from models.temporal.frame_layer import FrameLayer
+from models.temporal.layers import MemorylessLayer, gate_bias
+from models.transformer import LayerSizes
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What one temporal layer does from slot to slot: `bload.state.walk` calls it.
+    """One temporal layer's step from slot to slot, for `bload.state.walk`.
 
     The inputs of a slot are, side by side in the last dimension, the query projection, the present
     embedding and the present frame's share of the gate, ``(B, N, 3 D)``: all that can be computed
-    without the state has been. What is left costs nine small kernels a slot.
+    without the state has been. What is left costs nine small kernels per slot.
     """
 
     heads: int
@@ -39,22 +40,21 @@ class Recurrence:
         """No previous frame: every query finds the learned empty memory."""
         return self.empty_D.expand(*inputs.shape[:2], -1)
 
-    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new memory, twice."""
         blocks, queries, width = state.shape
         query, present, gate = inputs.split(width, dim=-1)
         memory = F.layer_norm(state, (width,), self.norm_weight_D, self.norm_bias_D)
         projected = torch.addmm(self.memory_bias, memory.view(-1, width), self.memory_weight)
         key, value, memory_gate = projected.view(blocks, queries, -1).split(width, dim=-1)
-        read = F.scaled_dot_product_attention(
-            *(split_heads(tokens, self.heads) for tokens in (query, key, value))
-        )
+        query, key, value = (split_heads(tokens, self.heads) for tokens in (query, key, value))
+        read = F.scaled_dot_product_attention(query, key, value)
         update = F.linear(join_heads(read), self.out_weight, self.out_bias) + present
         state = torch.lerp(state, update, torch.sigmoid(gate + memory_gate))
         return state, state
 
 
-class TemporalLayer(nn.Module):
+class TemporalLayer(MemorylessLayer):
     """A decoder layer whose queries are the present frame and whose memory is the frame before.
 
     Self-attention and feed-forward come first, on all slots at once. Then each query attends to the
@@ -66,21 +66,18 @@ class TemporalLayer(nn.Module):
 
     A memory that had to pass through the attention of 90 frames would not come out again; a closed
     gate keeps it as it is. The gates start with memories from one frame to 94 frames, spread over
-    the channels, so that gradients reach far back from the first step on (chrono initialisation,
-    arXiv 1804.11188). W starts at zero, so that an untrained memory blurs nothing: boxes in
-    particular are the present frame's. The paper's public description does not say how its layer
-    is normed or mixed; this is our reading.
+    the channels, so that gradients reach far back from the first step on. W starts at zero, so that
+    an untrained memory blurs nothing: boxes in particular are the present frame's. The paper's
+    public description does not say how its layer is normed or mixed; this is our reading.
     """
 
-    def __init__(
-        self, width: int, heads: int, feedforward: int, dropout: float, norm_first: bool
-    ) -> None:
-        super().__init__()
-        self.heads = heads
-        self.frame = FrameLayer(width, heads, feedforward, dropout, norm_first)
+    def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
+        super().__init__(**sizes)
+        width = sizes["width"]
+        self.heads = sizes["heads"]
         self.present_norm = nn.LayerNorm(width)
         self.memory_norm = nn.LayerNorm(width)
-        self.memory_attn = Attention(width, heads)
+        self.memory_attn = Attention(width, self.heads)
         self.present_gate = nn.Linear(width, width)
         self.memory_gate = nn.Linear(width, width, bias=False)
         self.empty = nn.Parameter(torch.randn(width))
@@ -93,14 +90,10 @@ class TemporalLayer(nn.Module):
             self.present_gate.bias.copy_(gate_bias(width))
 
     def forward(
-        self,
-        embeddings_BTND: Tensor,
-        query_position_ND: Tensor,
-        start_BT: Tensor,
-        state: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+    ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        present = self.frame(embeddings_BTND, query_position_ND)
+        present = self.present(embeddings_BTND, query_position_ND)
         width = present.shape[-1]
         # Autocast ends here: roundings of half precision would add up over the slots.
         with torch.autocast(present.device.type, enabled=False):

@@ -4,18 +4,19 @@ B blocks, T slots, N queries, D width.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bload.state import walk
-from models.temporal.chrono import gate_bias
+from models.temporal.layers import gate_bias
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What the unit does from slot to slot: `bload.state.walk` calls it.
+    """The unit's step from slot to slot, for `bload.state.walk`.
 
     The inputs of a slot are the projections of the present frame, ``(B, N, 3 D)``.
     """
@@ -28,7 +29,7 @@ class Recurrence:
         """No previous frame: every query finds the learned start."""
         return self.start_D.expand(*inputs.shape[:2], -1)
 
-    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
         width = state.shape[-1]
         memory = F.linear(state, self.weight, self.bias)
@@ -40,7 +41,7 @@ class Recurrence:
 
 
 class GRUMemory(nn.Module):
-    """Walks: T steps one after another, of one matrix product and a handful of kernels each.
+    """A memory that walks: T steps, each of one matrix product and a handful of kernels.
 
     The maths and the parameters are those of `torch.nn.GRUCell`; the products with the present
     frames are computed for all slots at once. The gates begin with memories from 1 to 94 frames.
@@ -57,9 +58,7 @@ class GRUMemory(nn.Module):
             self.cell.bias_ih[keep] = -gate_bias(width)
             self.cell.bias_hh[keep] = 0
 
-    def forward(
-        self, read_BTND: Tensor, start_BT: Tensor, state: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, read_BTND: Tensor, start_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         cell = self.cell
         # Autocast ends here: roundings of half precision would add up over the slots.
         with torch.autocast(read_BTND.device.type, enabled=False):

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 import train
 from datasets.synthetic.writer import ensure
+from experiments.config import TrainJob
 from tests.experiments.jobs import (
     WORLD,
     SeveralRanks,
@@ -40,7 +40,7 @@ def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def config(command_line: Callable[..., list[str]]) -> Callable[..., dict[str, Any]]:
+def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
     """That job as `train.train` takes it."""
     return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
 

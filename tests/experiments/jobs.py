@@ -15,12 +15,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 
-import train
 from datasets.synthetic import World
-from experiments.cli import CONFIGS
-from experiments.config import plain
+from experiments import engine
+from experiments.config import CONFIGS, compose_job, register
 from experiments.ranks import Ranks
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,9 +46,11 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
     ]
 
 
-def compose_config(name: str, lines: list[str]) -> dict[str, Any]:
+def compose_config(name: str, lines: list[str]) -> Any:
+    """The `TrainJob` or `EvalJob` of a command line."""
+    register()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return plain(compose(name, lines))
+        return compose_job(lines, name)
 
 
 def one_rank() -> Ranks:
@@ -86,14 +87,14 @@ def assert_same_run(one: Path, other: Path) -> None:
 @contextmanager
 def interrupted(at: tuple[int, int]) -> Iterator[None]:
     """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
-    seed_step = train.seed_step
+    train_step = engine.train_step
 
-    def stop_there(seed: int, epoch: int, step: int, rank: int) -> None:
+    def stop_there(training: Any, batch: Any, epoch: int, step: int, steps: int) -> engine.Step:
         if (epoch, step) == at:
             raise KeyboardInterrupt
-        seed_step(seed, epoch, step, rank)
+        return train_step(training, batch, epoch, step, steps)
 
-    with mock.patch.object(train, "seed_step", stop_there):
+    with mock.patch.object(engine, "train_step", stop_there):
         yield
 
 

@@ -1,34 +1,34 @@
-"""Every config composes, and says what it is documented to say."""
+"""Every config composes into a checked job, and says what it is documented to say."""
 
-import dataclasses
-from pathlib import Path
+import pickle
+from dataclasses import asdict, fields
 
 import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from bload import PACKERS
+from bload import PACKERS, InputError
 from datasets.synthetic import World
-from experiments.cli import CONFIGS
-from experiments.config import check_values, plain, register, without
+from experiments.config import CONFIGS, TrainConfig, defining
 from tests.experiments.jobs import compose_config
 
 GROUPS = sorted(
-    f"{path.parent.relative_to(CONFIGS)}={path.stem}" for path in CONFIGS.glob("*/**/*.yaml")
+    f"{path.parent.relative_to(CONFIGS)}={path.stem}"
+    for path in CONFIGS.glob("*/*.yaml")
+    if not path.stem.startswith("_")
 )
 
 
-@pytest.mark.parametrize("choice", GROUPS)
-def test_every_config_file_composes_into_a_whole_job(choice):
-    given = [choice, "dataset.root=somewhere"] if choice.startswith("dataset") else [choice]
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = compose("train", given)
-    assert not OmegaConf.missing_keys(config)
-    check_values(plain(config))
-    group, _, name = choice.partition("=")
-    if group in ("loader", "dataset", "model"):
-        assert config[group].name == name
+def test_every_config_file_composes_into_a_whole_job():
+    for choice in GROUPS:
+        group, _, name = choice.partition("=")
+        job = compose_config("train", [choice])
+        if group in ("loader", "dataset", "model"):
+            assert getattr(job, group).name == name
+        if group == "experiment":
+            assert job.experiment.name == name
+            assert job.run.root == f"runs/{name}"
 
 
 def test_there_is_a_config_for_every_loader():
@@ -36,33 +36,71 @@ def test_there_is_a_config_for_every_loader():
 
 
 def test_an_evaluation_lacks_its_checkpoint_alone():
+    compose_config("eval", ["checkpoint=somewhere"])
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         assert OmegaConf.missing_keys(compose("eval")) == {"checkpoint"}
 
 
 def test_the_synthetic_config_says_the_defaults_of_the_world():
-    config = yaml.safe_load((CONFIGS / "dataset" / "synthetic.yaml").read_text())
-    for field in dataclasses.fields(World):
-        assert config[field.name] == field.default, field.name
-    composed = compose_config("train", [])["dataset"]
-    knobs = without(composed, "name", "root", "frame_size", "small_boxes", "cache", "augment")
-    assert World(**knobs) == World()
+    values = yaml.safe_load((CONFIGS / "dataset" / "synthetic.yaml").read_text())
+    dataset = asdict(compose_config("train", []).dataset)
+    for knob in fields(World):
+        assert dataset[knob.name] == values[knob.name] == knob.default, knob.name
 
 
 def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
-    dataset = compose_config("train", ["dataset.image_size=48", "dataset.seed=5"])["dataset"]
-    assert dataset["frame_size"] == [48, 48]
-    assert dataset["root"] == "data/synthetic-1000-60-48px-s5"
+    dataset = compose_config("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
+    assert dataset.frame_size == [48, 48]
+    assert dataset.root == "data/synthetic-1000-60-48px-s5"
 
 
 def test_wandb_is_offline_unless_asked():
-    assert compose_config("train", [])["wandb"]["mode"] == "offline"
+    assert compose_config("train", []).wandb.mode == "offline"
 
 
-def test_registering_twice_is_fine():
-    register()
-    register()
+def test_a_config_goes_to_another_process_as_it_is():
+    job = compose_config("train", ["loader=bload", "loader.draw=length"])
+    assert pickle.loads(pickle.dumps(job)) == job
 
 
-def test_the_configs_are_those_beside_the_entry_points():
-    assert (Path(CONFIGS).parent / "train.py").is_file()
+def test_values_out_of_range_are_refused_by_name():
+    for line, words in (
+        ("train.epochs=0", ("train.epochs", "0", "1")),
+        ("train.lr=-1", ("train.lr", "-1", "0")),
+        ("train.clip_norm=0", ("train.clip_norm", "0")),
+        ("train.slots=0", ("train.slots", "0", "null")),
+        ("train.ema=1", ("train.ema", "1")),
+        ("train.bptt=0", ("train.bptt", "0", "null")),
+        ("train.starts=never", ("starts", "never", "ignored")),
+        ("train.padding=zeros", ("padding", "zeros", "repeated")),
+        ("model.width=2", ("model.width", "2", "4")),
+        ("model.dropout=1", ("model.dropout", "1")),
+        ("model.checkpoint=some", ("model.checkpoint", "some", "auto")),
+        ("launch.nproc=0", ("launch.nproc", "0", "1")),
+        ("wandb.mode=on", ("wandb.mode", "on", "offline")),
+    ):
+        with pytest.raises(InputError) as error:
+            compose_config("train", [line])
+        assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_what_starts_a_run_or_follows_it_does_not_define_it():
+    one = defining(compose_config("train", []))
+    ways = ["train.device=cpu", "train.workers=3", "train.log_every=7", "train.checkpoint_every=9"]
+    ways += ["model.checkpoint=auto", "run.root=there", "launch.nproc=2", "wandb.mode=disabled"]
+    assert defining(compose_config("train", ways)) == one
+    for line in ("train.lr=7", "model.weights=resnet18", "loader.t_max=50", "dataset.augment=null"):
+        assert defining(compose_config("train", [line])) != one, line
+
+
+def test_slots_become_the_nearest_whole_number_of_epochs():
+    job = compose_config("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
+    assert job.for_slots(100) is job
+    for slots, per_epoch, epochs in (
+        (116_360, 10_032, 12),
+        (116_360, 23_220, 5),
+        (116_360, 86_000, 1),
+        (1, 86_000, 1),
+    ):
+        equal = TrainConfig(**{**asdict(job), "slots": slots}).for_slots(per_epoch)
+        assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)

@@ -11,8 +11,7 @@ from torch import nn
 from bload import BlockLoader
 from datasets.build import build_source
 from datasets.scoring.recall import RecallMeter
-from eval import KS, evaluate
-from experiments.config import NOT_COMPUTED, without
+from experiments.evaluate import KS, evaluate
 from models import build_model, to_tensors
 from models.predict import predict
 from tests.experiments.jobs import one_rank
@@ -29,10 +28,10 @@ class Seer(nn.Module):
     the order of two scores does not hang on how many blocks are computed at once.
     """
 
-    def __init__(self, sizes, source):
+    def __init__(self, cfg, source):
         super().__init__()
         torch.manual_seed(5)
-        self.network = build_model(**sizes).double()
+        self.network = build_model(cfg).double()
         for name, parameter in self.network.named_parameters():
             if "readout" in name:  # silent before training; here the memory has to be heard
                 nn.init.normal_(parameter, std=0.3)
@@ -73,9 +72,8 @@ class Seer(nn.Module):
 
 
 def seer_and_source(config):
-    source = build_source("test", **config["dataset"])
-    sizes = without(config["model"], "name", *NOT_COMPUTED)
-    return Seer(sizes, source).eval(), source
+    source = build_source(config.dataset, "test")
+    return Seer(config.model, source).eval(), source
 
 
 def first_video(source):

@@ -11,7 +11,7 @@ import torch
 import eval as evaluation
 from bload.errors import InputError
 from experiments import cli
-from experiments.trained import find_checkpoints, load_model, short_name
+from experiments.checkpoint import find_checkpoints, load_model, short_name
 from tests.experiments.jobs import checkpoint, compose_config, one_rank
 
 
@@ -89,7 +89,7 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     out, relations = tmp_path / "out.json", tmp_path / "relations.csv"
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status == 0
-    assert built == [("test",)]
+    assert [split for _, split in built] == ["test"]
     one, two = (line.split() for line in printed.rstrip().splitlines()[-2:])
     assert (one[0], two[0]) == ("one", "two")
     assert one[1:] == two[1:]

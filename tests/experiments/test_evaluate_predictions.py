@@ -15,6 +15,7 @@ from datasets.score import main, score
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import read_metadata, read_predictions, write_predictions
 from datasets.scoring.tables import relation_rows
+from experiments.evaluate import measure_and_write
 from tests.experiments.jobs import REPOSITORY, compose_config, one_rank
 from tests.experiments.test_evaluate import seer_and_source
 
@@ -27,7 +28,7 @@ WITHOUT_TORCH = (
 def write(ranks, config, path):
     """Predictions of a network that is told what it sees, and the meter's figures."""
     seer, source = seer_and_source(config)
-    meter = evaluation.measure_and_write(
+    meter = measure_and_write(
         seer, source, ranks, path, {"root": str(source.root), "split": "test"}, batch_frames=64
     )
     return meter.summary()

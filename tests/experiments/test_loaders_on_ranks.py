@@ -8,25 +8,17 @@ import torch
 
 import train
 from bload import PACKERS
+from experiments import engine
 from tests.experiments.jobs import only_run
 
 
 def train_and_tell(ranks, config):
     """This rank's weights at the end, and the steps it took."""
-    models = []
-
-    def remember(**sizes):
-        models.append(build_model(**sizes))
-        return models[0]
-
-    build_model = train.build_model
-    with (
-        mock.patch.object(train, "build_model", remember),
-        mock.patch.object(train, "seed_step", wraps=train.seed_step) as steps,
-    ):
+    with mock.patch.object(engine, "train_step", wraps=engine.train_step) as steps:
         train.train(config, ranks)
-    weights = {name: value.numpy().copy() for name, value in models[0].state_dict().items()}
-    return weights, [call.args[1:3] for call in steps.call_args_list]
+    model = steps.call_args.args[0].model
+    weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    return weights, [call.args[2:4] for call in steps.call_args_list]
 
 
 @pytest.mark.dist

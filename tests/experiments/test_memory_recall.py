@@ -9,14 +9,14 @@ from torch import nn
 
 import eval as evaluation
 import train
-from bload.errors import InputError
 from datasets.build import build_source, build_yardsticks
+from datasets.config import DatasetConfig
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import write_scripts
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, observe
-from eval import evaluate
+from experiments import evaluate as measuring
+from experiments.evaluate import evaluate
 from experiments.printing import observer_rows, observer_text, summary_text
-from experiments.run_folder import run_name
 from tests.experiments.jobs import (
     WORLD,
     checkpoint,
@@ -34,7 +34,7 @@ NOT_EQUAL = ("seconds", "frames_per_second")
 @pytest.fixture
 def seen(config):
     seer, source = seer_and_source(config())
-    return seer, source, build_yardsticks(source, **config()["dataset"])
+    return seer, source, build_yardsticks(source, config().dataset)
 
 
 def recall(seer, source, **options):
@@ -84,10 +84,10 @@ def whole(source, sequence):
 
 
 def test_real_data_have_no_yardsticks(config):
-    dataset = config()["dataset"]
-    reading = {key: dataset[key] for key in ("root", "frame_size")} | {"name": "action_genome"}
-    source = build_source("test", **reading)
-    assert build_yardsticks(source, **reading) is None
+    dataset = config().dataset
+    reading = DatasetConfig("action_genome", dataset.root, dataset.frame_size)
+    source = build_source(reading, "test")
+    assert build_yardsticks(source, reading) is None
     assert not observer_text(recall(*seer_and_source(config())))
 
 
@@ -146,9 +146,9 @@ def test_training_with_ignored_starts_is_another_run_with_other_weights(finished
 @pytest.mark.parametrize("starts", [None, "table", "ignored", "wrong"])
 def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, capsys, monkeypatch):
     used = []
-    change = evaluation.change_starts
+    change = measuring.change_starts
     monkeypatch.setattr(
-        evaluation, "change_starts", lambda *values: (used.append(values[2:]), change(*values))[1]
+        measuring, "change_starts", lambda *values: (used.append(values[2:]), change(*values))[1]
     )
     lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_frames=64"]
     lines += [f"starts={starts}"] if starts else []
@@ -158,19 +158,6 @@ def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, c
     text = capsys.readouterr().out
     assert (f", starts {wanted}\n" in text) == (wanted != "table")
     assert "\nRecall@20 with, memory " in text
-
-
-def test_another_word_for_starts_is_refused(config, finished):
-    with pytest.raises(InputError, match="starts is 'never'; choose one of table, ignored, wrong"):
-        train.train(config("train.starts=never"), one_rank())
-    job = compose_config("eval", [f"checkpoint={finished}", "starts=never"])
-    with pytest.raises(InputError, match="starts is 'never'"):
-        evaluation.evaluate_all(job, one_rank())
-
-
-def test_starts_name_the_run(config):
-    names = {run_name(config(f"train.starts={s}"), 1) for s in ("table", "ignored", "wrong")}
-    assert len(names) == 3
 
 
 def test_the_summary_holds_recall_beside_that_of_observers():

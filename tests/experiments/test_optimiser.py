@@ -7,22 +7,12 @@ import torch
 
 from bload.errors import InputError
 from experiments.optimiser import Schedule, build_optimiser, set_rates
-from models import build_model
-
-TINY = {
-    "width": 32,
-    "heads": 4,
-    "feedforward": 32,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "temporal_layers": 1,
-    "queries": 5,
-}
+from models import DDS
 
 
 @pytest.fixture(scope="module", params=["conv", "resnet18"])
 def model(request):
-    return build_model(**TINY, backbone=request.param)
+    return DDS(32, 4, 32, 1, 1, 1, queries=5, backbone=request.param)
 
 
 def group_of(optimiser, parameter):

@@ -1,13 +1,17 @@
 """An interrupted run goes on as if nothing had happened; a finished one is left alone."""
 
+import json
+from copy import deepcopy
 from functools import cache
+from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 
 import train
-from experiments.trained import load_model
+from experiments import engine
+from experiments.checkpoint import load_model
 from tests.experiments.jobs import (
     assert_same_run,
     checkpoint,
@@ -111,7 +115,7 @@ def test_a_finished_run_is_not_trained_again(config, tmp_path, capsys):
     job = config("train.epochs=1")
     train.train(job, one_rank())
     before = contents(tmp_path / "runs")
-    with mock.patch.object(train, "seed_step", side_effect=AssertionError("a step was taken")):
+    with mock.patch.object(engine, "train_step", side_effect=AssertionError("a step was taken")):
         train.train(job, one_rank())
     assert contents(tmp_path / "runs") == before
     assert "finished before; run.resume=never trains it again" in capsys.readouterr().out
@@ -122,9 +126,9 @@ def test_resume_never_trains_anew(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     first = checkpoint(folder)["model"]
     lines = metrics(folder)
-    with mock.patch.object(train, "seed_step", wraps=train.seed_step) as steps:
+    with mock.patch.object(engine, "train_step", wraps=engine.train_step) as steps:
         train.train(config("train.epochs=1", "run.resume=never"), one_rank())
-    assert steps.call_args_list[0].args[1:3] == (0, 0)
+    assert steps.call_args_list[0].args[2:4] == (0, 0)
     assert steps.call_count == lines[0]["steps"]
     torch.testing.assert_close(checkpoint(folder)["model"], first, rtol=0, atol=0)
     assert metrics(folder) == lines
@@ -177,3 +181,46 @@ def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
     options = ("run.name=second", f"run.resume={path}", "train.ema=0.9", "train.epochs=1")
     train.train(config(*OFTEN, *options), one_rank())
     assert "average" in checkpoint(tmp_path / "runs" / "second")
+
+
+def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
+    with mock.patch.object(train, "evaluate", wraps=train.evaluate) as evaluated:
+        train.train(config("train.epochs=1", "train.ema=0.9"), one_rank())
+    measured = evaluated.call_args.args[0].state_dict()
+    saved = checkpoint(only_run(tmp_path / "runs"))
+    for name, value in measured.items():
+        assert torch.equal(value, saved["average"][f"module.{name}"]), name
+    assert any(not torch.equal(value, saved["model"][name]) for name, value in measured.items())
+
+
+def test_evaluations_come_every_k_epochs_and_at_the_end(config):
+    figures = {"with/recall@20": 0.5}
+    with (
+        mock.patch.object(train, "evaluate_now", return_value=figures) as evaluated,
+        mock.patch.object(train, "report"),
+    ):
+        job = ("loader=mix", "train.batch_frames=200", "train.epochs=5", "train.eval_every=2")
+        train.train(config(*job), one_rank())
+        assert evaluated.call_count == 3  # after epochs 2, 4 and 5
+    folder = only_run(Path(config().run.root))
+    lines = [line for line in metrics(folder) if line["kind"] == "eval"]
+    assert [line["epoch"] for line in lines] == [1, 3, 4]
+
+
+def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(config, tmp_path):
+    epochs = {}
+    for loader in ("naive", "bload", "sampling"):
+        job = config(f"loader={loader}", "train.slots=400", "train.epochs=7", runs=loader)
+        given = deepcopy(job)
+        if loader == "bload":
+            train_in_two_goes(job, at=(1, 1))
+        else:
+            train.train(job, one_rank())
+        assert job == given
+        folder = only_run(tmp_path / loader)
+        figures = json.loads((folder / "summary.json").read_text())
+        epochs[loader] = figures["epochs"]
+        assert abs(figures["epochs"] * figures["processed"] - 400) <= figures["processed"] / 2
+        done = [line["epoch"] for line in metrics(folder) if line["kind"] == "epoch"]
+        assert done == [*range(figures["epochs"])]
+    assert epochs == {"naive": 1, "bload": 2, "sampling": 3}

@@ -6,7 +6,8 @@ import torchvision
 
 import train
 from bload.errors import InputError
-from experiments.trained import load_model
+from experiments.checkpoint import load_model
+from experiments.run_folder import RunFolder
 from tests.experiments.jobs import checkpoint, interrupted, one_rank, only_run
 
 SMALL = (
@@ -57,21 +58,11 @@ def test_weights_that_do_not_fit_leave_nothing_behind(config, tmp_path, resnet):
 
 def load_on_ranks(ranks, job):
     """Train nothing; what every rank's backbone begins with."""
-    models = []
-    build = train.build_model
-
-    def remember(**sizes):
-        models.append(build(**sizes))
-        return models[0]
-
-    train.build_model = remember
-    try:
-        with interrupted((0, 0)):
-            train.train(job, ranks)
-    except KeyboardInterrupt:
-        return models[0].backbone.conv1.weight.detach().numpy().copy()
-    finally:
-        train.build_model = build
+    folder = RunFolder(job.run.root, "run")
+    data = train.open_data(job, ranks)
+    training = train.open_training(job, ranks, data)
+    train.begin(job, folder, training, data)
+    return training.model.backbone.conv1.weight.detach().numpy().copy()
 
 
 @pytest.mark.dist

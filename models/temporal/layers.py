@@ -1,0 +1,145 @@
+"""Temporal layers one on the other, and two to build on: without a memory, and with any.
+
+B blocks, T slots, N queries, D width, L layers.
+"""
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from models.transformer import EncoderLayer, LayerSizes, Sublayer
+
+LONGEST_MEMORY = 94
+"""Frames that the slowest channels remember before training: a full block."""
+
+
+class TemporalStack(nn.Module):
+    """Layers that each remember their own past, and one norm for the outputs of all of them.
+
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state)`` and returns
+    its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before
+    the next one begins.
+
+    Args:
+        layer: builds a layer from `sizes`.
+        layers: L.
+        sizes: width, heads, feedforward, dropout and norm_first, as in `models.dds.DDS`.
+    """
+
+    def __init__(
+        self, layer: Callable[..., nn.Module], layers: int, **sizes: Unpack[LayerSizes]
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layer(**sizes) for _ in range(layers))
+        self.norm = nn.LayerNorm(sizes["width"])
+
+    def forward(
+        self,
+        embeddings_BTND: Tensor,
+        query_position_ND: Tensor,
+        start_BT: Tensor,
+        state: list[Any] | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
+
+        Args:
+            embeddings_BTND: the embeddings of the frames, each seen alone.
+            query_position_ND: what tells the queries apart.
+            start_BT: bool, True on the first frame of each video.
+            state: the state an earlier call returned, to continue inside a video; None starts anew.
+        """
+        outputs_L, states = [], []
+        for index, layer in enumerate(self.layers):
+            before = None if state is None else state[index]
+            embeddings_BTND, after = layer(embeddings_BTND, query_position_ND, start_BT, before)
+            outputs_L.append(embeddings_BTND)
+            states.append(after)
+        return self.norm(torch.stack(outputs_L)), states
+
+
+def in_chunks(
+    part: nn.Module,
+    embeddings_BTND: Tensor,
+    query_position_ND: Tensor,
+    start_BT: Tensor,
+    slots: int | None,
+) -> Tensor:
+    """Outputs ``(L, B, T, N, D)`` of a temporal part whose gradients go back `slots` slots at most.
+
+    The values are those of the whole block: the state passes from chunk to chunk, its gradient does
+    not (truncated back-propagation through time). None or 0: one chunk.
+    """
+    if not slots:
+        return part(embeddings_BTND, query_position_ND, start_BT)[0]
+    outputs, state = [], None
+    for embeddings, start in zip(
+        embeddings_BTND.split(slots, dim=1), start_BT.split(slots, dim=1), strict=True
+    ):
+        output, state = part(embeddings, query_position_ND, start, state)
+        state = tree_map_only(Tensor, Tensor.detach, state)
+        outputs.append(output)
+    return torch.cat(outputs, dim=2)
+
+
+class MemorylessLayer(nn.Module):
+    """The work on single frames, and no memory: the baseline ``none``, and where others begin.
+
+    Self-attention among a frame's queries, then feed-forward, on all slots at once.
+    """
+
+    def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
+        super().__init__()
+        self.frame = EncoderLayer(**sizes)
+
+    def present(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
+        """What the present frames say by themselves, ``(B, T, N, D)``."""
+        queries_IND = embeddings_BTND.flatten(0, 1)
+        return self.frame(queries_IND, query_position_ND).view_as(embeddings_BTND)
+
+    def forward(
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
+        return self.present(embeddings_BTND, query_position_ND), None
+
+
+class MemoryLayer(MemorylessLayer):
+    """The present frames first; then a memory along time, for every query by itself.
+
+    The memory is called as ``memory(read_BTND, start_BT, state)`` and returns what each slot
+    remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
+
+    Args:
+        memory: builds the memory from width and heads.
+    """
+
+    def __init__(
+        self, memory: Callable[[int, int], nn.Module], **sizes: Unpack[LayerSizes]
+    ) -> None:
+        super().__init__(**sizes)
+        width = sizes["width"]
+        self.sublayer = Sublayer(width, sizes["dropout"], sizes["norm_first"])
+        self.memory = memory(width, sizes["heads"])
+        self.out_proj = nn.Linear(width, width)
+
+    def forward(
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+    ) -> tuple[Tensor, Any]:
+        present_BTND = self.present(embeddings_BTND, query_position_ND)
+        read_BTND = self.sublayer.before(present_BTND)
+        remembered_BTND, state = self.memory(read_BTND, start_BT, state)
+        return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state
+
+
+def gate_bias(width: int) -> Tensor:
+    """Biases ``(D,)`` of update gates, for memories from 1 to `LONGEST_MEMORY` frames.
+
+    A channel whose gate is z forgets like (1 - z)^t, which is 1 / z frames; these are spread evenly
+    on a logarithmic scale (chrono initialisation, arXiv 1804.11188). The shortest is 1.2 frames,
+    since a gate of 1 could not learn.
+    """
+    memories_D = torch.logspace(0, 1, width, base=LONGEST_MEMORY) + 0.2
+    return -torch.log(memories_D - 1)

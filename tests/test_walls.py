@@ -1,0 +1,62 @@
+"""The structure that CONTRIBUTING.md describes: imports go down, files and functions stay small."""
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FLOORS = {"train": 4, "eval": 4, "experiments": 3, "models": 2, "datasets": 1, "bload": 0}
+"""From the entry points down; an import may go to the same floor or a lower one."""
+LIBRARY_NEEDS = {"numpy", "torch", "matplotlib"}  # the last for drawing alone
+
+
+def sources():
+    for top in FLOORS:
+        path = ROOT / top
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
+            yield top, file, ast.parse(file.read_text())
+
+
+def imported(tree):
+    """Line and module of every import, relative ones excluded (there are none)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno} imports relatively"
+            yield node.lineno, node.module
+
+
+def test_imports_never_go_up():
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line} imports {module}"
+        for top, file, tree in sources()
+        for line, module in imported(tree)
+        if FLOORS.get(module.split(".")[0], -1) > FLOORS[top]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nobody_imports_the_entry_points():
+    for _, file, tree in sources():
+        modules = {module.split(".")[0] for _, module in imported(tree)}
+        assert not modules & {"train", "eval"}, file
+
+
+def test_the_library_needs_numpy_and_torch_alone():
+    for top, file, tree in sources():
+        if top == "bload":
+            for line, module in imported(tree):
+                first = module.split(".")[0]
+                known = first in LIBRARY_NEEDS | {"bload"} or first in sys.stdlib_module_names
+                assert known, f"{file.relative_to(ROOT)}:{line} imports {module}"
+
+
+def test_files_have_at_most_300_lines_and_functions_80():
+    for _, file, tree in sources():
+        name = file.relative_to(ROOT)
+        assert len(file.read_text().splitlines()) <= 300, name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= 80, f"{name}:{node.lineno} {node.name} has {lines} lines"
