@@ -247,5 +247,10 @@ def report(
     ranks.barrier()
 
 
-if __name__ == "__main__":
+def command_line() -> None:
+    """Run the command line of this process; a script with packers of its own ends with it."""
     cli.run(main, "train", sweep)
+
+
+if __name__ == "__main__":
+    command_line()

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.experiments.processes import all_end
 
 from bload.errors import InputError
 from experiments.launch import ERROR_FILE, errors_in_one_line, launch
 from tests.experiments.jobs import REPOSITORY, only_run
-from tests.experiments.processes import all_end
 
 pytestmark = pytest.mark.dist
 slow = partial(pytest.param, marks=pytest.mark.slow)
