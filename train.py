@@ -31,8 +31,8 @@ from experiments.memory import reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.recompute import recompute
-from experiments.results import upsert_result
 from experiments.run_folder import RunFolder, run_name
+from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from models import build_criterion, build_model
@@ -239,8 +239,8 @@ def report(
     }
     if ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, **summary)
-        upsert_result(folder.path.parent / "results.csv", summary)
         folder.write_json(folder.summary, summary)
+        write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         print(summary_text(summary))
     tracker.close()
