@@ -38,7 +38,9 @@ def test_tables_of_folders_and_of_their_csv_files_are_the_same(made, tmp_path):
     for experiment in ("paper_table", "tmax_sweep", "temporal"):
         place = tmp_path / experiment
         place.mkdir()
-        (place / "experiment.json").write_bytes((made / experiment / "experiment.json").read_bytes())
+        (place / "experiment.json").write_bytes(
+            (made / experiment / "experiment.json").read_bytes()
+        )
         runs, epochs = read_runs(made / experiment), read_epochs(made / experiment)
         runs.drop(columns="overrides").to_csv(place / "runs.csv", index=False)
         epochs.to_csv(place / "curves.csv", index=False)
@@ -87,7 +89,9 @@ DAMAGE = {
     "0.4": lambda run: spoil(run, "summary.json", t_max=0.4),
     "frames 1000": lambda run: spoil(run, "summary.json", frames=10**400),
     "epoch_seconds 1e-320": lambda run: spoil(run, "summary.json", epoch_seconds=1e-320),
-    "with/recall@20 nan": lambda run: spoil(run, "summary.json", **{"with/recall@20": float("nan")}),
+    "with/recall@20 nan": lambda run: spoil(
+        run, "summary.json", **{"with/recall@20": float("nan")}
+    ),
 }
 
 
