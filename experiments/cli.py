@@ -42,7 +42,6 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
             task = errors_in_one_line()(lambda config: main(typed(config)))
-            task.__module__ = name  # as Hydra calls the program
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
         elif sweeps and sweep:
             sweep(overrides)
@@ -50,17 +49,17 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
             lines, varied = split(name, overrides)
             if len(lines) > 1:
                 what = f"this is {len(lines)} runs, over {', '.join(varied)}"
-                raise InputError(f"{what}; {as_sweep}, or choose one")
+                raise InputError(f"{what}; choose one, or {as_sweep}")
             main(check_overrides(name, lines[0]))
 
 
-def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], set[str]]:
+def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
     """The overrides of each job of a command line, and the keys that may differ between jobs.
 
     An experiment's file says in ``hydra.sweeper.params`` over what it is swept; what is typed
-    stands in place of that.
+    replaces that.
     """
-    chosen = [override for override in overrides if override.startswith("experiment=")]
+    chosen = [one for one in overrides if one.startswith(("experiment=", "hydra."))]
     with _configs():
         swept: dict[str, Any] = {}
         if chosen:
@@ -68,7 +67,7 @@ def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], s
         parser = OverridesParser.create(GlobalHydra.instance().config_loader())
         given = [*(f"{key}={value}" for key, value in swept.items()), *overrides]
         parsed = {one.get_key_element(): one for one in parser.parse_overrides(given)}
-        varied = {key for key, one in parsed.items() if key in swept or one.is_sweep_override()}
+        varied = [key for key, one in parsed.items() if key in swept or one.is_sweep_override()]
         values = [
             [f"{key}={value}" for value in one.sweep_string_iterator()]
             if one.is_sweep_override()
@@ -117,17 +116,19 @@ def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
 
 def _check_each(name: str, overrides: Sequence[str]) -> None:
     """Raise an `InputError` if an override names a file or a key that is not there."""
+    elsewhere = any(override.startswith("hydra.searchpath=") for override in overrides)
     choices, keys = [], []
     for override in OverridesParser.create().parse_overrides(list(overrides)):
         key = override.key_or_group
         options = GlobalHydra.instance().config_loader().get_group_options(key)
-        if options and override.value() not in options and not override.is_delete():
-            files = ", ".join(option for option in options if not option.endswith("_schema"))
+        there = override.value() in options or override.is_delete() or elsewhere
+        if options and not there:
+            files = [one for one in options if not one.endswith("_schema") and one[0] != "_"]
             value = override.get_value_string()
-            raise InputError(f"there is no {key} {value!r}; choose one of {files}")
-        if options:
+            raise InputError(f"there is no {key} {value!r}; choose one of {', '.join(files)}")
+        if options or override.is_hydra_override():
             choices.append(str(override.input_line))
-        elif not override.is_hydra_override():
+        else:
             keys.append(key)
     known = list(_keys(OmegaConf.to_container(compose(name, choices))))
     for key in keys:

@@ -14,10 +14,20 @@ import pytest
 from bload.errors import InputError
 from experiments.launch import ERROR_FILE, errors_in_one_line, launch
 from tests.experiments.jobs import REPOSITORY, only_run
-from tests.experiments.processes import all_end
 
 pytestmark = pytest.mark.dist
 slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+def all_end(pids: list[int], within: float) -> bool:
+    """True if none of the processes runs any more after so many seconds."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        states = subprocess.run(["ps", "-o", "stat=", *map(str, pids)], capture_output=True).stdout
+        if all(state.startswith(b"Z") for state in states.split()):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.fixture

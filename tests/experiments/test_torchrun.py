@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from bload import PACKERS
 from tests.experiments.jobs import REPOSITORY, only_run
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
@@ -67,15 +66,13 @@ def test_other_errors_end_all_ranks_with_the_sentence_too(command_line, cut, tmp
     nothing = str(tmp_path / "nothing")
     assert nothing in error_of("dataset=action_genome", f"dataset.root={nothing}")
     assert not (tmp_path / "runs").exists()
-    root, frame = cut(1)  # the rank that does not read it is told why the other one failed
+    root, frame = cut(1)  # the rank that does not read it hears why the other one failed
     assert f"frame {frame} (" in error_of(*command_line(root))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loader", sorted(PACKERS))
-def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, loader):
-    options = command_line(f"loader={loader}", "train.epochs=1", "train.workers=1")
-    done = torchrun("train.py", *options)
+def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path):
+    done = torchrun("train.py", *command_line("train.epochs=1", "train.workers=1"))
     assert done.returncode == 0, done.stderr
     assert "Recall@20 with" in done.stdout
     assert done.stdout.count("epoch   1/1") == 1
@@ -84,7 +81,6 @@ def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, load
     with (tmp_path / "runs" / "results.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["run"], row["ranks"]) == (folder.name, "2")
-    if loader == "bload":
-        done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("constraint ") == 1
+    done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("constraint ") == 1
