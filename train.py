@@ -65,7 +65,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     progress, tracker, log = begin(cfg, folder, training, data)
 
     loader, epochs = data.loader, training.cfg.epochs
-    save = partial(save_checkpoint, cfg, folder, training, loader, progress)
+    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
     reset_peak_memory(ranks.device)
     for epoch in range(loader.sampler.epoch, epochs):
         loader.set_epoch(epoch)
@@ -78,7 +78,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
                 tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
             if loader.step % cfg.train.checkpoint_every == 0 and loader.step < len(loader):
                 progress.epoch_sums = ranks.gather(dict(sums))
-                save()
+                save(folder.last)
 
         figures = epoch_figures(loader, sums, ranks)
         tracker.log("epoch", epoch, len(loader), **figures)
@@ -95,8 +95,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             tracker.log("eval", epoch, steps, **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
                 progress.best = progress.recall["with/recall@20"]
-                save(best=True)
-        save()
+                save(folder.best)
+        save(folder.last)
 
     report(cfg, folder, training, data, progress, tracker)
 
@@ -193,18 +193,6 @@ def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, flo
         starts=cfg.train.starts,
         seed=cfg.train.seed,
     )
-
-
-def save_checkpoint(
-    cfg: TrainJob,
-    folder: RunFolder,
-    training: Training,
-    loader: BlockLoader,
-    progress: Progress,
-    best: bool = False,
-) -> None:
-    if training.ranks.is_first:
-        save_training(folder.best if best else folder.last, cfg, training, loader, progress)
 
 
 def report(
