@@ -43,4 +43,4 @@ if __name__ == "__main__":
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("runs", type=Path, help="folder of runs")
-    print(table(pd.read_csv(parser.parse_args().runs / "results.csv")))
+    print(table(pd.read_csv(parser.parse_args().runs / "results.csv").convert_dtypes()))

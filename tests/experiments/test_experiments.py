@@ -97,7 +97,7 @@ def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(monkeypatch
         error = capsys.readouterr().err
         assert f" {count} runs" in error
         assert "loader" in error.partition("python")[0]
-        assert f"python train.py -m {' '.join(given)}," in error
+        assert f"python train.py -m {' '.join(given)}" in error
     jobs = []
     monkeypatch.setattr(sys, "argv", ["train.py", line[0], "loader=bload"])
     cli.run(jobs.append, "train")
