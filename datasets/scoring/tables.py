@@ -1,4 +1,4 @@
-"""The figures of a `RecallMeter` as text and as tidy rows.
+"""Figures of a `RecallMeter` as text and as tidy rows.
 
 R = 26 relations. Recalls are fractions 0..1 in rows and percent in text.
 """
