@@ -178,10 +178,11 @@ def test_frames_written_anew_are_noticed(made):
     note()
     path.with_name("000002.png").write_bytes(b"text")
     assert made.files.identity(made.table) == seen[0], "a later frame does not count"
+    before = path.stat().st_mtime_ns
     path.write_bytes(path.read_bytes() + b"longer")
-    note()
-    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1))
-    note()
+    for written_ns in (before, before + 1):
+        os.utime(path, ns=(before, written_ns))
+        note()
     (made.root / "synthetic.json").write_text("{}")
     note()
     path.unlink()
