@@ -5,6 +5,7 @@ V videos, T frames, h x w pixels of a stored frame, H x W of the canvas.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,7 +117,7 @@ class VideoSource:
 
 
 class ActionGenome(VideoSource):
-    """One split of an Action Genome root, real or synthetic: see `VideoSource`.
+    """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
     `small_boxes` is that of `datasets.annotations.read.read_annotations`; `counts` are the frames
     that each of its rules took away. Raises `InputError` for faults in the annotations, too.
@@ -129,11 +130,8 @@ class ActionGenome(VideoSource):
         image_size_hw: tuple[int, int],
         *,
         small_boxes: str = "keep",
-        cache: Path | str | None = None,
-        progress: bool = False,
+        **options: Any,
     ) -> None:
         annotations = read_annotations(root, split, small_boxes=small_boxes)
         self.counts = annotations.counts
-        super().__init__(
-            root, split, annotations.videos, image_size_hw, cache=cache, progress=progress
-        )
+        super().__init__(root, split, annotations.videos, image_size_hw, **options)

@@ -18,15 +18,8 @@ from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 
 def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> ActionGenome:
     """Open an Action Genome root."""
-    height, width = cfg.frame_size
-    return ActionGenome(
-        cfg.root,
-        split,
-        (height, width),
-        small_boxes=cfg.small_boxes,
-        cache=cfg.cache,
-        progress=progress,
-    )
+    (height, width), options = cfg.frame_size, {"cache": cfg.cache, "progress": progress}
+    return ActionGenome(cfg.root, split, (height, width), small_boxes=cfg.small_boxes, **options)
 
 
 def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> ActionGenome:

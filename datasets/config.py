@@ -67,5 +67,5 @@ class SyntheticConfig(DatasetConfig):
 
     @property
     def knobs(self) -> dict[str, Any]:
-        """The arguments of `World`, which checks them."""
+        """Arguments of `World`, which checks them."""
         return {knob.name: getattr(self, knob.name) for knob in fields(World)}

@@ -30,13 +30,12 @@ class Letterbox:
     def __call__(
         self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
     ) -> tuple[Batch, Tensor | None]:
-        """Move a batch to `device` and resize it there.
+        """Move a batch to `device` and resize it there; the right size comes through untouched.
 
         Returns:
             the batch, its frames ``(B, T, 3, H, W)`` uint8 and its targets changed by the
             augmentation; and `extent_BT2`, the shares of the canvas' width and height that each
-            picture fills (1 on padding), or None if all fill it. Pictures that have the right size
-            come through untouched.
+            picture fills (1 on padding), or None if all fill it.
         """
         segments, canvas_hw = _segments(batch), self.source.image_size_hw
         stored_S = [
@@ -72,7 +71,7 @@ class Letterbox:
 
 
 def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
-    """Block, slot, number of the first frame among the targets, length and video of each."""
+    """Return block, slot, first of its frames among the targets, length and video of each."""
     table = batch.table
     first_S = table.length_S.cumsum(0) - table.length_S
     video_S = batch.sequence_BT[table.block_S, table.slot_S]

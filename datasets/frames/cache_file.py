@@ -74,7 +74,7 @@ def write_cache(
 ) -> None:
     """Write the frames of `table`, then the manifest, unless another process does so by now.
 
-    Raises `InputError` if something else stands in `folder`, if there is no space, or for a frame
+    Raises `InputError` if `folder` holds something else, if there is no space, or for a frame
     that cannot be read; then no file is left behind.
     """
     try:

@@ -1,4 +1,4 @@
-"""Where each ground-truth triplet stands in a frame's ranked list of predicted triplets.
+"""Places of ground-truth triplets in a frame's ranked list of predicted triplets.
 
 F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects,
 O = ground-truth objects of all frames one after another, G = ground-truth triplets likewise,
@@ -29,7 +29,7 @@ Where STTran's arithmetic leaves the rule, this file keeps the rule:
   exactly 0 its best relation becomes number 0, ``looking_at``; ``semi`` drops a pair's group whose
   first two scores add to exactly 0 (a saturated softmax can do that, with ``unsure`` at 1); and
   ``no`` fills its list up to 100 with padding of score 0 when there are 3 pairs or fewer, which
-  stands behind every real triplet and names relations in the wrong order of subject and object
+  comes after every real triplet and names relations in the wrong order of subject and object
   (it could match only where the object is itself a person).
 * Precision. Here every product is float64. In ``no`` STTran multiplies the two box scores in their
   own precision before it cuts at 100; products that differ by less than rounding may swap there.
@@ -65,7 +65,7 @@ def triplet_ranks(
     """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
     G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list;
-    `NEVER` stands for not found, for rank 100 and beyond under ``no``, and for 32,767 and beyond.
+    `NEVER` means not found, for rank 100 and beyond under ``no``, and for 32,767 and beyond.
     """
     _check_targets(targets)
     ranks_SG = [np.zeros((len(CONSTRAINTS), 0), np.int16)]
@@ -149,7 +149,7 @@ def _chunk_ranks(
     persons_FP = _padded([p.person_scores_P for p in predictions])
     objects_FP = _padded([p.object_scores_P for p in predictions])
     scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
-    # Padding scores 0 and stands behind every real pair, so it is never ahead of anything.
+    # Padding scores 0 and comes after every real pair, so it is never ahead of anything.
     for row, listed_FPR in enumerate(_lists(scores_FPR, relations_FPR)):
         best_G, place_G = _best_candidates(listed_FPR, matches_OP, frame_G, object_G, relation_G)
         listed_FL = listed_FPR.reshape(len(targets), -1)
@@ -184,7 +184,7 @@ def _matches(
 
 
 def _lists(scores_FPR: np.ndarray, relations_FPR: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The triplets that each constraint lists, in the order of `CONSTRAINTS`; the rest absent."""
+    """Return the triplets that each of `CONSTRAINTS` lists, in their order; the rest absent."""
     best_FPR = np.zeros(scores_FPR.shape, bool)
     for group in GROUPS.values():
         best_FP1 = relations_FPR[..., group].argmax(axis=-1, keepdims=True) + group.start
@@ -205,7 +205,7 @@ def _best_candidates(
     object_G: np.ndarray,
     relation_G: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
+    """Return score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
     candidates_GP = np.where(matches_OP[object_G], listed_FPR[frame_G, :, relation_G], _ABSENT)
     pair_G = candidates_GP.argmax(axis=1)  # the first among equals
     return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * len(RELATIONS) + relation_G
@@ -214,7 +214,7 @@ def _best_candidates(
 def _ahead(
     listed_FL: np.ndarray, frame_G: np.ndarray, best_G: np.ndarray, place_G: np.ndarray
 ) -> np.ndarray:
-    """Number of listed triplets before a given one: higher scores, and ties in earlier places."""
+    """Count listed triplets before a given one: higher scores, and ties in earlier places."""
     listed_GL = listed_FL[frame_G]
     ahead_G = np.count_nonzero(listed_GL > best_G[:, None], axis=1)
     level_G = np.count_nonzero(listed_GL >= best_G[:, None], axis=1) - ahead_G
@@ -224,7 +224,7 @@ def _ahead(
 
 
 def _padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Arrays ``(P_f, ...)`` of several frames as one ``(F, P, ...)`` in float64, zeros behind."""
+    """Stack arrays ``(P_f, ...)`` of frames into one ``(F, P, ...)`` in float64, zeros behind."""
     padded = np.zeros((len(rows), max(len(row) for row in rows), *rows[0].shape[1:]))
     for frame, row in enumerate(rows):
         padded[frame, : len(row)] = row

@@ -2,8 +2,8 @@
 
 F frames, G ground-truth triplets of all frames one after another, S constraints, R relations.
 
-The protocol - triplets, constraints, matching - is in `ranking`. This file takes the ranks
-to figures, all of them fractions 0..1:
+The protocol - triplets, constraints, matching - is in `ranking`. This file turns ranks
+into figures, all of them fractions 0..1:
 
 * ``recall@K`` (the field's): the recall of each frame, found / ground truth; then the mean over ALL
   frames. A frame without predictions is a 0 in that mean.
@@ -15,7 +15,7 @@ to figures, all of them fractions 0..1:
 
 Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule: it
 adds 1e-10 to the count and divides by all classes), so on a part of the data they have a ceiling
-below 1. `RecallMeter.class_recalls` gives NaN for such classes to whoever wants another mean.
+below 1. `RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -206,7 +206,7 @@ class RecallMeter:
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
 
     def _frame_of_triplet(self) -> np.ndarray:
-        """Number of each triplet's frame in order of names: sums do not depend on arrival."""
+        """Return each triplet's frame number in order of names: sums do not depend on arrival."""
         number_F = np.argsort(np.argsort(np.array(list(self._names), dtype=np.str_)))
         return np.repeat(number_F, self._column("labels_F"))
 
@@ -214,9 +214,9 @@ class RecallMeter:
 def _mean_over_frames(
     found_G: np.ndarray, frame_G: np.ndarray, class_G: np.ndarray, frames: int, classes: int
 ) -> np.ndarray:
-    """Recall of each class in each frame, averaged over the frames that have the class.
+    """Return the mean recall of each class over the frames that have it, float64 ``(classes,)``.
 
-    float64 ``(classes,)``, NaN for a class that no frame has.
+    It is NaN for a class that no frame has.
     """
     cell_G = frame_G * classes + class_G
     there_FC = np.bincount(cell_G, minlength=frames * classes).reshape(frames, classes)

@@ -1,4 +1,4 @@
-"""The figures of a `RecallMeter` as text and as tidy rows.
+"""Figures of a `RecallMeter` as text and as tidy rows.
 
 R = 26 relations. Recalls are fractions 0..1 in rows and percent in text.
 """
@@ -80,18 +80,24 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     memory = "with/recall@20_memory"  # synthetic data have it
     if any(memory in figures for figures in results.values()):
         columns |= {"memory R@20": memory}
-    rows, lines = [], []
-    for name, figures in results.items():
+    rows = [
+        (
+            name,
+            f"{figures['frames']:,.0f}",
+            *(100 * figures[key] if key in figures else None for key in columns.values()),
+        )
+        for name, figures in results.items()
+        if "error" not in figures
+    ]
+    headers, names_are_text = ("checkpoint", "frames", *columns), [0] if rows else False
+    table = tabulate(
+        rows, headers, floatfmt=".2f", missingval="-", disable_numparse=names_are_text
+    ).splitlines()
+    width = max(len(headers[0]), *map(len, results))
+    for place, (name, figures) in enumerate(results.items(), 2):
         if "error" in figures:
-            lines.append(f"{name}  not evaluated: {figures['error']}")
-        else:
-            recalls = (100 * figures[key] if key in figures else None for key in columns.values())
-            rows.append((name, f"{figures['frames']:,.0f}", *recalls))
-    if rows:
-        headers = ("checkpoint", "frames", *columns)
-        table = tabulate(rows, headers, floatfmt=".2f", missingval="-", disable_numparse=[0])
-        lines.insert(0, table)
-    return "\n".join(lines)
+            table.insert(place, f"{name:<{width}}  not evaluated: {figures['error']}")
+    return "\n".join(table)
 
 
 def format_relations(meter: RecallMeter, constraint: str = "with", k: int = 20) -> str:

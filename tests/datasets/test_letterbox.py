@@ -116,7 +116,7 @@ def test_padding_stays_black_and_full(source):
         assert (extent_BT2[~batch.valid_BT] == 1).all()
 
 
-def test_what_a_video_looks_like_hangs_on_neither_packing_nor_ranks(source):
+def test_what_a_video_looks_like_depends_on_neither_packing_nor_ranks(source):
     def looks(**options):
         return {
             target.name: (frame.numpy().tobytes(), target.person_box_4.tobytes())

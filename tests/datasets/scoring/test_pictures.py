@@ -88,7 +88,7 @@ def test_hits_are_green_and_misses_red():
 
 
 def test_labels_of_equal_boxes_do_not_hide_each_other():
-    """Of two equal boxes with the same label both labels stay to be seen."""
+    """Both labels of two equal boxes with the same label stay visible."""
     box_M4 = np.array([[60, 60, 120, 120]] * 2, np.float32)
     graph = np.array([150, 150, 200, 200], np.float32), box_M4, np.array([8, 8])
     two = FrameTargets("v.mp4/000001.png", (400, 480), *graph, np.array([(0, 1)]))
