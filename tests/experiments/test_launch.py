@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.experiments.processes import all_end
 
 from bload.errors import InputError
 from experiments.launch import ERROR_FILE, errors_in_one_line, launch
