@@ -31,8 +31,8 @@ from experiments.memory import reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.recompute import recompute
-from experiments.results import upsert_result
 from experiments.run_folder import RunFolder, run_name
+from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from models import build_criterion, build_model
@@ -65,7 +65,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     progress, tracker, log = begin(cfg, folder, training, data)
 
     loader, epochs = data.loader, training.cfg.epochs
-    save = partial(save_checkpoint, cfg, folder, training, loader, progress)
+    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
     reset_peak_memory(ranks.device)
     for epoch in range(loader.sampler.epoch, epochs):
         loader.set_epoch(epoch)
@@ -78,7 +78,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
                 tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
             if loader.step % cfg.train.checkpoint_every == 0 and loader.step < len(loader):
                 progress.epoch_sums = ranks.gather(dict(sums))
-                save()
+                save(folder.last)
 
         figures = epoch_figures(loader, sums, ranks)
         tracker.log("epoch", epoch, len(loader), **figures)
@@ -95,8 +95,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             tracker.log("eval", epoch, steps, **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
                 progress.best = progress.recall["with/recall@20"]
-                save(best=True)
-        save()
+                save(folder.best)
+        save(folder.last)
 
     report(cfg, folder, training, data, progress, tracker)
 
@@ -195,18 +195,6 @@ def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, flo
     )
 
 
-def save_checkpoint(
-    cfg: TrainJob,
-    folder: RunFolder,
-    training: Training,
-    loader: BlockLoader,
-    progress: Progress,
-    best: bool = False,
-) -> None:
-    if training.ranks.is_first:
-        save_training(folder.best if best else folder.last, cfg, training, loader, progress)
-
-
 def report(
     cfg: TrainJob,
     folder: RunFolder,
@@ -239,8 +227,8 @@ def report(
     }
     if ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, **summary)
-        upsert_result(folder.path.parent / "results.csv", summary)
         folder.write_json(folder.summary, summary)
+        write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         print(summary_text(summary))
     tracker.close()

@@ -37,7 +37,9 @@ class Progress:
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
-    """Write a checkpoint so that `path` always holds a whole one, the old or the new."""
+    """Write a checkpoint, on rank 0, so that `path` always holds a whole one, old or new."""
+    if not training.ranks.is_first:
+        return
     state = {
         "config": asdict(cfg),
         "epoch": loader.sampler.epoch,

@@ -6,7 +6,7 @@ import pytest
 from bload.errors import InputError
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
-from tests.datasets.scoring.cups import cup_frame
+from tests.datasets.scoring.drawing import cup_frame
 
 
 def frame(name, labels, said):

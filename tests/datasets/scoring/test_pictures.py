@@ -13,30 +13,17 @@ from datasets.annotations.targets import FrameTargets
 from datasets.scoring.pictures import Album, draw_frame, spread
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, top_triplets, triplet_ranks
+from tests.datasets.scoring import drawing
+from tests.datasets.scoring.drawing import tied
 
 GREEN, RED, ORANGE = (10, 125, 50), (198, 40, 40), (179, 89, 0)
 
 
 def random_frame(seed, pairs=12):
-    """Nine objects of a few classes and pairs near some of them, with tied scores."""
+    """Pairs near the objects of a frame, with tied scores."""
     rng = np.random.default_rng(seed)
-    corners_M2 = rng.random((9, 2)) * 180
-    boxes_M4 = np.concatenate([corners_M2, corners_M2 + 20 + rng.random((9, 2)) * 40], 1)
-    boxes_M4 = boxes_M4.astype(np.float32)
-    person_4 = np.array([90, 20, 150, 200], np.float32)
-    classes_M = rng.integers(2, 6, 9)
-    labels_G2 = np.stack([rng.integers(0, 9, 20), rng.integers(0, 26, 20)], 1)
-    target = FrameTargets("v.mp4/000001.png", (240, 240), person_4, boxes_M4, classes_M, labels_G2)
-    row_P = rng.integers(0, 9, pairs)
-    prediction = FramePrediction(
-        np.tile(person_4, (pairs, 1)) + rng.integers(0, 2, (pairs, 1)).astype(np.float32) * 80,
-        boxes_M4[row_P] + 4,
-        classes_M[row_P],
-        np.ones(pairs, np.float32),
-        rng.integers(1, 4, pairs).astype(np.float32) / 4,
-        rng.integers(0, 5, (pairs, 26)).astype(np.float32) / 4,
-    )
-    return prediction, target
+    prediction, target = drawing.draw_frame(rng, "v.mp4/000001.png", pairs)
+    return tied(prediction, rng), target
 
 
 def test_the_triplets_shown_are_those_that_the_ranks_count():
@@ -60,13 +47,14 @@ def test_with_constraint_lists_three_triplets_a_pair():
     assert len(top_triplets(prediction, target, "with", 20)[0]) == 6
 
 
-def colours(picture):
-    return {colour for _, colour in picture.getcolors(maxcolors=1 << 24)}
-
-
-def picture_of(prediction, target):
-    image = Image.new("RGB", target.size_hw[::-1], "black")
-    return draw_frame(image, target, prediction, "title")
+def colours(prediction, target, size_hw=(400, 480)):
+    """Colours of a picture, by how many pixels have them."""
+    target = replace(target, size_hw=size_hw)
+    image = Image.new("RGB", size_hw[::-1], "black")
+    picture = draw_frame(image, target, prediction, "title")
+    assert 1800 <= picture.width <= 3200, "a size for print"
+    assert 900 <= picture.height <= 1200
+    return {colour: count for count, colour in picture.getcolors(maxcolors=1 << 24)}
 
 
 def perfect(target):
@@ -90,40 +78,22 @@ def test_hits_are_green_and_misses_red():
         object_classes_M=np.array([8, 11]),
         relations_G2=np.array([(0, 1), (0, 4), (0, 9), (1, 0), (1, 3), (1, 10)]),
     )
-    hits = perfect(target)
-    half = perfect(target)
+    hits, half = perfect(target), perfect(target)
     half.relation_scores_PR[1] = 1 - half.relation_scores_PR[1]  # all labels of one object wrong
-    good, mixed, nothing = (
-        colours(picture_of(prediction, target)) & {GREEN, RED}
-        for prediction in (hits, half, FramePrediction.empty())
-    )
-    assert (good, mixed, nothing) == ({GREEN}, {GREEN, RED}, {RED})
-
-
-def test_a_picture_of_any_frame_has_a_size_for_print():
-    prediction, target = random_frame(2)
-    for size_hw in ((270, 480), (480, 270)):
-        picture = picture_of(prediction, replace(target, size_hw=size_hw))
-        assert 1800 <= picture.width <= 3200
-        assert 900 <= picture.height <= 1200
+    good = colours(hits, target, (270, 480))
+    mixed = colours(half, target, (480, 270))
+    nothing = colours(FramePrediction.empty(), target)
+    seen = [{GREEN, RED} & set(of) for of in (good, mixed, nothing)]
+    assert seen == [{GREEN}, {GREEN, RED}, {RED}]
 
 
 def test_labels_of_equal_boxes_do_not_hide_each_other():
-    """Of two equal boxes with labels of equal length each label stays to be seen."""
-    _, target = random_frame(0)
-    box_M4 = np.tile(np.array([60, 60, 120, 120], np.float32), (2, 1))
-    same = replace(
-        target,
-        person_box_4=np.array([150, 150, 200, 200], np.float32),
-        object_boxes_M4=box_M4,
-        object_classes_M=np.array([8, 8]),
-        relations_G2=np.array([(0, 1)]),
-    )
-    one = replace(same, object_boxes_M4=box_M4[:1], object_classes_M=np.array([8]))
-    orange = [
-        sum(n for n, c in picture_of(FramePrediction.empty(), t).getcolors(1 << 24) if c == ORANGE)
-        for t in (one, same)
-    ]
+    """Of two equal boxes with the same label both labels stay to be seen."""
+    box_M4 = np.array([[60, 60, 120, 120]] * 2, np.float32)
+    graph = np.array([150, 150, 200, 200], np.float32), box_M4, np.array([8, 8])
+    two = FrameTargets("v.mp4/000001.png", (400, 480), *graph, np.array([(0, 1)]))
+    one = replace(two, object_boxes_M4=box_M4[:1], object_classes_M=np.array([8]))
+    orange = [colours(FramePrediction.empty(), target)[ORANGE] for target in (one, two)]
     assert orange[1] > orange[0] + 1000
 
 

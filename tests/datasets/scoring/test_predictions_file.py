@@ -9,7 +9,6 @@ import pytest
 
 import datasets.scoring.predictions_file as predictions_file
 from bload.errors import InputError
-from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import (
@@ -19,43 +18,19 @@ from datasets.scoring.predictions_file import (
     read_predictions,
     write_predictions,
 )
+from tests.datasets.scoring.drawing import draw_frame
 
 MADE_BY = {"checkpoint": "last.pt", "split": "test", "root": "data", "small_boxes": "keep"}
-NOTHING = np.zeros((0, 4), np.float32)
-
-
-def named(video, number):
-    return FrameTargets(
-        name=f"{video}.mp4/{number:06d}.png",
-        size_hw=(270, 480),
-        person_box_4=np.zeros(4, np.float32),
-        object_boxes_M4=NOTHING,
-        object_classes_M=np.zeros(0, np.int64),
-        relations_G2=np.zeros((0, 2), np.int64),
-    )
-
-
-def prediction(rng, pairs):
-    if pairs == 0:
-        return FramePrediction.empty()
-    corners = rng.random((2, pairs, 2, 2), np.float32).cumsum(2, np.float32)
-    return FramePrediction(
-        person_boxes_P4=corners[0].reshape(pairs, 4),
-        object_boxes_P4=corners[1].reshape(pairs, 4),
-        object_classes_P=rng.integers(2, 37, pairs),
-        person_scores_P=rng.random(pairs, np.float32),
-        object_scores_P=rng.random(pairs, np.float32),
-        relation_scores_PR=rng.random((pairs, 26), np.float32),
-    )
 
 
 @pytest.fixture
 def frames():
     """Three videos of four frames, some of them without a pair, in order."""
     rng = np.random.default_rng(0)
+    names = [f"{video}.mp4/{number:06d}.png" for video in "abc" for number in (8, 9, 10, 100)]
     pairs = [3, 0, 2, 5, 0, 0, 1, 4, 2, 2, 2, 0]
-    names = [named(video, number) for video in "abc" for number in (8, 9, 10, 100)]
-    return [(frame, prediction(rng, count)) for frame, count in zip(names, pairs, strict=True)]
+    drawn = [draw_frame(rng, name, count) for name, count in zip(names, pairs, strict=True)]
+    return [(target, prediction) for prediction, target in drawn]
 
 
 def assert_equal(read, frames):
@@ -112,7 +87,7 @@ def test_pandas_reads_the_columns_that_are_documented(frames, tmp_path):
     ]
     first, wanted = table.iloc[0], frames[0][1]
     assert (first["video"], first["frame"]) == ("a.mp4", "a.mp4/000008.png")
-    assert (first["width"], first["height"], first["pair"]) == (480, 270, 0)
+    assert (first["width"], first["height"], first["pair"]) == (480, 400, 0)
     assert first["object_name"] == OBJECTS[wanted.object_classes_P[0]]
     assert first["object_y2"] == wanted.object_boxes_P4[0, 3]
     assert first["writing_on"] == wanted.relation_scores_PR[0, 25]

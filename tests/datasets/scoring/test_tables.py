@@ -15,7 +15,7 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from tests.datasets.scoring.cups import cup_frame
+from tests.datasets.scoring.drawing import cup_frame
 
 # looking_at (0): found in a and b, missed in c. above (3), written twice in a: found there, missed
 # in b. carrying (9) and eating (12): missed in a; eating found in c.
