@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 from tabulate import tabulate
 
 Figures = Mapping[str, Any]
@@ -47,17 +48,20 @@ def summary_text(summary: Figures) -> str:
     return f"\n{_table(rows)}"
 
 
-def comparison(summaries: Mapping[str, Figures]) -> str:
-    """One line per run, by name; a run that failed has no figures."""
-    rows = [["", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory"]]
-    for name, figures in summaries.items():
-        rows.append([name, "failed"])
-        if figures:
-            recalls = (figures.get(f"with/recall@20{part}", math.nan) for part in ("", "_memory"))
-            rows[-1][1:] = [f"{figures['padding']:,.0f}", f"{figures['deleted']:,.0f}"]
-            rows[-1] += [f"{figures['epoch_seconds']:.1f} s"]
-            rows[-1] += ["" if math.isnan(r) else f"{100 * r:.2f} %" for r in recalls]
-    return _table(rows, "right")
+def comparison(runs: pd.DataFrame) -> str:
+    """One line per run of a table as `experiments.runs.read_runs` makes it, by its index."""
+    columns = {
+        "padding": runs.padding.map("{:,.0f}".format),
+        "deleted": runs.deleted.map("{:,.0f}".format),
+        "epoch": runs.epoch_seconds.map("{:.1f} s".format),
+        "Recall@20 with": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
+        "of these, memory": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
+    }
+    table = pd.DataFrame(columns).replace("nan %", "")
+    table[runs.state != "finished"] = ""
+    table.padding = table.padding.where(runs.state == "finished", runs.state)
+    sides = ["left", *["right"] * len(columns)]
+    return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
 
 
 def observer_rows(figures: Figures) -> list[tuple[str, str]]:
@@ -89,6 +93,5 @@ def describe_starts(starts: str) -> str:
     return "" if starts == "table" else f", starts {starts}"
 
 
-def _table(rows: Sequence[Sequence[str]], side: str = "left") -> str:
-    sides = ["left", *[side] * (len(rows[0]) - 1)]
-    return tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    return tabulate(rows, tablefmt="plain", disable_numparse=True)

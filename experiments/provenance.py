@@ -23,6 +23,7 @@ import torchvision
 from filelock import FileLock
 
 from datasets.write_whole import write_whole
+from experiments.runs import UNREADABLE, read_record
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -41,30 +42,25 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
-        whole = _merged([record])
-        if path.exists():
-            try:
-                whole = _merged([json.loads(path.read_text()), record])
-            except (ValueError, TypeError, LookupError, RecursionError) as error:
-                aside = path.rename(path.with_name(f"{path.name}.damaged"))
-                print(
-                    f"warning: {path} cannot be read ({type(error).__name__}: {error}); it is kept "
-                    f"as {aside.name} and a new one is begun",
-                    file=sys.stderr,
-                )
+        try:
+            earlier = read_record(path)
+        except UNREADABLE as error:
+            earlier = {"jobs": [], "sweeps": []}
+            aside = path.rename(path.with_name(f"{path.name}.damaged"))
+            what = f"{path} cannot be read ({type(error).__name__}: {error})"
+            print(f"warning: {what}; it is kept as {aside.name}, a new one begins", file=sys.stderr)
+        jobs = {job.get("run"): job for job in (*earlier["jobs"], *record["jobs"])}
+        sweeps = {
+            (sweep.get("started"), sweep.get("command")): sweep
+            for sweep in (*earlier["sweeps"], *record["sweeps"])
+        }
+        of_use = [one for one in sweeps.values() if not one.get("ended") or one.get("runs") != []]
+        whole = {
+            "name": record["name"],
+            "jobs": list(jobs.values()),
+            "sweeps": of_use or list(sweeps.values())[-1:],
+        }
         write_whole(path, json.dumps(whole, indent=2) + "\n")
-
-
-def _merged(records: list[dict[str, Any]]) -> dict[str, Any]:
-    jobs = {job["run"]: job for record in records for job in record["jobs"]}
-    found = [sweep for record in records for sweep in record["sweeps"]]
-    sweeps = {(sweep["started"], sweep["command"]): sweep for sweep in found}
-    kept = [sweep for sweep in sweeps.values() if not sweep["ended"] or sweep["runs"] != []]
-    return {
-        "name": records[-1]["name"],
-        "jobs": list(jobs.values()),
-        "sweeps": kept or list(sweeps.values())[-1:],
-    }
 
 
 def surroundings() -> dict[str, Any]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from bload.errors import InputError
 from experiments.cli import check_overrides, split
 from experiments.config import TrainJob
@@ -18,6 +20,7 @@ from experiments.launch import launch, threads
 from experiments.printing import comparison
 from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
+from experiments.runs import read_runs
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,7 @@ def sweep(arguments: Sequence[str]) -> None:
         print(f"\n{len(failures)} of {len(jobs)} jobs failed", file=sys.stderr)
         for job, error in failures.items():
             print(f"  {job}: {error}", file=sys.stderr, flush=True)
-    summaries = {
-        str(job): {} if str(job) in failures else job.folder.read_summary() for job in jobs
-    }
-    if any(summaries.values()):
-        print(f"\n{comparison(summaries)}", flush=True)
+    _compare(jobs, failures)
     if name:
         _report(root)
     if failures:
@@ -134,6 +133,17 @@ def _run_all(jobs: Sequence[Job], record: Callable[..., None]) -> dict[str, str]
                 trained.append(folder.path.name)
             record(runs=trained)
     return failures
+
+
+def _compare(jobs: Sequence[Job], failures: dict[str, str]) -> None:
+    """Print a line per job, if any has figures."""
+    roots = {job.folder.path.parent for job in jobs}
+    tables = {root: read_runs(root).drop_duplicates("run").set_index("run") for root in roots}
+    rows = [tables[job.folder.path.parent].loc[job.folder.path.name] for job in jobs]
+    runs = pd.DataFrame(rows).set_index(pd.Index(map(str, jobs)))
+    runs.loc[list(failures), "state"] = "failed"
+    if (runs.state == "finished").any():
+        print(f"\n{comparison(runs)}", flush=True)
 
 
 def _report(folder: Path) -> None:

@@ -29,4 +29,4 @@ with errors_in_one_line(), start_ranks("cpu") as ranks:
             case "bug":
                 raise KeyError("nobody foresaw this")
     ranks.barrier()
-    time.sleep(60)
+    time.sleep(300)

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
@@ -41,6 +42,7 @@ hydra:
       train.seed: range(0,2)
 """
 SUMMARY = {"padding": 7, "deleted": 0, "epoch_seconds": 1.5, "with/recall@20": 0.25}
+SUMMARY |= {"t_max": 9, "processed": 9, "frames": 2, "epochs": 1, "train_seconds": 2}
 
 
 @pytest.fixture
@@ -74,6 +76,7 @@ def trained(monkeypatch):
             raise KeyboardInterrupt
         folder = RunFolder(config.run.root, run_name(config, nproc))
         folder.open(0)
+        folder.write_json(folder.config, asdict(config))
         folder.write_json(folder.summary, SUMMARY)
         folder.error.unlink(missing_ok=True)
 
