@@ -1,9 +1,9 @@
-"""Block packing of whole sequences for distributed training: equal steps, no frame lost.
+"""Block packing of whole sequences for distributed training: the same steps on every rank.
 
-The library needs numpy and torch alone. Start at `BlockLoader`; its pieces are `make_plan`
+The library needs only numpy and torch. Start with `BlockLoader`; its parts are `make_plan`
 (lengths -> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks`
-(blocks -> `Batch`); `walk` takes a recurrent part through a block and clears its state at every
-start.
+(blocks -> `Batch`). `walk` runs a recurrent module through a batch and clears its state at every
+start. `PACKERS` holds the packing rules by name.
 """
 
 from importlib import import_module
@@ -51,7 +51,7 @@ __all__ = [
     "walk",
 ]
 
-# These need torch, which takes seconds to import; plans, tables and the measure do without.
+# These need torch, which takes seconds to import; plans, tables and measures do not.
 _WITH_TORCH = {
     "batch": ("Batch", "BlockSample", "collate_blocks"),
     "dataset": ("BlockDataset", "SequenceSource"),

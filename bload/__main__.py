@@ -1,4 +1,4 @@
-"""``python -m bload``: the padding table and the drawing.
+"""The command line: the padding table and the drawing of blocks.
 
 python -m bload table                              the paper's table, no data set needed
 python -m bload table --lengths my.csv --t-max 512
@@ -16,11 +16,13 @@ import numpy as np
 from bload.draw import draw_plans
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
-from bload.packers import CUTS_CLIPS, PACKERS, make_plan
-from bload.table import NOT_DERIVABLE, format_table, table_rows
+from bload.packers import PACKERS
+from bload.pieces import Long
+from bload.table import format_table, sized_plan, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit status: 2 for invalid input, reported in one sentence."""
     args = _parser().parse_args(arguments)
     try:
         args.run(args)
@@ -28,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"bload: error: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has seen enough
+        sys.stderr.close()  # the reader of the pipe has seen enough
     return 0
 
 
@@ -40,47 +42,48 @@ def _parser() -> argparse.ArgumentParser:
 
     lengths = argparse.ArgumentParser(add_help=False)
     data = lengths.add_mutually_exclusive_group()
-    data.add_argument("--lengths", metavar="FILE", help="csv, json, npy or txt; one a sequence")
+    data.add_argument("--lengths", metavar="FILE", help="csv, json, npy or txt; one per sequence")
     data.add_argument(
-        "--split", default="train", choices=("train", "test"), help="of Action Genome (default)"
+        "--split",
+        default="train",
+        choices=("train", "test"),
+        help="of Action Genome (default: train)",
     )
-    lengths.add_argument("--clip", type=_positive, help="frames of sampling and mix; default: mean")
+    lengths.add_argument("--clip", type=_positive, help="T_max of sampling and mix; default: mean")
     lengths.add_argument(
         "--long",
         choices=("error", "split", "truncate"),
-        help="what becomes of sequences longer than the block; default: error, and split where "
-        "table has several --t-max",
+        help="sequences longer than the block: refuse them, split them into pieces (the state is "
+        "cleared at each cut), or truncate them; default: error, but split for a table of several "
+        "--t-max",
     )
-    lengths.add_argument("--seed", type=_seed, default=0)
+    lengths.add_argument("--seed", type=_whole, default=0)
 
-    table = commands.add_parser("table", parents=[lengths], help="padding and deletion by loader")
+    table = commands.add_parser("table", parents=[lengths], help="padding and deletion per loader")
     table.add_argument("--t-max", type=_sizes, help="block size, or several: 32,64,94")
-    table.add_argument("--epochs", type=_positive, default=1, help="plans drawn a loader")
-    table.add_argument("--randomness", action="store_true", help="how fresh and free blocks are")
-    table.add_argument("--json", action="store_true", help="a list of objects, one a loader")
+    table.add_argument("--epochs", type=_positive, default=1, help="plans drawn per loader")
+    table.add_argument("--randomness", action="store_true", help="add two measures of randomness")
+    table.add_argument("--json", action="store_true", help="a list of objects, one per loader")
     table.set_defaults(run=_table)
 
-    draw = commands.add_parser("draw", parents=[lengths], help="blocks as a picture")
+    draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
     draw.add_argument("--t-max", type=_positive, help="block size")
     draw.add_argument("--out", default="blocks.png", metavar="FILE", help=".png or .svg")
-    draw.add_argument("--rows", type=_positive, default=12, help="blocks shown a loader")
-    draw.add_argument("--loaders", default=",".join(PACKERS), metavar="A,B", help="which to draw")
-    draw.add_argument("--epoch", type=_seed, default=0)
+    draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
+    draw.add_argument("--loaders", default=",".join(PACKERS), metavar="A,B", help="loaders to draw")
+    draw.add_argument("--epoch", type=_whole, default=0)
     draw.set_defaults(run=_draw)
-
     return parser
 
 
+def _whole(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+    return int(text)
+
+
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
-    return int(text)
+    return _whole(text, least=1)
 
 
 def _sizes(text: str) -> list[int]:
@@ -94,7 +97,7 @@ def _lengths(args: argparse.Namespace) -> np.ndarray:
 def _table(args: argparse.Namespace) -> None:
     lengths = _lengths(args)
     is_paper = args.lengths is None and args.split == "train"
-    long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
+    long: Long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
     tables = [
         table_rows(
             lengths,
@@ -108,11 +111,8 @@ def _table(args: argparse.Namespace) -> None:
         )
         for t_max in args.t_max or [None]
     ]
+    rows = [row for table in tables for row in table]
     if args.json:
-        rows = [row for rows in tables for row in rows]
-        for row in rows:
-            if row["loader"] == "bload" and row["paper_padding"] is not None:
-                row["paper_note"] = NOT_DERIVABLE
         print(json.dumps(rows, indent=2))
         return
     source = args.lengths or f"Action Genome, {args.split} split"
@@ -121,33 +121,31 @@ def _table(args: argparse.Namespace) -> None:
         f"{lengths.min()} to {lengths.max()}, mean {lengths.mean():.3f}"
         + (f"; means over {args.epochs} epochs" if args.epochs > 1 else "")
     )
-    for rows in tables:
-        print("\n" + format_table(rows))
-    print("\nlimit: the fewest blocks any packing of the kept frames can reach, and its padding")
-    print("clips=all: every whole clip of a video, where sampling draws one a video and epoch")
-    print("draw=length: a length that fits, then a video of it, as the authors' released code")
+    for table in tables:
+        print("\n" + format_table(table))
+    print("\nlimit: a lower bound on the blocks of any packing of the kept frames, and its padding")
+    print("clips=all: every whole clip of a video, where sampling draws one per video and epoch")
+    print("draw=length: draws a length that fits, then a video of it, as the authors' code does")
     if args.randomness:
-        print("repeat: share of pairs sharing a block that do so in the next epoch again")
+        print("repeat: share of pairs sharing a block that do so again in the next epoch")
         print("partner nats: mutual information of the lengths of two sequences sharing a block")
     cut = [str(t_max) for t_max in args.t_max or [] if t_max < lengths.max()]
     if cut:
-        became = {"split": "split", "truncate": "cut off"}[long]
-        print(f"longer sequences are {became} at T_max {', '.join(cut)} (--long {long})")
-    shown = [row for rows in tables for row in rows if row["paper_padding"] is not None]
-    if shown:
+        how = "split, the state cleared at each cut" if long == "split" else "truncated"
+        print(f"at T_max {', '.join(cut)} longer sequences are {how} (--long {long})")
+    if any(row["paper_padding"] is not None for row in rows):
         print("paper: arXiv 2310.10879")
-    if any(row["loader"] == "bload" for row in shown):
-        print(textwrap.fill(f"* {NOT_DERIVABLE}", 100))
+    for note in {row["paper_note"]: None for row in rows if row["paper_note"]}:
+        print(textwrap.fill(f"* {note}", 100))
 
 
 def _draw(args: argparse.Namespace) -> None:
     lengths = _lengths(args)
-    plans = {}
-    for name in args.loaders.split(","):
-        clips = name in CUTS_CLIPS
-        options = {} if clips else {"long": args.long or "error"}
-        size = args.clip if clips else args.t_max
-        plans[name] = make_plan(lengths, name, size, args.seed, args.epoch, **options)
+    long: Long = args.long or "error"
+    plans = {
+        name: sized_plan(lengths, name, args.t_max, args.clip, long, args.seed, args.epoch)
+        for name in args.loaders.split(",")
+    }
     print(draw_plans(plans, args.out, args.rows))
 
 

@@ -1,10 +1,10 @@
-"""A batch: blocks of frames with the masks that tell frames from padding and starts from the rest.
+"""A batch: blocks of frames, with masks for the slots that hold a frame and those that start one.
 
 B blocks, T slots, S segments, V valid frames.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,36 +17,39 @@ from bload.views import StartTable, cu_seqlens_from_table, masks_from_table
 
 @dataclass(frozen=True, slots=True)
 class BlockSample:
-    """One block as read: `frames` of each segment one after another, and a target a frame."""
+    """One block as read, without padding: the frames of its segments in slot order."""
 
     block: Block
     frames_V: Tensor
-    """Frames of the block without padding, ``(frames, ...)``."""
+    """``(V, ...)``"""
     targets: Sequence[Any]
+    """One entry per frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a training step gets.
+    """Input of a training step.
 
-    Padding is zeros with ``valid_BT`` False. Everything that learns or measures must look there.
+    Padding is zeros with ``valid_BT`` False; losses, matching, batch statistics and metrics have to
+    leave it out.
     """
 
     frames_BT: Tensor
     """``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), 0 on padding."""
     targets: tuple[Any, ...]
-    """One entry a valid frame, row-major: the i-th belongs to the i-th True of ``valid_BT``."""
+    """One entry per valid frame, row-major: the i-th belongs to the i-th True of ``valid_BT``."""
     valid_BT: Tensor
     """bool, True on a frame, False on padding."""
     start_BT: Tensor
     """bool, True on the first frame of each segment: state is cleared before it."""
     segment_BT: Tensor
-    """int64, number of the segment in its block, -1 on padding."""
+    """int64, number of the segment within its block, -1 on padding."""
     sequence_BT: Tensor
     """int64, number of the sequence in the data set, -1 on padding."""
     position_BT: Tensor
-    """int64, number of the frame in its sequence, -1 on padding."""
+    """int64, number of the frame within its sequence, -1 on padding."""
     table: StartTable
+    """Block, slot and length of every segment."""
 
     @property
     def cu_seqlens(self) -> Tensor:
@@ -54,23 +57,22 @@ class Batch:
         return cu_seqlens_from_table(self.table)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
-        """The same batch with its tensors on `device`; targets stay as they are."""
+        """Return the batch with its tensors on `device`; targets stay as they are."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
-        """What a DataLoader with ``pin_memory=True`` calls."""
+        """Return the batch in page-locked memory, as a DataLoader with ``pin_memory=True`` asks."""
         return self._map(Tensor.pin_memory)
 
-    def _map(self, change) -> "Batch":
-        table = StartTable(
-            *map(change, (self.table.block_S, self.table.slot_S, self.table.length_S))
-        )
-        names = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-        return replace(self, table=table, **{name: change(getattr(self, name)) for name in names})
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        table = StartTable(*(change(getattr(self.table, f.name)) for f in fields(StartTable)))
+        names = [field.name for field in fields(self) if field.name.endswith("_BT")]
+        tensors: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
+        return replace(self, table=table, **tensors)
 
 
 def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
-    """Put blocks side by side into a `Batch`.
+    """Put blocks of equal ``t_max`` side by side into a `Batch`, in the order given.
 
     Raises:
         ValueError: frames of different shapes or dtypes.
@@ -97,7 +99,7 @@ def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
         if frame_V.shape[1:] != like_V.shape[1:] or frame_V.dtype != like_V.dtype:
             raise ValueError(
                 f"frames of one batch differ: {tuple(like_V.shape[1:])} {like_V.dtype} and "
-                f"{tuple(frame_V.shape[1:])} {frame_V.dtype}; read must give all of one kind"
+                f"{tuple(frame_V.shape[1:])} {frame_V.dtype}; read must return all of one kind"
             )
         frames_BT[b, : len(frame_V)] = frame_V
 

@@ -1,22 +1,23 @@
-"""How few blocks any packing can reach.
+"""Lower bound on the number of blocks of any packing.
 
-Three classical bounds of one-dimensional bin packing; the largest counts. They need the length
-counts alone, so their cost does not grow with the number of sequences.
+The largest of three classical bounds of one-dimensional bin packing. They need only the number of
+segments of each length, so their cost hardly grows with the number of sequences. A packing that
+meets the bound is minimal; the minimum itself can lie above it.
 """
 
 import numpy as np
 
 
 def lower_bound(lengths: np.ndarray, t_max: int) -> int:
-    """Blocks of `t_max` slots that any packing of whole segments needs at least.
+    """Return a number of blocks of `t_max` slots that no packing of whole segments goes below.
 
     Args:
-        lengths: segment lengths, each 1 to `t_max`.
+        lengths: segment lengths, ``(segments,)``, each 1 to `t_max`.
 
-    Bounds: the frames themselves, ceil(sum / t_max); for every size t, the segments of t and more
-    stand at most floor(t_max / t) to a block; and L2 of Martello and Toth (Discrete Applied
-    Mathematics 28, 1990), where segments longer than half a block leave room that short ones
-    must fill.
+    The bounds: the frames themselves, ceil(sum / t_max); for every size t, a block holds at most
+    floor(t_max / t) segments of t frames or more; and L2 of Martello and Toth (Discrete Applied
+    Mathematics 28, 1990): segments longer than half a block take one block each, and what does
+    not fit beside them needs blocks of its own.
     """
     if len(lengths) == 0:
         return 0

@@ -1,7 +1,7 @@
-"""Dealing a plan's blocks to ranks: equal steps by construction, whatever the number of ranks.
+"""Dealing a plan's blocks to ranks: equal steps by construction, for any number of ranks.
 
 Step s of an epoch trains the blocks ``s * G`` to ``(s + 1) * G - 1`` of the plan, where G is
-ranks x blocks per rank. The ranks share them out like cards, so the step depends on G alone: 2
+ranks x blocks per rank. They are dealt to the ranks like cards, so the step depends on G alone: 2
 ranks of 4 blocks and 8 ranks of 1 block train the same steps.
 """
 
@@ -17,14 +17,14 @@ Last = Literal["fill", "drop"]
 
 
 def deal(blocks: int, ranks: int, blocks_per_rank: int, step: int, rank: int) -> np.ndarray:
-    """The blocks of one rank in one step, ``(blocks_per_rank,)``; -1 stands for a filler."""
+    """Return the blocks of one rank in one step, ``(blocks_per_rank,)``; -1 means a filler."""
     position = step * ranks * blocks_per_rank + np.arange(blocks_per_rank) * ranks + rank
     return np.where(position < blocks, position, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochAccount:
-    """What an epoch of a plan costs once it is dealt, all ranks together."""
+    """Cost of an epoch once its plan is dealt, all ranks together."""
 
     steps: int
     blocks: int
@@ -38,19 +38,19 @@ class EpochAccount:
     frames: int
     """Frames that are trained."""
     processed: int
-    """Slots worked through: frames + padding + filler."""
+    """Slots that the model processes: frames + padding + filler."""
 
 
 def account(plan: Plan, blocks_per_step: int, last: Last = "fill") -> EpochAccount:
-    """Count an epoch.
+    """Count what an epoch trains, pads and deletes.
 
     Args:
         blocks_per_step: ranks x blocks per rank.
-        last: what becomes of a last step that the plan does not fill: ``fill`` adds empty blocks,
+        last: how to treat a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
 
     Raises:
-        InputError: dropping would leave no step at all.
+        InputError: `last` is neither, or dropping would leave no step at all.
     """
     if last not in ("fill", "drop"):
         raise InputError(f"last is {last!r}; choose fill or drop")

@@ -1,34 +1,68 @@
-"""Blocks as a picture: segments in colour, padding grey, a mark wherever a state starts anew."""
+"""Drawing the blocks of plans, and the label and colour of each loader in every chart."""
 
+import colorsys
+import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bload.errors import InputError
+from bload.packers import PACKERS
 from bload.plan import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PADDING = "#d4d7dc"
 START = "#111418"
 INK = "#2b2f36"
-CAPTIONS = {
-    "naive": "naive padding: one video a block",
-    "sampling": "sampling: short videos dropped, long ones cut",
-    "mix": "mix pad: cut or padded to the mean length",
-    "bload": "BLoad: random whole videos that fit",
-    "bload_exact": "BLoad, exact: the fewest blocks possible",
+
+
+class Look(NamedTuple):
+    """How a loader appears in tables and charts."""
+
+    label: str
+    colour: str
+    caption: str
+
+
+LOOKS = {
+    "naive": Look("naive", "#5f6673", "naive padding: one video per block"),
+    "sampling": Look("sampling", "#b4500b", "sampling: short videos dropped, long ones cut"),
+    "mix": Look("mix pad", "#7a3fb8", "mix pad: cut or padded to the mean length"),
+    "bload": Look("BLoad", "#0f62ad", "BLoad: random whole videos that fit"),
+    "bload_exact": Look("BLoad exact", "#0a7a52", "BLoad exact: squeezed into fewer blocks"),
 }
+"""Loaders with a look of their own; others need no entry."""
+
+
+def label_of(name: str) -> str:
+    """Return a loader's label: ``bload draw=length`` -> ``BLoad draw=length``."""
+    loader, *options = name.split(" ")
+    return " ".join([LOOKS[loader].label if loader in LOOKS else loader, *options])
+
+
+def colour_of(name: str) -> str:
+    """Return a loader's colour for matplotlib, whatever options follow its name."""
+    loader = name.split(" ")[0]
+    if loader in LOOKS:
+        return LOOKS[loader].colour
+    others = [packer for packer in PACKERS if packer not in LOOKS]
+    place = others.index(loader) if loader in others else zlib.crc32(loader.encode())
+    return f"C{(3 + 3 * place) % 10}"  # matplotlib's cycle, first those far from the colours above
 
 
 def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:
-    """Draw the first blocks of each plan, one panel a loader, on one scale of frames.
+    """Draw the first blocks of each plan, one panel per loader, on one scale of frames.
 
     Args:
         plans: loader name -> plan.
-        path: where to write; the suffix says what, ``.png`` or ``.svg``.
-        rows: blocks shown a panel.
+        path: file to write; the suffix decides the format, ``.png`` or ``.svg``.
+        rows: blocks shown per panel.
 
     Raises:
-        InputError: another suffix, no place to write to, or matplotlib is not installed.
+        InputError: another suffix, a path that cannot be written, or matplotlib is not installed.
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
@@ -47,22 +81,20 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     widest = max(plan.t_max for plan in plans.values())
     for axis, (name, plan) in zip(axes, plans.items(), strict=False):
         _draw_blocks(axis, plan, rows, widest)
-        axis.set_title(CAPTIONS.get(name, name), fontsize=10, loc="left", color=INK, weight="bold")
-        label = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
-        axis.set_xlabel(label, fontsize=8.5, color=INK, loc="left")
-    for axis in axes[len(plans) :]:
-        axis.set_axis_off()
+        title = LOOKS[name].caption if name in LOOKS else name
+        axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
+        counts = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
+        axis.set_xlabel(counts, fontsize=8.5, color=INK, loc="left")
     legend = [
-        Patch(facecolor=_colour(2), label="video"),
+        Patch(facecolor=_sequence_colour(2), label="video"),
         Patch(facecolor=PADDING, label="padding"),
         Patch(facecolor=START, label="start: the state is cleared"),
     ]
-    where = axes[len(plans)] if len(axes) > len(plans) else figure
-    options = {} if where is figure else {"fontsize": 9}
-    place = "outside lower center" if where is figure else "center"
-    where.legend(
-        handles=legend, loc=place, ncols=3 if where is figure else 1, frameon=False, **options
-    )
+    if len(axes) > len(plans):
+        axes[-1].set_axis_off()
+        axes[-1].legend(handles=legend, loc="center", frameon=False, fontsize=9)
+    else:
+        figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
@@ -71,17 +103,17 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     return path
 
 
-def _draw_blocks(axis, plan: Plan, rows: int, widest: int) -> None:
-    shown = min(rows, plan.blocks)
-    for row in range(shown):
+def _draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
+    mark = max(widest / 160, 0.15)
+    for row in range(min(rows, plan.blocks)):
         block = plan.block(row)
+        starts = block.starts.tolist()
+        spans = list(zip(starts, block.length.tolist(), strict=True))
+        colours = [_sequence_colour(int(sequence)) for sequence in block.sequence]
+        marks = [(slot, mark) for slot in starts]
         axis.broken_barh([(0, plan.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
-        spans = list(zip(block.starts.tolist(), block.length.tolist(), strict=True))
-        colours = [_colour(int(sequence)) for sequence in block.sequence]
         axis.broken_barh(spans, (row, 0.78), facecolors=colours, linewidth=0)
-        mark = max(widest / 160, 0.15)
-        starts = [(slot, mark) for slot in block.starts.tolist()]
-        axis.broken_barh(starts, (row, 0.78), facecolors=START, linewidth=0)
+        axis.broken_barh(marks, (row, 0.78), facecolors=START, linewidth=0)
     axis.set_xlim(0, widest)
     axis.set_ylim(rows, -0.2)
     axis.set_yticks([])
@@ -89,10 +121,8 @@ def _draw_blocks(axis, plan: Plan, rows: int, widest: int) -> None:
     axis.spines[["top", "right", "left", "bottom"]].set_visible(False)
 
 
-def _colour(sequence: int) -> tuple[float, float, float]:
-    """A colour for a sequence: hues by the golden ratio, so that neighbours differ."""
-    import colorsys
-
+def _sequence_colour(sequence: int) -> tuple[float, float, float]:
+    """Return the colour of a sequence: hues by the golden ratio, so that neighbours differ."""
     hue = (0.08 + sequence * 0.61803398875) % 1.0
     lightness = 0.52 + 0.14 * (np.sin(sequence * 2.3) * 0.5 + 0.5)
     return colorsys.hls_to_rgb(hue, lightness, 0.55)

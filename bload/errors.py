@@ -1,30 +1,31 @@
-"""The exception for input that the user can mend."""
+"""The exception for input that the user can fix."""
 
 from collections.abc import Sequence
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence that names the thing and the way out.
+    """Invalid user input. The message is one sentence: the offending value and how to fix it.
 
     Entry points catch it, print the sentence and exit with status 2, without a traceback.
     """
 
 
 class TooLongError(InputError):
-    """A sequence does not fit into a block."""
+    """A sequence is longer than a block; `longest` is the `t_max` that would hold them all."""
 
     def __init__(
         self, sequence: int, length: int, longest: int, t_max: int, name: str = ""
     ) -> None:
-        self.facts = (sequence, length, longest, t_max)
-        super().__init__(
+        super().__init__(sequence, length, longest, t_max, name)
+
+    def __str__(self) -> str:
+        sequence, length, longest, t_max, name = self.args
+        return (
             f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise t_max "
             f"to {longest}, or set long=split or long=truncate"
         )
 
     def named(self, names: Sequence[str]) -> "TooLongError":
-        """The same error with the name of the sequence for its number."""
-        return TooLongError(*self.facts, name=names[self.facts[0]])
-
-    def __reduce__(self):
-        return TooLongError, self.facts
+        """Return the same error with the name of the sequence instead of its number."""
+        sequence, length, longest, t_max, _ = self.args
+        return TooLongError(sequence, length, longest, t_max, names[sequence])

@@ -1,23 +1,25 @@
-"""Lists of sequence lengths: Action Genome's own, and anybody's from a file."""
+"""Sequence lengths: those of Action Genome, and those in a file."""
 
 import csv
 import json
 import zipfile
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bload.errors import InputError
 from bload.plan import check_lengths
 
-ENCODING = "utf-8-sig"  # also reads plain UTF-8; spreadsheets put the mark in front
+ENCODING = "utf-8-sig"  # also reads UTF-8 without the mark that spreadsheets put in front
 UNREADABLE = (ValueError, OSError, EOFError, RecursionError, csv.Error, zipfile.BadZipFile)
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
+Read = tuple[Any, list[str] | None]  # values as found, and names where the file has them
 
 
 def action_genome_lengths(split: str = "train") -> np.ndarray:
-    """Annotated frames of every video of Action Genome, sorted, int64.
+    """Return the annotated frames of every video of Action Genome, int64 ``(videos,)``, sorted.
 
     Args:
         split: ``train`` (7,464 videos, 166,785 frames, 3 to 94) or ``test`` (1,737 videos,
@@ -35,11 +37,11 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
 
 
 def read_lengths(path: str | Path) -> np.ndarray:
-    """Lengths from a file, one a sequence.
+    """Read one length per sequence from a file, int64 ``(sequences,)``.
 
     Formats by suffix: ``.npy`` (1-d array); ``.json`` (a list, or an object name -> length);
     ``.csv`` (a column named length, lengths, frames, num_frames or n_frames, or one column alone);
-    anything else is text with one number a line, where ``#`` begins a comment.
+    anything else is text with one number per line, where ``#`` begins a comment.
 
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
@@ -55,7 +57,7 @@ def read_lengths(path: str | Path) -> np.ndarray:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"cannot read lengths from {path}: {error}; give one whole number a sequence"
+            f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
     try:
         return check_lengths(array, names)
@@ -63,24 +65,24 @@ def read_lengths(path: str | Path) -> np.ndarray:
         raise InputError(f"{path}: {error}") from error
 
 
-def _from_npy(path: Path):
+def _from_npy(path: Path) -> Read:
     with path.open("rb") as file:
         return np.load(file, allow_pickle=False), None
 
 
-def _from_json(path: Path):
+def _from_json(path: Path) -> Read:
     data = json.loads(path.read_text(ENCODING))
     if isinstance(data, dict):
         return list(data.values()), list(data)
     return data, None
 
 
-def _from_text(path: Path):
+def _from_text(path: Path) -> Read:
     lines = (line.split("#")[0].strip() for line in path.read_text(ENCODING).splitlines())
     return [float(line) for line in lines if line], None
 
 
-def _from_csv(path: Path):
+def _from_csv(path: Path) -> Read:
     with path.open(newline="", encoding=ENCODING) as file:
         rows = [row for row in csv.reader(file) if row]
     if not rows:
@@ -93,7 +95,7 @@ def _from_csv(path: Path):
         if short:
             raise InputError(
                 f"{path} has the row {','.join(short[0])!r} without a cell for {named[0]!r}; "
-                "mend it or leave it out"
+                "fix it or leave it out"
             )
         return [float(row[column]) for row in rows[1:]], None
     if len(header) == 1:

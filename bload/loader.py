@@ -1,8 +1,8 @@
-"""The whole path from a sequence source to batches, with exact resume: one object to import."""
+"""The whole path from a sequence source to batches, with exact resume."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
 from torch.utils.data import DataLoader
 
 from bload.batch import Batch, collate_blocks
@@ -14,7 +14,7 @@ from bload.sampler import BlockSampler
 
 
 class BlockLoader:
-    """Batches of packed blocks for one rank; all ranks take equally many steps.
+    """Yields batches of packed blocks for one rank; every rank takes the same number of steps.
 
         loader = BlockLoader(source, "bload", batch_frames=376, rank=rank, world_size=ranks)
         for epoch in range(epochs):
@@ -44,10 +44,10 @@ class BlockLoader:
         names: Sequence[str] | None = None,
         workers: int = 0,
         pin_memory: bool = False,
-        **options,
+        **options: Any,
     ) -> None:
         self.sampler = BlockSampler(
-            np.asarray(source.lengths),
+            source.lengths,
             packer,
             batch_frames=batch_frames,
             t_max=t_max,
@@ -67,7 +67,7 @@ class BlockLoader:
             persistent_workers=workers > 0,
         )
         self.step = 0
-        """Batches of the current epoch handed over so far."""
+        """Batches of the current epoch yielded so far."""
 
     @property
     def plan(self) -> Plan:
@@ -81,26 +81,26 @@ class BlockLoader:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Batch]:
-        # The sampler may run ahead, for workers fetch early; what counts is handed over here.
+        # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
         self.step = self.sampler.next_step
         try:
             for batch in self.data:
                 self.step += 1
                 yield batch
         except InputError as error:
-            # A worker's error comes with its traceback; the sentence is the last line.
+            # A worker's error contains its traceback; the sentence is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current one keeps a position that was loaded."""
+        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
         self.sampler.set_epoch(epoch)
         self.step = self.sampler.next_step
 
-    def state_dict(self) -> dict:
-        """Where training stands after the last batch handed over, on any number of workers."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the last batch yielded, for any number of workers."""
         return self.sampler.state_dict(self.step)
 
-    def load_state_dict(self, state: dict) -> None:
-        """Go on with the batch after those that `state` had seen; see `BlockSampler`."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with the batch after those that `state` had seen; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
         self.step = self.sampler.next_step

@@ -1,4 +1,4 @@
-"""What is done with a sequence longer than a block: an error, or pieces, or the rest deleted."""
+"""Sequences longer than a block: refused, split into pieces, or truncated."""
 
 from typing import Literal
 
@@ -11,13 +11,17 @@ Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
-    """The pieces to pack: sequence, first frame and length of each, none longer than `t_max`.
+    """Return the pieces to pack, none longer than `t_max`.
 
     Args:
+        lengths: frames of every sequence, ``(sequences,)``.
         long: ``error`` refuses a sequence longer than `t_max`; ``split`` cuts it into pieces of
-            `t_max` and a rest, each with a start of its own (nothing is deleted, but the state is
-            cleared between pieces); ``truncate`` keeps the first `t_max` frames (the rest counts
-            as deleted).
+            `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
+            recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,
+            and the rest counts as deleted.
+
+    Returns:
+        sequence, first frame and length of every piece, each int64 ``(pieces,)``.
     """
     if long == "split":
         pieces = -(-lengths // t_max)

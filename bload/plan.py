@@ -1,15 +1,18 @@
-"""An epoch is a plan: which frames of which sequences stand where, known before any file is read.
+"""The plan of an epoch: the place of every frame, known before any file is read.
 
     block 0   |a a a a|b b b|c|. .|      a, b, c segments; . padding; `|` before a letter: a start
     block 1   |d d d d d d d d|e e|
 
-A plan is flat arrays, so ten million sequences fit, and it checks itself.
+A segment is a run of frames of one sequence; a block has ``t_max`` slots. A plan consists of flat
+arrays, so ten million sequences fit, and it checks itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bload.bounds import lower_bound
 from bload.errors import InputError
@@ -17,9 +20,9 @@ from bload.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a plan: its segments in slot order. A filler has none.
+    """One block of `t_max` slots: its segments in slot order. A filler has none.
 
-    All arrays are int64 with one entry a segment.
+    All arrays are int64, ``(segments,)``.
     """
 
     index: int
@@ -33,7 +36,8 @@ class Block:
     @property
     def starts(self) -> np.ndarray:
         """The start table: the slots at which a segment begins, where the state is cleared."""
-        return np.cumsum(self.length) - self.length
+        starts: np.ndarray = np.cumsum(self.length) - self.length
+        return starts
 
     @property
     def frames(self) -> int:
@@ -41,7 +45,7 @@ class Block:
 
 
 def filler_block(t_max: int) -> Block:
-    """An empty block: all padding, counted apart from the plan's own."""
+    """Return an empty block, all padding, which is counted apart from the plan's own."""
     nothing = np.zeros(0, dtype=np.int64)
     return Block(-1, t_max, nothing, nothing, nothing)
 
@@ -57,7 +61,7 @@ class Plan:
         offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
 
     Raises:
-        ValueError: a segment lies outside its sequence, a block overflows, or a frame stands
+        ValueError: a segment lies outside its sequence, a block overflows, or a frame appears
             twice. A packer that returns is therefore right about these.
     """
 
@@ -109,7 +113,7 @@ class Plan:
         order = np.lexsort((self.first, self.sequence))
         same = np.diff(self.sequence[order]) == 0
         if np.any(same & (self.first[order][1:] < end[order][:-1])):
-            raise ValueError("a frame stands twice in the plan")
+            raise ValueError("a frame appears twice in the plan")
 
     @property
     def blocks(self) -> int:
@@ -130,17 +134,17 @@ class Plan:
 
     @property
     def placed(self) -> int:
-        """Frames that stand in a block."""
+        """Frames that are in a block."""
         return int(self.length.sum())
 
     @property
     def deleted(self) -> int:
-        """Frames of the data set that stand in no block."""
+        """Frames of the data set that are in no block."""
         return self.frames - self.placed
 
     @property
     def processed(self) -> int:
-        """Slots that the model works through: blocks x t_max."""
+        """Slots that the model processes: blocks x t_max."""
         return self.blocks * self.t_max
 
     @property
@@ -156,12 +160,16 @@ class Plan:
     @cached_property
     def block_frames(self) -> np.ndarray:
         """Frames in each block, ``(blocks,)``."""
-        running = np.concatenate([[0], np.cumsum(self.length)])
-        return running[self.offsets[1:]] - running[self.offsets[:-1]]
+        running: np.ndarray = np.concatenate([[0], np.cumsum(self.length)])
+        frames: np.ndarray = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return frames
 
     @cached_property
     def lower_bound(self) -> int:
-        """Blocks of t_max that any packing of these segments needs at least."""
+        """Blocks that any packing of these segments needs at least (see `bload.bounds`).
+
+        A plan with ``blocks == lower_bound`` is proved minimal; one above it may be minimal too.
+        """
         return lower_bound(self.length, self.t_max)
 
     @property
@@ -175,7 +183,7 @@ class Plan:
         return Block(index, self.t_max, self.sequence[part], self.first[part], self.length[part])
 
     def block_of_segment(self) -> np.ndarray:
-        """The block of each segment, ``(segments,)``."""
+        """Return the block of each segment, ``(segments,)``."""
         return np.repeat(np.arange(self.blocks), np.diff(self.offsets))
 
 
@@ -185,10 +193,11 @@ def plan_from_blocks(
     sequence_lengths: np.ndarray,
     t_max: int,
 ) -> Plan:
-    """A plan from lists of piece numbers, one list a block.
+    """Make a plan from lists of piece numbers, one list per block.
 
     Args:
-        pieces: sequence, first and length of every piece (see `bload.pieces`).
+        pieces: sequence, first frame and length of every piece (see `bload.pieces`).
+        sequence_lengths: frames of every sequence, ``(sequences,)``.
     """
     sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
     flat = [piece for block in blocks for piece in block]
@@ -198,15 +207,15 @@ def plan_from_blocks(
     return Plan(t_max, sequence_lengths, sequence, first, length, offsets)
 
 
-def check_lengths(lengths: np.ndarray, names: list[str] | None = None) -> np.ndarray:
-    """Lengths as int64, or an `InputError` that names the first bad one."""
+def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
+    """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
     array = np.asarray(lengths)
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"the lengths have shape {array.shape}; give a list with at least one sequence"
         )
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
-        raise InputError("the lengths hold something that is not a number; give whole numbers")
+        raise InputError("the lengths contain something that is not a number; give whole numbers")
     with np.errstate(invalid="ignore"):  # beyond int64: found unequal below
         whole = array.astype(np.int64)
     bad = np.flatnonzero((whole < 1) | (whole != array))
@@ -215,6 +224,6 @@ def check_lengths(lengths: np.ndarray, names: list[str] | None = None) -> np.nda
         name = names[s] if names else str(s)
         raise InputError(
             f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
-            "mend it or leave the sequence out"
+            "fix it or leave the sequence out"
         )
     return whole

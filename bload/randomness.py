@@ -1,7 +1,4 @@
-"""How random plans are: do pairs of sequences meet again, and do lengths choose their company?
-
-Two figures that tell a packer which draws fresh blocks from one that only looks so.
-"""
+"""Two measures of randomness: how often pairs of sequences meet again, and which lengths meet."""
 
 import numpy as np
 
@@ -9,7 +6,7 @@ from bload.plan import Plan
 
 
 def repeat_share(one: Plan, two: Plan) -> float:
-    """Share of the pairs of sequences sharing a block in `one` that share a block in `two` too.
+    """Return the share of the pairs that share a block in `one` that share a block in `two` too.
 
     Fresh random blocks of k of n sequences give about (k - 1) / (n - 1).
     """
@@ -20,14 +17,14 @@ def repeat_share(one: Plan, two: Plan) -> float:
 
 
 def partner_information(plans: list[Plan]) -> float:
-    """Mutual information, in nats, of the lengths of two segments that share a block.
+    """Return the mutual information, in nats, of the lengths of two segments in one block.
 
-    0 when a segment's length says nothing about its block mates'. Lengths are put into ten classes
-    of equal number; pairs are weighted so that every segment counts once, and the Miller-Madow
-    correction takes away what chance alone would give.
+    It is 0 when the length of a segment says nothing about the others in its block. Lengths are put
+    into ten classes of equal number; pairs are weighted so that every segment counts once, and the
+    Miller-Madow correction (Miller, 1955) takes away what chance alone would give.
 
     Args:
-        plans: several plans of the same lengths (epochs), pooled.
+        plans: plans of the same lengths, for instance of several epochs, which are pooled.
     """
     everything = np.concatenate([plan.length for plan in plans])
     edges = np.unique(np.quantile(everything, np.linspace(0, 1, 11)[1:-1], method="nearest"))
@@ -49,11 +46,11 @@ def partner_information(plans: list[Plan]) -> float:
     filled = p > 0
     information = float(np.sum(p[filled] * np.log(p[filled] / expected[filled])))
     by_chance = (int(filled.sum()) - 2 * classes + 1) / (2 * number)
-    return max(information - by_chance, 0.0)
+    return float(max(information - by_chance, 0.0))
 
 
 def _mates(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """All ordered pairs of different segments of one block."""
+    """Return all ordered pairs of different segments of one block."""
     sizes = np.diff(plan.offsets)
     ones, twos = [], []
     for size in np.unique(sizes[sizes > 1]):
@@ -67,8 +64,9 @@ def _mates(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(plan: Plan) -> np.ndarray:
-    """Unordered pairs of sequences sharing a block, as one number each."""
+    """Return the unordered pairs of sequences that share a block, one number per pair."""
     one, two = _mates(plan)
     a, b = plan.sequence[one], plan.sequence[two]
     keep = a < b
-    return a[keep] * plan.sequences + b[keep]
+    pairs: np.ndarray = a[keep] * plan.sequences + b[keep]
+    return pairs

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
+from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.dealing import EpochAccount, Last, account, deal
@@ -13,21 +14,21 @@ from bload.plan import Block, Plan, check_lengths, filler_block
 
 
 class BlockSampler(Sampler[list[Block]]):
-    """Yields the blocks of one rank, step by step; every rank yields equally many batches.
+    """Yields the blocks of one rank, step by step; every rank takes the same number of steps.
 
-    Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields whole `Block`
-    values, not numbers, so worker processes need no plan of their own and may persist over epochs.
+    Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields `Block` values
+    instead of numbers, so worker processes need no plan of their own and may persist over epochs.
 
     Args:
-        lengths: frames of every sequence.
+        lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `bload.packers.PACKERS`.
-        batch_frames: frames a rank works through in a step; ``batch_frames // t_max`` blocks.
+        batch_frames: slots that a rank processes per step, in ``batch_frames // t_max`` blocks.
         t_max: slots in a block; None takes the packer's natural size.
         rank, world_size: of this process.
-        seed: with the epoch, all that the plan's randomness depends on.
+        seed: with the epoch, the only source of the plan's randomness.
         last: ``fill`` or ``drop``, see `bload.dealing.account`.
         names: of the sequences, for error messages.
-        options: the packer's own.
+        options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
         InputError: bad lengths or options, or a batch smaller than one block.
@@ -35,7 +36,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     def __init__(
         self,
-        lengths: np.ndarray,
+        lengths: ArrayLike,
         packer: str = "bload",
         *,
         batch_frames: int,
@@ -45,7 +46,7 @@ class BlockSampler(Sampler[list[Block]]):
         seed: int = 0,
         last: Last = "fill",
         names: Sequence[str] | None = None,
-        **options,
+        **options: Any,
     ) -> None:
         if not 0 <= rank < world_size:
             raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0")
@@ -72,7 +73,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
-        len(self)  # refuses a wrong `last`, and dropping all, now and not in the first step
+        len(self)  # refuses a wrong `last`, and dropping everything, now instead of at step 0
 
     @property
     def blocks_per_step(self) -> int:
@@ -91,7 +92,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def account(self) -> EpochAccount:
-        """What the current epoch costs, all ranks together."""
+        """Cost of the current epoch, all ranks together."""
         return account(self.plan, self.blocks_per_step, self.last)
 
     def __len__(self) -> int:
@@ -107,17 +108,17 @@ class BlockSampler(Sampler[list[Block]]):
             yield [filler_block(self.t_max) if b < 0 else plan.block(int(b)) for b in dealt]
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current one keeps a position that was loaded."""
+        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.next_step = self._yielded = 0
 
-    def state_dict(self, step: int | None = None) -> dict:
-        """Where training stands: the epoch, the steps done in it, and what defines the plan.
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Return the epoch, the steps done in it, and what defines the plan, as plain values.
 
         Args:
             step: steps trained in this epoch. None takes the batches yielded, which is right only
-                while no worker fetches ahead; `BlockLoader` counts what it has handed over.
+                while no worker fetches ahead; `BlockLoader` counts what it yields itself.
         """
         return {
             "epoch": self.epoch,
@@ -125,11 +126,11 @@ class BlockSampler(Sampler[list[Block]]):
             "plan": self._definition(),
         }
 
-    def load_state_dict(self, state: dict) -> None:
-        """Go on where `state` stood.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state` was taken.
 
         Raises:
-            InputError: the state belongs to another plan; it names what differs.
+            InputError: the state belongs to another plan; the message names what differs.
         """
         mine, saved = self._definition(), state["plan"]
         differs = [
@@ -145,8 +146,8 @@ class BlockSampler(Sampler[list[Block]]):
         self.epoch = state["epoch"]
         self.next_step = self._yielded = state["step"]
 
-    def _definition(self) -> dict:
-        """Everything that the blocks of a step depend on, as plain values."""
+    def _definition(self) -> dict[str, Any]:
+        """Return everything that the blocks of a step depend on, as plain values."""
         return {
             "packer": self.packer,
             "t_max": self.t_max,

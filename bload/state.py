@@ -1,41 +1,41 @@
 """Recurrent state over a block: walked frame by frame, cleared where a segment starts.
 
-Shapes: B blocks, T slots; ``...`` whatever the part works on (queries, width).
+B blocks, T slots; ``...`` is whatever the part works on (queries, width).
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-State = Tensor | tuple | list | dict
+State = Tensor | tuple[Any, ...] | list[Any] | dict[Any, Any]
+"""A nest of tensors, each with leading dimension B."""
 
 
 class RecurrentPart(Protocol):
-    """What `walk` needs of a recurrent module."""
+    """Interface that `walk` needs of a recurrent module."""
 
     def init_state(self, inputs: Tensor) -> State:
-        """The state before the first frame of a segment, for inputs of one slot ``(B, ...)``."""
-        ...
+        """Return the state before a segment's first frame, for inputs of one slot ``(B, ...)``."""
 
     def step(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
-        """One slot: inputs ``(B, ...)`` and the state before it -> outputs and the state after."""
-        ...
+        """Process one slot: inputs ``(B, ...)`` and state -> outputs ``(B, ...)`` and new state."""
 
 
 def reset_state(state: State, initial: State, start_B: Tensor) -> State:
-    """Replace the rows of `state` where `start_B` is True by those of `initial`.
+    """Replace the rows of `state` where `start_B` (bool, ``(B,)``) is True by those of `initial`.
 
-    Works on any nest of tensors with leading dimension B. It is one ``torch.where`` a tensor:
-    nothing waits for the device, and no gradient passes from one segment to the next.
+    It is one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes from
+    one segment to the next.
     """
 
     def clear(old: Tensor, new: Tensor) -> Tensor:
         start = start_B.view(-1, *(1,) * (old.dim() - 1))
         return torch.where(start, new, old)
 
-    return pytree.tree_map(clear, state, initial)
+    cleared: State = pytree.tree_map(clear, state, initial)
+    return cleared
 
 
 def walk(
@@ -47,7 +47,7 @@ def walk(
         part: the recurrent module.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
-        state: what an earlier call returned, to go on in mid-segment; None begins anew.
+        state: returned by an earlier call, to continue inside a segment; None starts afresh.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.

@@ -1,58 +1,65 @@
-"""The padding table: what each loader pads and deletes, beside the paper and the provable limit."""
+"""The padding table: padding and deletion of each loader, beside the paper and the lower bound."""
 
 import time
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from bload.packers import CUTS_CLIPS, make_plan, natural_t_max
+from bload.packers import PACKERS, cuts_clips, make_plan, packer_options
 from bload.pieces import Long
+from bload.plan import Plan
 from bload.randomness import partner_information, repeat_share
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """What the paper reports for one loader. Times are minutes an epoch on its own machine."""
+    """The paper's figures for one loader, on Action Genome's training split."""
 
+    t_max: int | None = None
     padding: int | None = None
     deleted: int | None = None
     minutes: float | None = None
+    """Minutes per epoch on the paper's own machine."""
     recall_at_20: float | None = None
+    note: str | None = None
 
-
-PAPER = {
-    "naive": PaperRow(padding=534_831, deleted=0, minutes=170),
-    "sampling": PaperRow(padding=0, deleted=92_271, recall_at_20=41.2),
-    "mix": PaperRow(padding=37_712, deleted=40_289, minutes=40),
-    "bload": PaperRow(padding=3_695, deleted=0, minutes=41, recall_at_20=43.3),
-}
 
 NOT_DERIVABLE = (
     "3,695 cannot be derived: k full blocks of 94 hold 166,785 frames with 94 k - 166,785 slots of "
     "padding, which is 3,637 for 1,814 blocks and 3,731 for 1,815, never 3,695 (3,731 less the 36 "
     "unpadded slots of one last block of 58 frames would be)"
 )
+PAPER = {
+    "naive": PaperRow(94, padding=534_831, deleted=0, minutes=170),
+    "sampling": PaperRow(22, padding=0, deleted=92_271, recall_at_20=41.2),
+    "mix": PaperRow(22, padding=37_712, deleted=40_289, minutes=40),
+    "bload": PaperRow(94, 3_695, deleted=0, minutes=41, recall_at_20=43.3, note=NOT_DERIVABLE),
+}
+"""Loader -> its column in the table of arXiv 2310.10879. These figures are written here alone."""
+
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "sampling": ({}, {"clips": "all"}),
+    "bload": ({"draw": "length"}, {}),
+}
+"""Packers with more than one row, by the options of each row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loader:
-    """One row to compute: a packer with its options."""
-
-    name: str
-    packer: str
-    options: dict
-
-
-LOADERS = (
-    Loader("naive", "naive", {}),
-    Loader("sampling", "sampling", {}),
-    Loader("sampling clips=all", "sampling", {"clips": "all"}),
-    Loader("mix", "mix", {}),
-    Loader("bload draw=length", "bload", {"draw": "length"}),
-    Loader("bload", "bload", {}),
-    Loader("bload_exact", "bload_exact", {}),
-)
+def sized_plan(
+    lengths: np.ndarray,
+    packer: str,
+    t_max: int | None,
+    clip: int | None,
+    long: Long,
+    seed: int,
+    epoch: int,
+    **options: Any,
+) -> Plan:
+    """Make a plan of any packer: `clip` slots if it cuts clips, else `t_max`, with its `long`."""
+    if "long" in packer_options(packer):
+        options["long"] = long
+    return make_plan(lengths, packer, clip if cuts_clips(packer) else t_max, seed, epoch, **options)
 
 
 def table_rows(
@@ -65,103 +72,103 @@ def table_rows(
     epochs: int = 1,
     is_paper: bool = False,
     randomness: bool = False,
-) -> list[dict]:
-    """One dict a loader; counts are means over epochs where they vary between epochs.
+) -> list[dict[str, Any]]:
+    """Compute one row per packer and variant; counts that vary between epochs are means.
 
     Args:
-        lengths: frames of every sequence.
-        t_max: block size of the loaders that keep sequences whole; None for the longest.
-        clip: block size of sampling and mix; None for floor(mean length).
-        long: what becomes of sequences longer than `t_max`.
-        epochs: plans drawn a loader.
-        is_paper: the lengths are Action Genome's training split: show the paper's figures where
-            they hold (T_max 94 and clips of 22).
+        lengths: frames of every sequence, ``(sequences,)``.
+        t_max: block size of packers that keep sequences whole; None for the longest sequence.
+        clip: block size of packers that cut clips; None for floor(mean length).
+        long: how to treat sequences longer than `t_max`, see `bload.pieces.whole_pieces`.
+        epochs: plans drawn per row.
+        is_paper: the lengths are Action Genome's training split: add the paper's figures to the
+            rows at the paper's block size.
         randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
             for them), None for loaders that never put two sequences together.
     """
     rows = []
-    for loader in LOADERS:
-        options = dict(loader.options)
-        if loader.packer in CUTS_CLIPS:
-            size, papers_size = clip or natural_t_max(lengths, loader.packer), 22
-        else:
-            size, papers_size = t_max or natural_t_max(lengths, loader.packer), 94
-            options["long"] = long
-        seconds, plans = [], []
-        for epoch in range(max(epochs, 2) if randomness else epochs):
-            began = time.perf_counter()
-            plans.append(make_plan(lengths, loader.packer, size, seed, epoch, **options))
-            seconds.append(time.perf_counter() - began)
-        counted = plans[:epochs]
-        paper = PAPER.get(loader.name) if is_paper and size == papers_size else None
-        row = {
-            "loader": loader.name,
-            "t_max": size,
-            "sequences": plans[0].sequences,
-            "frames": plans[0].frames,
-            "blocks": _mean([plan.blocks for plan in counted]),
-            "padding": _mean([plan.padding for plan in counted]),
-            "padding_min": min(plan.padding for plan in counted),
-            "padding_max": max(plan.padding for plan in counted),
-            "deleted": _mean([plan.deleted for plan in counted]),
-            "processed": _mean([plan.processed for plan in counted]),
-            "utilisation": float(np.mean([plan.utilisation for plan in counted])),
-            "lower_bound_blocks": _mean([plan.lower_bound for plan in counted]),
-            "lower_bound_padding": _mean([plan.lower_bound_padding for plan in counted]),
-            "paper_padding": paper.padding if paper else None,
-            "paper_deleted": paper.deleted if paper else None,
-            "epochs": epochs,
-            "seconds": float(np.median(seconds)),
-        }
-        if randomness:
-            together = any(plan.segments > plan.blocks for plan in plans)
-            shares = [repeat_share(one, two) for one, two in pairwise(plans)]
-            row["repeat_share"] = float(np.mean(shares)) if together else None
-            row["partner_information"] = partner_information(plans) if together else None
-        rows.append(row)
+    for packer in PACKERS:
+        for options in VARIANTS.get(packer, ({},)):
+            seconds, plans = [], []
+            for epoch in range(max(epochs, 2) if randomness else epochs):
+                began = time.perf_counter()
+                plan = sized_plan(lengths, packer, t_max, clip, long, seed, epoch, **options)
+                plans.append(plan)
+                seconds.append(time.perf_counter() - began)
+            name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
+            row = _row(name, plans[:epochs], is_paper) | {"seconds": float(np.median(seconds))}
+            if randomness:
+                together = any(plan.segments > plan.blocks for plan in plans)
+                shares = [repeat_share(one, two) for one, two in pairwise(plans)]
+                row["repeat_share"] = float(np.mean(shares)) if together else None
+                row["partner_information"] = partner_information(plans) if together else None
+            rows.append(row)
     return rows
 
 
+def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:
+    paper = PAPER.get(name, PaperRow())
+    if not is_paper or paper.t_max != plans[0].t_max:
+        paper = PaperRow()
+    paddings = [plan.padding for plan in plans]
+    return {
+        "loader": name,
+        "t_max": plans[0].t_max,
+        "sequences": plans[0].sequences,
+        "frames": plans[0].frames,
+        "blocks": _mean([plan.blocks for plan in plans]),
+        "padding": _mean(paddings),
+        "padding_min": min(paddings),
+        "padding_max": max(paddings),
+        "deleted": _mean([plan.deleted for plan in plans]),
+        "processed": _mean([plan.processed for plan in plans]),
+        "utilisation": float(np.mean([plan.utilisation for plan in plans])),
+        "lower_bound_blocks": _mean([plan.lower_bound for plan in plans]),
+        "lower_bound_padding": _mean([plan.lower_bound_padding for plan in plans]),
+        "paper_padding": paper.padding,
+        "paper_deleted": paper.deleted,
+        "paper_note": paper.note,
+        "epochs": len(plans),
+    }
+
+
 def _mean(counts: list[int]) -> int | float:
-    """The mean, as an int where all agree."""
+    """Return the mean, as an int where all counts are equal."""
     return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
 
 
-def format_table(rows: list[dict]) -> str:
-    """The rows as text for a terminal, one line a loader."""
-    columns: list[tuple[str, list[str]]] = [
-        ("loader", [row["loader"] for row in rows]),
-        ("T_max", [_number(row["t_max"]) for row in rows]),
-        ("blocks", [_number(row["blocks"]) for row in rows]),
-        ("limit", [_number(row["lower_bound_blocks"]) for row in rows]),
-        ("padding", [_number(row["padding"]) for row in rows]),
-        ("limit", [_number(row["lower_bound_padding"]) for row in rows]),
-        ("paper", [_paper(row, "paper_padding") for row in rows]),
-        ("deleted", [_number(row["deleted"]) for row in rows]),
-        ("paper", [_number(row["paper_deleted"]) for row in rows]),
-        ("seconds", [f"{row['seconds']:.3f}" for row in rows]),
+def format_table(rows: list[dict[str, Any]]) -> str:
+    """Format the rows as text for a terminal, one line per row of the table."""
+    columns = [
+        ("loader", "loader", "s"),
+        ("T_max", "t_max", ","),
+        ("blocks", "blocks", ","),
+        ("limit", "lower_bound_blocks", ","),
+        ("padding", "padding", ","),
+        ("limit", "lower_bound_padding", ","),
+        ("paper", "paper_padding", ","),
+        ("deleted", "deleted", ","),
+        ("paper", "paper_deleted", ","),
+        ("seconds", "seconds", ".3f"),
+        ("repeat", "repeat_share", ".5f"),
+        ("partner nats", "partner_information", ".5f"),
     ]
-    if "repeat_share" in rows[0]:
-        for name, key in (("repeat", "repeat_share"), ("partner nats", "partner_information")):
-            values = [row[key] for row in rows]
-            columns.append((name, ["-" if v is None else f"{v:.5f}" for v in values]))
-    widths = [max(len(name), *map(len, cells)) for name, cells in columns]
-    lines = ["  ".join(name.rjust(w) for (name, _), w in zip(columns, widths, strict=True))]
-    lines[0] = columns[0][0].ljust(widths[0]) + lines[0][widths[0] :]
-    lines.append("  ".join("-" * width for width in widths))
-    for i in range(len(rows)):
-        cells = [cells[i] for _, cells in columns]
-        right = [cell.rjust(w) for cell, w in zip(cells[1:], widths[1:], strict=True)]
-        lines.append("  ".join([cells[0].ljust(widths[0]), *right]))
-    return "\n".join(lines)
+    columns = [column for column in columns if column[1] in rows[0]]
+    lines = [[title for title, _, _ in columns]]
+    lines += [[_cell(row, key, form) for _, key, form in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+        for line in lines
+    )
 
 
-def _number(value: float | None) -> str:
+def _cell(row: dict[str, Any], key: str, form: str) -> str:
+    value = row[key]
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
-def _paper(row: dict, key: str) -> str:
-    mark = "*" if row["loader"] == "bload" and row[key] is not None else ""
-    return _number(row[key]) + mark
+    if form == "," and isinstance(value, float):
+        form = ",.1f"  # a mean
+    mark = "*" if key == "paper_padding" and row["paper_note"] else ""
+    return f"{value:{form}}{mark}"

@@ -1,4 +1,4 @@
-"""The forms in which a batch says where sequences start, and the ways between them.
+"""Start table, masks and ragged offsets of a batch, and the conversions between them.
 
     |a a a b b .|   start_BT    1 0 0 1 0 0     valid_BT  1 1 1 1 1 0
     |c c d d d d|               1 0 1 0 0 0               1 1 1 1 1 1
@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class StartTable:
-    """Where each segment of a batch stands: int64 tensors ``(S,)``, block after block."""
+    """Block, first slot and length of each segment of a batch: int64 ``(S,)``, block by block."""
 
     block_S: Tensor
     slot_S: Tensor
@@ -28,7 +28,7 @@ class StartTable:
 
 
 def masks_from_table(table: StartTable, blocks: int, t_max: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``valid_BT``, ``start_BT`` (bool) and ``segment_BT`` (int64, -1 on padding)."""
+    """Return ``valid_BT``, ``start_BT`` (bool) and ``segment_BT`` (int64, -1 on padding)."""
     start_BT = torch.zeros(blocks, t_max, dtype=torch.bool, device=table.slot_S.device)
     start_BT[table.block_S, table.slot_S] = True
     frames_B = torch.zeros(blocks, dtype=torch.int64, device=start_BT.device)
@@ -39,12 +39,12 @@ def masks_from_table(table: StartTable, blocks: int, t_max: int) -> tuple[Tensor
 
 
 def segments_from_masks(valid_BT: Tensor, start_BT: Tensor) -> Tensor:
-    """``segment_BT``: the number of each slot's segment in its block, -1 on padding."""
+    """Return ``segment_BT``: the number of each slot's segment in its block, -1 on padding."""
     return torch.where(valid_BT, start_BT.cumsum(1) - 1, -1)
 
 
 def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:
-    """The start table that the masks describe."""
+    """Return the start table that the masks describe."""
     block_S, slot_S = start_BT.nonzero(as_tuple=True)
     segment_V = start_BT[valid_BT].cumsum(0) - 1
     length_S = torch.bincount(segment_V, minlength=len(slot_S))
@@ -52,18 +52,18 @@ def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:
 
 
 def cu_seqlens_from_table(table: StartTable) -> Tensor:
-    """Cumulative lengths ``(S + 1,)`` int32, as variable-length attention kernels take them."""
+    """Return cumulative lengths ``(S + 1,)``, int32, as variable-length attention takes them."""
     zero = table.length_S.new_zeros(1)
     return torch.cat([zero, table.length_S.cumsum(0)]).to(torch.int32)
 
 
 def pack_valid(values_BT: Tensor, valid_BT: Tensor) -> Tensor:
-    """The valid slots alone, ``(B, T, ...) -> (V, ...)``."""
+    """Return the valid slots alone, ``(B, T, ...) -> (V, ...)``, row-major."""
     return values_BT[valid_BT]
 
 
 def unpack_valid(values_V: Tensor, valid_BT: Tensor) -> Tensor:
-    """Back into blocks, zeros on padding, ``(V, ...) -> (B, T, ...)``."""
+    """Put values back into blocks, zeros on padding, ``(V, ...) -> (B, T, ...)``."""
     values_BT = values_V.new_zeros(*valid_BT.shape, *values_V.shape[1:])
     values_BT[valid_BT] = values_V
     return values_BT

@@ -1,13 +1,13 @@
-"""Random changes of a video's frames and boxes, drawn once a video and epoch.
+"""Random changes of a video's frames and boxes, drawn once per video and epoch.
 
 A recurrent model must not see a flip in mid-video, and resuming, ranks and packing must not change
 what it sees: the draw is a function of (seed, epoch, video).
 
-Labels stay as they are. No relation of Action Genome tells left from right (*in front of*, *behind*
+Labels stay as they are. No relation of Action Genome says left or right (*in front of*, *behind*
 and *on the side of* are the person's front, back and side), so a flip changes none; and a crop
 keeps every annotated box of the video whole, so none goes out of sight.
 
-T frames, C channels, h x w pixels, M objects.
+T frames, C channels, h x w pixels, M objects, N boxes of all frames.
 """
 
 from collections.abc import Sequence
@@ -20,40 +20,20 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as transforms
 
-from bload.errors import InputError
 from datasets.annotations.targets import FrameTargets
+from datasets.config import AugmentConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Augmentation:
-    """What may change, and how much; all zeros change nothing.
+@dataclass
+class Augmentation(AugmentConfig):
+    """Draws and applies what an `AugmentConfig` allows."""
 
-    Raises:
-        InputError: a value outside its range.
-    """
-
-    flip: float = 0.0
-    """Chance that a video is mirrored, left to right."""
-    jitter: float = 0.0
-    """Brightness, contrast and saturation are multiplied by 1 - jitter to 1 + jitter."""
-    hue: float = 0.0
-    """Hue is turned by up to this share of the colour circle, at most 0.5."""
-    crop: float = 0.0
-    """Up to this share of each margin around what is annotated in the video is cut away."""
-    shrink: float = 0.0
-    """Pictures are up to this share smaller than the canvas."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        most = {"flip": 1.0, "jitter": 1.0, "hue": 0.5, "crop": 1.0, "shrink": 0.9}
-        for name, bound in most.items():
-            value = getattr(self, name)
-            if not 0 <= value <= bound:
-                raise InputError(f"dataset.augment.{name} is {value}; give 0 to {bound:g}")
 
     @property
     def changes(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "seed")
+        """False if every video stays as it is."""
+        return any(getattr(self, field.name) for field in fields(AugmentConfig))
 
     def __call__(
         self,
@@ -75,25 +55,20 @@ class Augmentation:
             the frames, their targets in pixels of these frames, and the share of the canvas that
             they are to fill.
         """
-        size_hw = tuple(frames_TCHW.shape[-2:])
+        height, width = frames_TCHW.shape[-2:]
+        change = v2.Compose(
+            [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3, hue=self.hue)]
+        )
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.
             torch.default_generator.manual_seed(_seed_of(self.seed, epoch, video))
             cut_4, shrink = torch.rand(4).numpy(), float(torch.rand(()))
-            frames, boxes = tv_tensors.Image(frames_TCHW), _boxes(targets, size_hw)
-            window = _window(self.crop * cut_4, reach_4, size_hw)
+            frames, boxes = tv_tensors.Image(frames_TCHW), _boxes(targets, (height, width))
             if self.crop:
+                window = _window(self.crop * cut_4, reach_4, (height, width))
                 frames, boxes = (transforms.crop(value, *window) for value in (frames, boxes))
-            frames, boxes = self._transform()(frames, boxes)
+            frames, boxes = change(frames, boxes)
         return frames.as_subclass(Tensor), _with_boxes(targets, boxes), 1 - self.shrink * shrink
-
-    def _transform(self) -> v2.Transform:
-        return v2.Compose(
-            [
-                v2.RandomHorizontalFlip(self.flip),
-                v2.ColorJitter(*[self.jitter] * 3, hue=self.hue),
-            ]
-        )
 
 
 def _seed_of(*numbers: int) -> int:
@@ -104,11 +79,11 @@ def _window(
     cut_4: np.ndarray, reach_4: np.ndarray, size_hw: tuple[int, int]
 ) -> tuple[int, int, int, int]:
     """Top, left, height and width of what stays when these shares of the margins are cut."""
-    sides = np.array([size_hw[1], size_hw[0]] * 2)
+    sides_4 = np.array([size_hw[1], size_hw[0]] * 2)
     reach_4 = np.clip(reach_4, 0, 1)
     margin_4 = np.concatenate((reach_4[:2], 1 - reach_4[2:]))
     # Whole pixels, rounded down: nothing that is annotated is cut.
-    left, top, right, bottom = np.floor(cut_4 * margin_4 * sides).astype(int).tolist()
+    left, top, right, bottom = np.floor(cut_4 * margin_4 * sides_4).astype(int).tolist()
     return top, left, size_hw[0] - top - bottom, size_hw[1] - left - right
 
 
@@ -119,7 +94,7 @@ def _boxes(targets: Sequence[FrameTargets], size_hw: tuple[int, int]) -> tv_tens
     )
     native_h, native_w = targets[0].size_hw
     rows_N4 = rows_N4 * np.array([size_hw[1] / native_w, size_hw[0] / native_h] * 2, np.float32)
-    # Annotated boxes may stand out of the picture; v2 would cut them.
+    # Annotated boxes may reach beyond the picture; v2 would cut them.
     return tv_tensors.BoundingBoxes(
         torch.from_numpy(rows_N4), format="XYXY", canvas_size=size_hw, clamping_mode=None
     )
@@ -128,16 +103,10 @@ def _boxes(targets: Sequence[FrameTargets], size_hw: tuple[int, int]) -> tv_tens
 def _with_boxes(
     targets: Sequence[FrameTargets], boxes: tv_tensors.BoundingBoxes
 ) -> list[FrameTargets]:
-    changed, row, rows_N4 = [], 0, boxes.as_subclass(Tensor).numpy()
-    for target in targets:
-        after = row + 1 + len(target.object_boxes_M4)
-        changed.append(
-            replace(
-                target,
-                size_hw=tuple(boxes.canvas_size),
-                person_box_4=rows_N4[row],
-                object_boxes_M4=rows_N4[row + 1 : after],
-            )
-        )
-        row = after
-    return changed
+    height, width = boxes.canvas_size
+    ends_T = np.cumsum([1 + len(target.object_boxes_M4) for target in targets])
+    rows_T = np.split(boxes.as_subclass(Tensor).numpy(), ends_T[:-1])
+    return [
+        replace(target, size_hw=(height, width), person_box_4=rows[0], object_boxes_M4=rows[1:])
+        for target, rows in zip(targets, rows_T, strict=True)
+    ]

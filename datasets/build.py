@@ -1,10 +1,13 @@
-"""From the flat values of a dataset config to a sequence source."""
+"""From the config of a data set to its source, its letterbox and its yardsticks.
+
+A new data set is a file with two things, and an entry in `DATASETS`: a `DatasetConfig` subclass
+with its keys, and a function (config, split, progress) -> `VideoSource`.
+"""
 
 from collections.abc import Callable
-from dataclasses import asdict, fields
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import ActionGenome, VideoSource
 from datasets.augmentation import Augmentation
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.letterbox import Letterbox
@@ -13,44 +16,44 @@ from datasets.synthetic.writer import ensure
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 
 
-def _action_genome(cfg: DatasetConfig, split: str, progress: bool) -> ActionGenome:
-    return ActionGenome(
-        cfg.root,
-        split,
-        (cfg.frame_size[0], cfg.frame_size[1]),
-        small_boxes=cfg.small_boxes,
-        cache=cfg.cache,
-        progress=progress,
-    )
+def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> ActionGenome:
+    """Open an Action Genome root."""
+    (height, width), options = cfg.frame_size, {"cache": cfg.cache, "progress": progress}
+    return ActionGenome(cfg.root, split, (height, width), small_boxes=cfg.small_boxes, **options)
 
 
-def _synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> ActionGenome:
-    ensure(cfg.root, progress=progress, **asdict(_world(cfg)))
-    return _action_genome(cfg, split, progress)
+def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> ActionGenome:
+    """Open a synthetic root; make it first if it is not there."""
+    ensure(cfg.root, progress=progress, **cfg.knobs)
+    return action_genome(cfg, split, progress)
 
 
-def _world(cfg: SyntheticConfig) -> World:
-    return World(**{knob.name: getattr(cfg, knob.name) for knob in fields(World)})
-
-
-DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., ActionGenome]]] = {
-    "action_genome": (DatasetConfig, _action_genome),
-    "synthetic": (SyntheticConfig, _synthetic),
+DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., VideoSource]]] = {
+    "action_genome": (DatasetConfig, action_genome),
+    "synthetic": (SyntheticConfig, synthetic),
 }
+"""``dataset.name`` -> config class and builder."""
 
 
-def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> ActionGenome:
-    """One split, ``train`` or ``test``, of the data set that a config names."""
+def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> VideoSource:
+    """Open one split, ``train`` or ``test``, of the data set that a config names.
+
+    With `progress`, bars are shown while data are made or cached. Raises `InputError` for an
+    unknown name, and for a root that is missing, broken or made from other values.
+    """
     if cfg.name not in DATASETS:
         raise InputError(f"there is no dataset {cfg.name!r}; choose one of {', '.join(DATASETS)}")
-    return DATASETS[cfg.name][1](cfg, split, progress)
+    _, build = DATASETS[cfg.name]
+    return build(cfg, split, progress)
 
 
-def build_letterbox(source: ActionGenome, augment: AugmentConfig | None, seed: int) -> Letterbox:
-    """What brings training batches of `source` onto the device, augmented as `augment` says."""
-    return Letterbox(source, Augmentation(**asdict(augment or AugmentConfig()), seed=seed))
+def build_letterbox(source: VideoSource, augment: AugmentConfig | None, seed: int) -> Letterbox:
+    """Build what brings training batches of `source` onto the device, augmented by `augment`."""
+    return Letterbox(source, Augmentation(**vars(augment), seed=seed) if augment else None)
 
 
-def build_yardsticks(source: ActionGenome, cfg: DatasetConfig) -> Yardsticks | None:
-    """What the recall on `source` is held against, for synthetic data only, else None."""
-    return make_yardsticks(source, _world(cfg)) if isinstance(cfg, SyntheticConfig) else None
+def build_yardsticks(source: VideoSource, cfg: DatasetConfig) -> Yardsticks | None:
+    """Build what the recall on synthetic data is compared with; None for other data."""
+    if not isinstance(cfg, SyntheticConfig):
+        return None
+    return make_yardsticks(source, World(**cfg.knobs))

@@ -1,21 +1,37 @@
-"""The configs of data sets: every key, its type and its meaning."""
+"""The configs of data sets: every key, its type and its meaning.
 
-from dataclasses import dataclass, field
+Values are in ``configs/dataset/``. They are checked here where nothing later would name the key.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bload.errors import InputError
+from datasets.annotations.rules import SMALL_BOXES
+from datasets.synthetic.world import World
 
 
 @dataclass
 class AugmentConfig:
-    """Arguments of `datasets.augmentation.Augmentation`; 0 changes nothing."""
+    """How much a video may change in training; all zeros change nothing."""
 
-    flip: float = 0.0
-    jitter: float = 0.0
-    hue: float = 0.0
-    crop: float = 0.0
-    shrink: float = 0.0
+    flip: float = 0.0  # chance that a video is mirrored, left to right
+    jitter: float = 0.0  # brightness, contrast, saturation: times 1 - jitter to 1 + jitter
+    hue: float = 0.0  # hue is turned by up to this share of the colour circle, at most 0.5
+    crop: float = 0.0  # up to this share of each margin around what is annotated is cut away
+    shrink: float = 0.0  # pictures are up to this share smaller than the canvas
+
+    def __post_init__(self) -> None:
+        for name, most in {"flip": 1, "jitter": 1, "hue": 0.5, "crop": 1, "shrink": 0.9}.items():
+            value = getattr(self, name)
+            if not 0 <= value <= most:
+                raise InputError(f"dataset.augment.{name} is {value}; give 0 to {most}")
 
 
 @dataclass
 class DatasetConfig:
+    """One data set in the files of Action Genome."""
+
     name: str
     root: str
     frame_size: list[int]  # height and width of the canvas that frames are fitted into
@@ -23,10 +39,20 @@ class DatasetConfig:
     cache: str | None = None  # folder for resized frames: filled by the first run, then read
     augment: AugmentConfig | None = field(default_factory=AugmentConfig)  # null: none
 
+    def __post_init__(self) -> None:
+        if len(self.frame_size) != 2 or min(self.frame_size) < 1:
+            raise InputError(
+                f"dataset.frame_size is {self.frame_size}; give height and width, at least 1 each"
+            )
+        if self.small_boxes not in SMALL_BOXES:
+            raise InputError(
+                f"dataset.small_boxes is {self.small_boxes!r}; choose {', '.join(SMALL_BOXES)}"
+            )
+
 
 @dataclass(kw_only=True)
 class SyntheticConfig(DatasetConfig):
-    """See `datasets.synthetic.world.World`."""
+    """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
 
     train_videos: int
     test_videos: int
@@ -38,3 +64,8 @@ class SyntheticConfig(DatasetConfig):
     dwell: float
     delay_rate: float
     drop_rate: float
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Arguments of `World`, which checks them."""
+        return {knob.name: getattr(self, knob.name) for knob in fields(World)}

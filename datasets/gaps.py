@@ -1,4 +1,4 @@
-"""The time between the frames of a batch.
+"""Time between the frames of a batch.
 
 B blocks, T slots.
 """
@@ -11,10 +11,10 @@ from datasets.annotations.frame_names import frame_number
 
 
 def frame_gaps(batch: Batch) -> Tensor:
-    """Frames of the video's own rate since the frame before, ``(B, T)`` float.
+    """Return the number of video frames since the frame before, ``(B, T)`` float.
 
-    Action Genome annotates frames at irregular distances; their numbers tell these. 0 where a
-    segment starts and on padding. Source of the batch: `datasets.action_genome.ActionGenome`.
+    Action Genome annotates frames at irregular distances, which follow from the numbers in their
+    names. The gap is 0 where a segment starts and on padding.
     """
     valid_BT = batch.valid_BT
     numbers = [frame_number(target.name) for target in batch.targets]

@@ -10,9 +10,9 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.batch import Batch
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
-from datasets.frames.fitting import fit
+from datasets.frames.sizes import fit
 
 
 class Letterbox:
@@ -23,25 +23,23 @@ class Letterbox:
         augmentation: changes frames and boxes of a video alike; None for evaluation.
     """
 
-    def __init__(self, source: ActionGenome, augmentation: Augmentation | None = None) -> None:
+    def __init__(self, source: VideoSource, augmentation: Augmentation | None = None) -> None:
         self.source = source
         self.augmentation = augmentation if augmentation and augmentation.changes else None
 
     def __call__(
         self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
     ) -> tuple[Batch, Tensor | None]:
-        """Move a batch to `device` and resize it there.
+        """Move a batch to `device` and resize it there; the right size comes through untouched.
 
         Returns:
             the batch, its frames ``(B, T, 3, H, W)`` uint8 and its targets changed by the
             augmentation; and `extent_BT2`, the shares of the canvas' width and height that each
-            picture fills (1 on padding), or None if all fill it. Pictures that have the right size
-            come through untouched.
+            picture fills (1 on padding), or None if all fill it.
         """
         segments, canvas_hw = _segments(batch), self.source.image_size_hw
         stored_S = [
-            self.source.store.stored_size(batch.targets[first].size_hw)
-            for _, _, first, _, _ in segments
+            self.source.stored_size(batch.targets[first].size_hw) for _, _, first, _, _ in segments
         ]
         batch = batch.to(device, non_blocking=True)
         if not self.augmentation and all(
@@ -56,13 +54,13 @@ class Letterbox:
         ):
             slots, mine = slice(slot, slot + length), slice(first, first + length)
             picture_TCHW = batch.frames_BT[block, slots, :, :height, :width]
-            into_hw = canvas_hw
+            high, wide = canvas_hw
             if self.augmentation:
                 picture_TCHW, targets[mine], share = self.augmentation(
                     picture_TCHW, targets[mine], self.source.reach(video), video, epoch
                 )
-                into_hw = tuple(max(1, round(share * side)) for side in canvas_hw)
-            height, width = fit(tuple(picture_TCHW.shape[-2:]), into_hw)
+                high, wide = max(1, round(share * high)), max(1, round(share * wide))
+            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), (high, wide))
             frames_BTCHW[block, slots, :, :height, :width] = transforms.resize(
                 picture_TCHW, [height, width], antialias=True
             )
@@ -73,7 +71,7 @@ class Letterbox:
 
 
 def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
-    """Block, slot, number of the first frame among the targets, length and video of each."""
+    """Return block, slot, first of its frames among the targets, length and video of each."""
     table = batch.table
     first_S = table.length_S.cumsum(0) - table.length_S
     video_S = batch.sequence_BT[table.block_S, table.slot_S]

@@ -1,9 +1,9 @@
 """Score a predictions file: ``python -m datasets.score FILE.parquet --root ROOT --split test``.
 
 Needs neither a model nor torch, so that predictions of any model, written in the format of
-`predictions_file`, can be measured by the same rules. Without --root and --split those
-that the file names are taken. A frame of the split that the file lacks is an error, for a frame
-without predictions has a row that says so.
+`predictions_file`, can be measured by the same rules. Without --root and --split those in the file
+are taken. A frame of the split that the file lacks is an error: one without predictions has a row
+that says so.
 """
 
 import argparse
@@ -14,8 +14,7 @@ from pathlib import Path
 
 from bload.errors import InputError
 from datasets.annotations.read import SPLITS, read_annotations
-from datasets.annotations.rules import SMALL_BOXES, small_boxes_choice
-from datasets.scoring.iou import Convention
+from datasets.annotations.rules import SMALL_BOXES
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, format_relations, relation_rows, write_relations
@@ -28,47 +27,43 @@ def score(
     root: Path | str,
     split: str,
     *,
-    convention: Convention = "inclusive",
+    convention: str = "inclusive",
     small_boxes: str = "keep",
 ) -> RecallMeter:
-    """The meter of every frame of a split, as predicted in the file at `path`.
+    """Return the meter of every frame of a split, as predicted in the file at `path`.
 
     Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has one
     that is not in it.
     """
     annotations = read_annotations(root, split, small_boxes=small_boxes)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
-    meter = RecallMeter(convention)
-    frames = read_predictions(path)
+    frames, meter, left = read_predictions(path), RecallMeter(convention), dict(target_of)
+    where = f"the {len(target_of):,} frames that count in {root}, {split}"
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
             if name not in target_of:
                 raise InputError(
-                    f"{path} has frame {name}, which is not one of the {len(target_of):,} that "
-                    f"count in {root}, {split}; give the root and split it was made on"
+                    f"{path} has frame {name}, which is not one of {where}; give the root and "
+                    "split it was made on"
                 )
+            left.pop(name, None)
         meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
-    if len(meter) < len(target_of):
-        counted = set(meter.state()["names_F"].tolist())
-        first = next(name for name in target_of if name not in counted)
+    if left:
         raise InputError(
-            f"{path} has {len(meter):,} of the {len(target_of):,} frames that count in {root}, "
-            f"{split}; {first} is the first one missing: add it, with a null in pair if nothing is "
-            "predicted there"
+            f"{path} has {len(meter):,} of {where}; {next(iter(left))} is the first one missing: "
+            "add it, with a null in pair if nothing is predicted there"
         )
     return meter
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status, 2 for what the user can mend."""
+    """Run the command; return the exit status, 2 for errors that the user can fix."""
     parser = argparse.ArgumentParser(prog="python -m datasets.score", description=__doc__)
     parser.add_argument("file", help="predictions, as eval.py predictions=FILE writes them")
-    parser.add_argument("--root", help="data root; default: the one the file names")
-    parser.add_argument("--split", choices=SPLITS, help="default: the one the file names")
+    parser.add_argument("--root", help="data root; default: the one in the file")
+    parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
     parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
-    parser.add_argument(
-        "--small-boxes", choices=SMALL_BOXES, help="default: as the file says, else keep"
-    )
+    parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
     parser.add_argument("--relations", help="csv file for the recall of every relation and group")
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
@@ -80,19 +75,17 @@ def main(arguments: list[str] | None = None) -> int:
         root, split = args.root or said.get("root"), args.split or said.get("split")
         if not root or not split:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
-        small_boxes = args.small_boxes or small_boxes_choice(said.get("small_boxes", "keep"))
+        small_boxes = args.small_boxes or said.get("small_boxes", "keep")
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    figures = meter.summary()
-    print(
-        f"{args.file}: {said.get('checkpoint', 'predictions')}\n{root}, {split}: "
-        f"{figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations, IoU {args.iou}\n\n"
-        f"{format_recall(figures)}"
-    )
+    figures, made_by = meter.summary(), said.get("checkpoint", args.file)
+    print(f"{args.file}: {made_by}")
+    print(f"{root}, {split}: {figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations")
+    print(f"IoU {args.iou}\n\n{format_recall(figures)}")
     if args.relations:
-        write_relations(args.relations, relation_rows(meter, said.get("checkpoint", args.file)))
+        write_relations(args.relations, relation_rows(meter, made_by))
         print(f"\n{format_relations(meter)}")
     if args.out:
         Path(args.out).write_text(json.dumps(figures, indent=2) + "\n")

@@ -9,7 +9,7 @@ class Source:  # your data: lengths, and a way to read a run of frames
     lengths = (3, 17, 8, 30, 5, 11, 24, 2)
 
     def read(self, sequence: int, first: int, length: int):
-        return torch.randn(length, 16) + sequence % 2, [sequence % 2] * length  # a target a frame
+        return torch.randn(length, 16) + sequence % 2, [sequence % 2] * length  # one per frame
 
 
 class Recurrent(torch.nn.GRUCell):  # any module with these two

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One training on two nodes with four GPUs each:   sbatch examples/slurm.sh model=dds dataset=...
-# The same command goes on where the run stopped. Every node must see the same folders.
+# The same command resumes the run where it stopped. All nodes must see the same folders.
 #SBATCH --job-name=bload
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -9,7 +9,7 @@
 #SBATCH --time=24:00:00
 #SBATCH --output=slurm-%j.log
 set -euo pipefail
-cd "${SLURM_SUBMIT_DIR:?start this with sbatch, from the repository}"
+cd "${SLURM_SUBMIT_DIR:?start this with sbatch from the repository root}"
 source .venv/bin/activate
 
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4))

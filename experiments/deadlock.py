@@ -1,188 +1,169 @@
 """What the paper starts from: ranks with unevenly many steps wait for ever, and what ends it.
 
-Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
-Genome's lengths: with plain DDP and a clip of one video a step, the same with torch's ``Join``,
-with each of the five loaders, and with plain DDP where the rank that is done exits.
+    python -m experiments.deadlock            # half a minute on two CPU cores, 5 s of it waiting
+    python -m experiments.deadlock --quick    # fewer sequences, 15 s
 
-DDP averages gradients in the backward pass, so a rank that has a step more than the others waits
+Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
+Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
+``Join``, with each of the five loaders, and with plain DDP where the rank that is done exits.
+Expect plain DDP to time out, to fail where the rank that is done exits, and everything else to
+finish (results/deadlock.txt); the exit status is 0 if it does. The rows are written to
+runs/deadlock/deadlock.json.
+
+DDP averages gradients in the backward pass, so a rank that has one step more than the others waits
 there. Gloo gives up after the process group's timeout, 30 minutes unless set; here it is seconds,
 and a parent kills ranks that stand still for longer than that. With nccl (from PyTorch's
 documentation of ``init_process_group``, not measured) the timeout is 10 minutes, after which
 collectives are aborted and the process crashes.
 """
 
-import json
+import argparse
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tabulate import tabulate
+from tqdm import tqdm
 
-from bload.dealing import account
-from bload.errors import InputError
-from bload.lengths import action_genome_lengths
-from bload.packers import PACKERS, make_plan
-from experiments.epochs import BlockEpoch, UnevenEpoch, clips
-from experiments.rank_pair import RANKS, RankOutcome, RankPair
-from experiments.record_form import now
+from bload import PACKERS, InputError, account, action_genome_lengths, make_plan
+from experiments.measured import measure
+from experiments.rank_pair import RANKS, RankOutcome, run_pair
+from experiments.sequences import block_epoch, clips, uneven_epoch
 
+FULL = {"videos": 200, "clip": 16, "batch_frames": 376, "timeout": 5.0, "seed": 0}
+QUICK = {"videos": 24, "batch_frames": 188, "timeout": 3.0}
 PATIENCE = 30.0
 """Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""
 GRACE = 5.0
 """Seconds beyond gloo's timeout that ranks may stand still before they are killed."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """How one epoch went."""
-
-    what: str
-    loader: str
-    ended: str
-    """finished, timed out or failed."""
-    expected: str
-    steps: list[int]
-    """Steps that each rank did of its own."""
-    planned: list[int]
-    seconds: float
-    says: str
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--videos", type=int, help="sequences")
+    parser.add_argument("--clip", type=int, help="frames per step of plain DDP")
+    parser.add_argument("--batch-frames", type=int, help="frames per rank and step of a loader")
+    parser.add_argument("--timeout", type=float, help="seconds that a rank of plain DDP waits")
+    parser.add_argument("--seed", type=int, help="of the drawn lengths")
+    measure("deadlock", parser, run, FULL, QUICK)
 
 
-def run(
-    folder: Path,
-    record: dict[str, Any],
-    *,
-    videos: int = 200,
-    clip: int = 16,
-    batch_frames: int = 376,
-    timeout: float = 5.0,
-    seed: int = 0,
-    loaders: Sequence[str] = tuple(PACKERS),
-) -> bool:
-    """Print the table, write ``deadlock.json`` and say whether every row ended as it should.
+def run(videos: int, clip: int, batch_frames: int, timeout: float, seed: int) -> dict[str, Any]:
+    """Run every row, print the table and return it.
 
     Args:
-        record: written besides the rows, with "ended".
         videos: sequences, with lengths drawn from Action Genome's.
-        clip: frames a step of plain DDP.
-        batch_frames: frames a rank works through in a step of a loader.
+        clip: frames per step of plain DDP.
+        batch_frames: frames that a rank works through in a step of a loader.
         timeout: seconds that a rank waits for another.
-        loaders: those to run.
 
     Raises:
         InputError: an option is out of range, or the ranks happen to have equally many clips.
     """
     lengths = np.random.default_rng(seed).choice(action_genome_lengths(), max(videos, 0))
-    _check(lengths, clip, batch_frames, timeout, loaders)
+    _check(lengths, clip, batch_frames, timeout)
     print(
         f"{RANKS} ranks, gloo, CPU: {videos} sequences of {lengths.min()} to {lengths.max()} "
         f"frames, {lengths.sum():,} in all; under plain DDP gloo's timeout is {timeout:g} s\n",
         flush=True,
     )
-    rows = []
-    print(f"{'':<24}{'loader':<13}{'ended':<11}{'steps of ranks':>16}{'seconds':>9}  what it says")
-    with RankPair() as pair, tempfile.TemporaryDirectory() as meetings:
-        for row in _rows(pair, Path(meetings), lengths, clip, batch_frames, timeout, loaders):
-            rows.append(row)
-            print(_line(row), flush=True)
-    well = all(row.ended == row.expected for row in rows)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "deadlock.json"
-    content = {
-        "rows": [asdict(row) for row in rows],
-        "as_expected": well,
-        "videos": videos,
-        "frames": int(lengths.sum()),
-        "clip": clip,
-        "batch_frames": batch_frames,
-        "timeout": timeout,
-        "seed": seed,
-        **record,
-        "ended": now(),
-    }
-    path.write_text(json.dumps(content, indent=2) + "\n")
-    wrong = [row for row in rows if row.ended != row.expected]
+    with tempfile.TemporaryDirectory() as meetings:
+        todo = _rows(Path(meetings), lengths, clip, batch_frames, timeout)
+        rows = list(tqdm(todo, total=3 + len(PACKERS), unit="row", leave=False, disable=None))
+    columns = ("what", "loader", "ended", "steps", "seconds", "says")
+    cells = [[row[name] for name in columns] for row in rows]
+    print(tabulate(cells, columns, floatfmt=".1f", maxcolwidths=[None] * 5 + [60]))
+    wrong = [row for row in rows if row["ended"] != row["expected"]]
     for row in wrong:
-        print(f"\n{row.what}, {row.loader}: {row.ended}, where {row.expected} was to be expected")
-    print(f"\n{'' if wrong else 'Every row ended as it should. '}Written to {path}")
-    return well
+        print("\n{what}, {loader}: {ended}, where {expected} was expected".format(**row))
+    if not wrong:
+        print("\nEvery row ended as it should.")
+    return {
+        "rows": rows,
+        "as_expected": not wrong,
+        "frames": int(lengths.sum()),
+    }
 
 
-def _check(
-    lengths: np.ndarray, clip: int, batch_frames: int, timeout: float, loaders: Sequence[str]
-) -> None:
-    if timeout < 1:
-        raise InputError(f"experiment.timeout is {timeout:g} s; give at least 1")
-    for name, value, least in (("videos", len(lengths), RANKS), ("clip", clip, 1)):
+def _check(lengths: np.ndarray, clip: int, batch_frames: int, timeout: float) -> None:
+    for name, value, least in (
+        ("videos", len(lengths), RANKS),
+        ("clip", clip, 1),
+        ("timeout", timeout, 1),
+    ):
         if value < least:
-            raise InputError(f"experiment.{name} is {value}; give at least {least}")
+            raise InputError(f"--{name} is {value:g}; give at least {least}")
     if batch_frames < lengths.max():
         raise InputError(
-            f"experiment.batch_frames is {batch_frames} but the longest sequence has "
-            f"{lengths.max()} frames; give at least as many"
+            f"--batch-frames is {batch_frames} but the longest sequence has {lengths.max()} "
+            "frames; give at least as many"
         )
     steps = {len(clips(lengths.tolist(), clip, rank)) for rank in range(RANKS)}
     if len(steps) == 1:
         raise InputError(
-            f"both ranks happen to have {steps.pop()} clips, which shows nothing; "
-            "give another experiment.seed"
+            f"both ranks happen to have {steps.pop()} clips, which shows nothing; give another "
+            "--seed"
         )
-    for loader in loaders:
-        if loader not in PACKERS:
-            raise InputError(f"there is no loader {loader!r}; choose of {', '.join(PACKERS)}")
 
 
 def _rows(
-    pair: RankPair,
-    meetings: Path,
-    lengths: np.ndarray,
-    clip: int,
-    batch_frames: int,
-    timeout: float,
-    loaders: Sequence[str],
-) -> Iterator[Row]:
+    meetings: Path, lengths: np.ndarray, clip: int, batch_frames: int, timeout: float
+) -> Iterator[dict[str, Any]]:
     """Run the rows one after another."""
     frames = tuple(lengths.tolist())
-    uneven = UnevenEpoch(frames, clip, meetings / "plain", timeout)
+    uneven = partial(uneven_epoch, lengths=frames, clip=clip, patience=PATIENCE)
     steps = [len(clips(frames, clip, rank)) for rank in range(RANKS)]
     few, many = int(np.argmin(steps)), int(np.argmax(steps))
 
-    def row(what: str, loader: str, expected: str, outcomes: list[RankOutcome], says: str) -> Row:
-        return Row(
-            what,
-            loader,
-            _ended(outcomes),
-            expected,
-            [outcome.steps for outcome in outcomes],
-            [outcome.planned for outcome in outcomes],
-            round(max(outcome.seconds for outcome in outcomes), 2),
-            says if _ended(outcomes) == "finished" else _trouble(outcomes),
-        )
+    job = partial(uneven, meeting=meetings / "plain", patience=timeout)
+    yield _row("plain DDP", "uneven", "timed out", run_pair(job, timeout + GRACE))
 
-    yield row("plain DDP", "uneven", "timed out", pair.run(uneven, timeout + GRACE), "")
-
-    joining = UnevenEpoch(frames, clip, meetings / "join", PATIENCE, join=True)
     says = (
         f"rank {few} shadowed {steps[many] - steps[few]} steps of rank {many}; in these the "
         "gradient of one rank is divided by two, so a frame counts as in the others"
     )
-    yield row("DDP with Join", "uneven", "finished", pair.run(joining, PATIENCE + GRACE), says)
+    job = partial(uneven, meeting=meetings / "join", join=True)
+    yield _row("DDP with Join", "uneven", "finished", run_pair(job, PATIENCE + GRACE), says)
 
-    for loader in loaders:
+    for loader in PACKERS:
         plan = make_plan(lengths, loader)
         counted = account(plan, RANKS * (batch_frames // plan.t_max))
         says = f"{counted.padding:,} padded, {counted.deleted:,} deleted"
         if counted.filler:
             says += f", {counted.filler:,} slots to fill the last step"
-        epoch = BlockEpoch(frames, loader, batch_frames, meetings / loader, PATIENCE)
-        yield row("DDP, blocks", loader, "finished", pair.run(epoch, PATIENCE + GRACE), says)
+        blocks = partial(
+            block_epoch,
+            lengths=frames,
+            loader=loader,
+            batch_frames=batch_frames,
+            meeting=meetings / loader,
+            patience=PATIENCE,
+        )
+        yield _row("DDP, blocks", loader, "finished", run_pair(blocks, PATIENCE + GRACE), says)
 
-    leaving = UnevenEpoch(frames, clip, meetings / "leaving", PATIENCE, leave=True)
-    outcomes = pair.run(leaving, PATIENCE + GRACE)
-    yield row("DDP, exits when done", "uneven", "failed", outcomes, "")
+    job = partial(uneven, meeting=meetings / "leaving", leave=True)
+    yield _row("DDP, exits when done", "uneven", "failed", run_pair(job, PATIENCE + GRACE))
+
+
+def _row(
+    what: str, loader: str, expected: str, outcomes: list[RankOutcome], says: str = ""
+) -> dict[str, Any]:
+    """How one epoch ended (finished, timed out or failed), with the steps that each rank did."""
+    ended = _ended(outcomes)
+    return {
+        "what": what,
+        "loader": loader,
+        "ended": ended,
+        "expected": expected,
+        "steps": [outcome.steps for outcome in outcomes],
+        "planned": [outcome.planned for outcome in outcomes],
+        "seconds": round(max(outcome.seconds for outcome in outcomes), 2),
+        "says": says if ended == "finished" else _trouble(outcomes),
+    }
 
 
 def _ended(outcomes: list[RankOutcome]) -> str:
@@ -195,7 +176,7 @@ def _ended(outcomes: list[RankOutcome]) -> str:
 
 
 def _trouble(outcomes: list[RankOutcome]) -> str:
-    """One sentence on what the ranks were at when it ended."""
+    """One sentence on what each rank was doing when the epoch ended."""
     parts = []
     for rank, outcome in enumerate(outcomes):
         if outcome.ended == "finished":
@@ -206,7 +187,7 @@ def _trouble(outcomes: list[RankOutcome]) -> str:
         if outcome.ended == "running":
             parts.append(f"{where} was killed after {outcome.seconds:.0f} s")
         elif outcome.ended == "gone":
-            parts.append(f"{where} was gone without a word")
+            parts.append(f"{where} exited without a message")
         elif "timed out" in message.lower():
             parts.append(f"{where} waited for the other's gradient: {message}")
         else:
@@ -215,12 +196,9 @@ def _trouble(outcomes: list[RankOutcome]) -> str:
 
 
 def _first_sentence(message: str) -> str:
-    """An error of gloo without the place in its source, and without advice."""
+    """An error of gloo without the place in its source and without advice."""
     return re.sub(r"^\[\S+\] ", "", " ".join(message.split())).split(". ")[0]
 
 
-def _line(row: Row) -> str:
-    steps = " and ".join(map(str, row.steps))
-    return (
-        f"{row.what:<25}{row.loader:<13}{row.ended:<11}{steps:>15}{row.seconds:>9.1f}  {row.says}"
-    )
+if __name__ == "__main__":
+    main()

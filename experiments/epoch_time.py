@@ -6,85 +6,111 @@
     python -m experiments.epoch_time --experiment epoch_time_quick --rounds 5
 
 `python train.py -m experiment=epoch_time` trains the loaders one after another, each of them for
-minutes; what else the machine does meanwhile meets some and not others. Here every loader trains a
-network of its own, and all take turns: in each of many rounds every loader works through the same
+minutes; what else the machine does meanwhile affects some and not others. Here every loader trains
+a network of its own, and all take turns: in each of many rounds every loader works through the same
 share of its epoch. Seconds are those of whole training steps, reading and batching included, in
-this process. Of a loader's steps in one round the median counts: what interrupts a step now and
-then meets all loaders as often. (The fewer steps a round, the more of it a median keeps; a round of
-naive has four times as many as one of BLoad.) Written to runs/epoch_turns/epoch_turns.json, which
-`python -m experiments.report` reads: its ratios to naive are geometric means over rounds, Student t
-intervals.
+this process. For each loader and round the median step counts: what interrupts a step now and then
+interrupts those of all loaders equally often. (The fewer steps a round has, the more of that a
+median keeps; a round of naive has four times as many as one of bload.) Written to
+runs/epoch_turns/epoch_turns.json, which `python -m experiments.report` reads: its ratios to naive
+are geometric means over rounds, with Student t intervals.
 """
 
 import argparse
-import json
-import shlex
-import sys
 import time
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import torch
+from tabulate import tabulate
 
-from bload import BlockLoader
-from datasets.build import build_source
-from experiments.config import NOT_COMPUTED, register, without
-from experiments.model_summary import table
-from experiments.optimiser import build_optimiser
-from experiments.provenance import surroundings
-from experiments.record_form import now
-from experiments.report.collect import collect
-from experiments.report.turns import turns, turns_table
+from bload import BlockLoader, InputError
+from datasets.build import build_letterbox, build_source
+from experiments.cli import errors_in_one_line
+from experiments.config import TrainJob, register
+from experiments.engine import build_training, train_step
+from experiments.measured import begin_record, write_record
+from experiments.ranks import Ranks
+from experiments.report.results import read_results
+from experiments.report.times import turn_times, turns_table
 from experiments.sweep import jobs_of
-from models import Criterion, build_model, counts, to_tensors
+from models import build_criterion, build_model
 
 
-class Training:
-    """A loader, a network and an optimiser, stepped on demand."""
+class Turns:
+    """A loader and its training, stepped on demand."""
 
-    def __init__(self, config: dict) -> None:
-        self.job, self.queries = config["train"], config["model"]["queries"]
-        self.source = build_source("train", progress=True, **config["dataset"])
+    def __init__(self, cfg: TrainJob) -> None:
+        source = build_source(cfg.dataset, "train", progress=True)
         self.loader = BlockLoader(
-            self.source,
-            config["loader"]["name"],
-            batch_frames=self.job["batch_frames"],
-            seed=self.job["seed"],
+            source,
+            cfg.loader.name,
+            batch_frames=cfg.train.batch_frames,
+            seed=cfg.train.seed,
             workers=0,
-            **without(config["loader"], "name"),
+            **cfg.loader.options,
         )
-        torch.manual_seed(self.job["seed"])
-        self.model = build_model(**without(config["model"], "name", *NOT_COMPUTED))
-        self.criterion = Criterion(**config["loss"])
-        rates = (self.job[key] for key in ("lr", "backbone_lr", "weight_decay"))
-        self.optimiser = build_optimiser(self.model, *rates)
+        torch.manual_seed(cfg.train.seed)
+        self.training = build_training(
+            cfg.train,
+            Ranks(0, 1, torch.device("cpu")),
+            build_model(cfg.model),
+            build_criterion(cfg.loss),
+            build_letterbox(source, cfg.dataset.augment, cfg.train.seed),
+        )
+        self.begin()
+
+    def begin(self) -> None:
+        """Go to the first batch of the epoch."""
         self.batches = iter(self.loader)
 
     def seconds(self, steps: int) -> list[float]:
-        """What each of so many steps takes."""
+        """Take so many steps; return what each of them took."""
         times = [time.perf_counter()]
-        for _ in range(steps):
-            self._step()
+        for batch in islice(self.batches, steps):
+            train_step(self.training, batch, 0, self.loader.step - 1, len(self.loader))
             times.append(time.perf_counter())
         return [end - begin for begin, end in pairwise(times)]
-
-    def _step(self) -> None:
-        batch = next(self.batches)
-        targets = to_tensors(batch.targets, torch.device("cpu"))
-        outputs = self.model(batch.frames_BT, batch.start_BT, batch.valid_BT)
-        total = counts(targets, self.queries)
-        losses = self.criterion(outputs, targets, batch.valid_BT, total)
-        self.optimiser.zero_grad()
-        losses["loss"].backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job["clip_norm"])
-        self.optimiser.step()
 
 
 def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
     """The steps of each round: `share` of all, spread evenly."""
     ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
     return [end - begin for begin, end in pairwise(ends)]
+
+
+def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[str, Any]]:
+    """Let the loaders of some jobs take turns; return one row per loader.
+
+    Raises:
+        InputError: a loader has no step in some round.
+    """
+    loaders = [Turns(job) for job in jobs]
+    steps = [steps_by_round(len(one.loader), share, rounds) for one in loaders]
+    if min(map(min, steps)) < 1:
+        raise InputError("a round has no step; give a larger --share or fewer --rounds")
+    for one in loaders:
+        one.seconds(2)  # the first steps are slower
+        one.begin()
+    taken = [
+        [one.seconds(count) for one, count in zip(loaders, counts, strict=True)]
+        for counts in zip(*steps, strict=True)
+    ]
+    return [
+        {
+            "loader": one.loader.sampler.packer,
+            "slots": one.loader.account.processed,
+            "steps": len(one.loader),
+            "frames": one.loader.plan.frames,
+            "timed_steps": sum(map(len, times)),
+            "seconds_a_step": [median(of) for of in times],
+            "mean_seconds_a_step": [fmean(of) for of in times],
+        }
+        for one, *times in zip(loaders, *taken, strict=True)
+    ]
 
 
 def main() -> None:
@@ -94,52 +120,25 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.1, help="of each epoch")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", default="runs/epoch_turns", help="the folder to write to")
+    parser.add_argument("--out", type=Path, default=Path("runs/epoch_turns"), help="folder")
     args = parser.parse_intermixed_args()
-    began = now()
     torch.set_num_threads(args.threads)
     register()
-    jobs = jobs_of([f"experiment={args.experiment}", *args.overrides])
-    trainings = {job.config["loader"]["name"]: Training(job.config) for job in jobs}
-    steps = {
-        name: steps_by_round(len(one.loader), args.share, args.rounds)
-        for name, one in trainings.items()
-    }
-    if min(map(min, steps.values())) < 1:
-        parser.error("a round without a step; give a larger --share or fewer --rounds")
-    for one in trainings.values():
-        one.seconds(2)  # the first steps are slower
-        one.batches = iter(one.loader)
-    taken: dict[str, list[list[float]]] = {name: [] for name in trainings}
-    for turn in range(args.rounds):
-        for name, one in trainings.items():
-            taken[name].append(one.seconds(steps[name][turn]))
-
-    rows = [
-        {
-            **{"loader": name, "slots": one.loader.account.processed, "steps": len(one.loader)},
-            **{"frames": int(one.source.lengths.sum()), "timed_steps": sum(steps[name])},
-            "seconds_a_step": [median(times) for times in taken[name]],
-            "mean_seconds_a_step": [fmean(times) for times in taken[name]],
-        }
-        for name, one in trainings.items()
-    ]
-    threads = f"{args.threads} thread{'s' if args.threads > 1 else ''}"
+    with errors_in_one_line():
+        jobs = [job.config for job in jobs_of([f"experiment={args.experiment}", *args.overrides])]
+        record = begin_record("epoch_time", "epoch_turns")
+        rows = measure(jobs, args.share, args.rounds)
+    dataset: Any = jobs[0].dataset
     setting = (
-        f"{rows[0]['frames']:,} frames of {jobs[0].config['dataset']['image_size']} pixels, model "
-        f"{jobs[0].config['model']['name']}, {threads} on cpu, {args.share:.0%} of each epoch"
-        f"{', frames decoded before' if jobs[0].config['dataset']['cache'] else ''}"
+        f"{rows[0]['frames']:,} frames of {dataset.image_size} pixels, model {jobs[0].model.name}, "
+        f"{args.threads} thread{'s' if args.threads > 1 else ''} on cpu, {args.share:.0%} of each "
+        f"epoch{', frames decoded before' if dataset.cache else ''}"
     )
-    command = shlex.join(["python", "-m", "experiments.epoch_time", *sys.argv[1:]])
-    ended = now()
-    record = {"name": "epoch_turns", "setting": setting, "command": command, **surroundings()}
-    record |= {"threads": args.threads, "started": began, "ended": ended, "rows": rows}
-    path = Path(args.out) / "epoch_turns.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=2) + "\n")
-    shown = turns_table(turns(collect(path.parent)))
-    print(table([shown.columns, *(tuple(cell.text for cell in row) for row in shown.rows)]))
-    print(f"\n{path}")
+    record |= {"setting": setting, "threads": args.threads, "rows": rows}
+    write_record(args.out / "epoch_turns.json", record)
+    times = turn_times(read_results(args.out))
+    if times:  # naive is among the loaders
+        print("\n" + tabulate(turns_table(times).rows, "keys", disable_numparse=True))
 
 
 if __name__ == "__main__":

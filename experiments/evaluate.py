@@ -13,7 +13,7 @@ from torch import nn
 from tqdm import tqdm
 
 from bload import BlockLoader, natural_t_max
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
@@ -31,7 +31,7 @@ Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 
 def evaluate(
     model: nn.Module,
-    source: ActionGenome,
+    source: VideoSource,
     ranks: Ranks,
     *,
     yardsticks: Yardsticks | None = None,
@@ -57,7 +57,7 @@ def figures_of(
 @torch.no_grad()
 def measure(
     model: nn.Module,
-    source: ActionGenome,
+    source: VideoSource,
     ranks: Ranks,
     *,
     batch_frames: int,
@@ -112,7 +112,7 @@ def measure(
 
 def measure_and_write(
     model: nn.Module,
-    source: ActionGenome,
+    source: VideoSource,
     ranks: Ranks,
     path: Path | str,
     made_by: dict[str, Any],

@@ -1,54 +1,71 @@
-"""Packers: lengths -> plan, one pure numpy function a file.
+"""Packers: lengths -> plan, one pure numpy function per file.
 
-    pack(lengths, t_max, rng, **options) -> Plan
+    def pack(lengths, t_max, rng, *, option="default") -> Plan
 
-No file, clock, rank or global random state is touched, so the same arguments give the same plan on
-every rank and machine.
+``lengths`` is int64 ``(sequences,)``, at least 1 each; ``t_max`` is the number of slots in a block;
+``rng`` is a `numpy.random.Generator`, the only source of randomness. A packer touches no file,
+clock, rank or global random state, so the same arguments give the same plan on every rank and
+machine. Options are keyword-only, with defaults that JSON can hold.
+
+Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
+pass it to `bload.pieces.whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max``
+is then the length of a clip, by default the mean length instead of the longest.
 """
 
 import inspect
+from collections.abc import Callable
 from operator import index
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bload.errors import InputError
 from bload.packers import bload, bload_exact, mix, naive, sampling
 from bload.plan import Plan, check_lengths
 
-PACKERS = {
+PACKERS: dict[str, Callable[..., Plan]] = {
     "naive": naive.pack,
     "sampling": sampling.pack,
     "mix": mix.pack,
     "bload": bload.pack,
     "bload_exact": bload_exact.pack,
 }
-"""Name -> packer. Add your own: any function of that signature will do."""
-
-CUTS_CLIPS = frozenset({"sampling", "mix"})
-"""Packers whose block is one clip, so that their t_max is the clip's length (the paper: the mean
-length), where the others' is at least the longest sequence."""
+"""Name -> packer, in the order of the table."""
 
 
-def natural_t_max(lengths: np.ndarray, packer: str) -> int:
-    """The paper's block size: floor(mean length) for the clip cutters, else the longest length."""
-    return int(np.mean(lengths)) if packer in CUTS_CLIPS else int(np.max(lengths))
+def _find(packer: str) -> Callable[..., Plan]:
+    if packer not in PACKERS:
+        raise InputError(f"there is no loader {packer!r}; choose one of {', '.join(PACKERS)}")
+    return PACKERS[packer]
 
 
-def packer_options(packer: str) -> dict[str, str]:
-    """The options of a packer with their defaults."""
-    parameters = inspect.signature(PACKERS[packer]).parameters.values()
+def cuts_clips(packer: str) -> bool:
+    """Return True if a block of this packer is one clip, so that ``t_max`` is a clip's length."""
+    return bool(getattr(_find(packer), "cuts_clips", False))
+
+
+def natural_t_max(lengths: ArrayLike, packer: str) -> int:
+    """Return the paper's block size: floor(mean length) for clips, else the longest length."""
+    lengths = np.asarray(lengths)
+    return int(lengths.mean() if cuts_clips(packer) else lengths.max())
+
+
+def packer_options(packer: str) -> dict[str, Any]:
+    """Return the options of a packer with their defaults."""
+    parameters = inspect.signature(_find(packer)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
 
 
 def make_plan(
-    lengths: np.ndarray,
+    lengths: ArrayLike,
     packer: str,
     t_max: int | None = None,
     seed: int = 0,
     epoch: int = 0,
-    **options,
+    **options: Any,
 ) -> Plan:
-    """The plan of one epoch: a pure function of its arguments.
+    """Make the plan of one epoch: a pure function of its arguments.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
@@ -60,10 +77,7 @@ def make_plan(
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
-    if packer not in PACKERS:
-        raise InputError(f"there is no loader {packer!r}; choose one of {', '.join(PACKERS)}")
-    pack = PACKERS[packer]
-    known = packer_options(packer)
+    pack, known = _find(packer), packer_options(packer)
     for option in options:
         if option not in known:
             raise InputError(
@@ -71,10 +85,8 @@ def make_plan(
             )
     lengths = check_lengths(lengths)
     t_max = natural_t_max(lengths, packer) if t_max is None else index(t_max)
-    if t_max < 1:
-        raise InputError(f"t_max is {t_max}; a block needs at least 1 slot")
-    if t_max >= 2**31:
-        raise InputError(f"t_max is {t_max}; a block has at most {2**31 - 1} slots")
+    if not 1 <= t_max < 2**31:
+        raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
     if seed < 0 or epoch < 0:
         raise InputError(f"seed is {seed} and epoch is {epoch}; both count from 0")
     return pack(lengths, t_max, np.random.default_rng([seed, epoch]), **options)

@@ -4,16 +4,16 @@
     |d d d d d d d d|e e|
 
 Nothing is deleted. On Action Genome's training split at T_max 94: 1,815 to 1,840 blocks, about
-4,900 padded frames (4,770 with ``draw=length``), over 100 times fewer than naive padding.
+4,900 padded slots (4,770 with ``draw=length``), over 100 times fewer than naive padding.
 
-Bias: a block closes when nothing fits, so the last blocks of an epoch are made of what was hard to
-place; blocks are therefore put in random order. A plan is drawn anew each epoch (the authors'
-released code draws once). Cost: O(log D) a draw for D distinct lengths; 0.03 s for Action Genome.
+Bias: a block closes when nothing fits, so the last blocks of an epoch consist of what was hard to
+place; blocks are therefore put in random order. A new plan is drawn for each epoch (the authors'
+released code draws once). Cost: O(log D) per draw for D distinct lengths; 0.03 s for Action Genome.
 
 Two laws: ``draw=video`` takes every sequence that fits with equal chance, as the paper says;
 ``draw=length`` takes every distinct LENGTH that fits with equal chance and then one of its
-sequences, as the released code does (github.com/RRuschel/BLoad). The second uses rare, long
-sequences up early.
+sequences, as the released code does (github.com/RRuschel/BLoad). The second uses up rare, long
+sequences early.
 """
 
 from bisect import bisect_right
@@ -36,11 +36,11 @@ def pack(
     draw: Draw = "video",
     long: Long = "error",
 ) -> Plan:
-    """Blocks of random whole sequences, in random order.
+    """Fill blocks with random whole sequences; blocks come in random order.
 
     Args:
         draw: ``video`` or ``length``, see above.
-        long: as in `whole_pieces`.
+        long: as in `whole_pieces`; ``split`` clears the state at every cut.
     """
     pieces = whole_pieces(lengths, t_max, long)
     blocks = random_fill(pieces[2], t_max, rng, draw)
@@ -51,7 +51,7 @@ def pack(
 def random_fill(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, draw: Draw = "video"
 ) -> list[list[int]]:
-    """Lists of piece numbers, one a block: each drawn among those that fit, until none does."""
+    """Draw pieces among those that fit until none does; return one list of numbers per block."""
     if draw not in ("video", "length"):
         raise InputError(f"draw is {draw!r}; choose video or length")
     shuffled = rng.permutation(len(lengths))
@@ -92,7 +92,7 @@ class _PrefixSums:
         self.top = 1 << (self.size.bit_length() - 1) if self.size else 0
 
     def prefix(self, n: int) -> int:
-        """Sum of the first n weights."""
+        """Return the sum of the first n weights."""
         total = 0
         while n:
             total += self.tree[n]
@@ -100,7 +100,7 @@ class _PrefixSums:
         return total
 
     def find(self, rank: int) -> int:
-        """The index i with prefix(i) <= rank < prefix(i + 1)."""
+        """Return the index i with prefix(i) <= rank < prefix(i + 1)."""
         index, step = 0, self.top
         while step:
             ahead = index + step

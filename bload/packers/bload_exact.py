@@ -1,4 +1,4 @@
-"""BLoad at the provable minimum: random blocks, then squeezed to the fewest that can exist.
+"""BLoad, exact: random blocks, squeezed to the provable minimum where it can be reached.
 
     |a a a a|b b b|c|. .|      |a a a a|b b b|c|f f|
     |d d d d d d d|. . .|  ->  |d d d d d d d|g g g|
@@ -6,26 +6,26 @@
 
 Start from the paper's random fill. Then, again and again, pool two blocks, mostly the emptiest and
 a random one: one of the two gets the fullest subset of the pool that fits, drawn at random among
-the fullest, the other the rest. The emptiest block runs empty and is dropped. Stop at the lower
-bound of `bload.bounds`, which proves that no packing has fewer blocks. Every move keeps a valid
-packing.
+the fullest, and the other the rest. A block that runs empty is dropped. Stop at the lower bound of
+`bload.bounds`, which proves that no packing has fewer blocks, or when the budget of moves is spent.
+Every move keeps a valid packing.
 
-On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94), 65 padded frames,
-in every epoch and for every seed; on the test split at T_max 121: 450 blocks, 79 padded.
+On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94), 65 padded slots,
+in every epoch and for every seed tried; on the test split at T_max 121: 450 blocks, 79 padded.
 
-Randomness kept: the plan is new each epoch; who shares a block with whom is as random as under
-`bload` (pairs repeat in two successive epochs with a share of about 0.0005, the lengths of two
-block mates share about 0.003 nats of information; `python -m bload table --randomness`). Given up:
-independence of the last few frames of room. Which sequences share a block now depends on their
-lengths adding up to the block exactly, where under `bload` only the last to come in had to fit.
+Elsewhere the number of blocks is proved minimal only where it equals ``plan.lower_bound``. Where
+squeezing stalls above it (tiny or tight sets, many sequences longer than half a block), a
+best-fit-decreasing packing with shuffled ties is squeezed too and the smaller one kept. That
+sometimes ends a block above the optimum, and sequences that share a block are less random.
 
-On lengths where squeezing stalls above the bound (many sequences longer than half a block), it also
-squeezes a best-fit-decreasing packing with shuffled ties and keeps whichever is smaller; there the
-number of blocks is not proved minimal unless it equals ``plan.lower_bound``, and block mates are
-less random.
+Randomness kept: the plan is new each epoch, and which sequences share a block is as random as under
+`bload` (pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
+sequences in one block share about 0.003 nats of information; `python -m bload table --randomness`).
+Given up: all lengths in a block have to add up, where under `bload` only the last had to fit.
 
-Cost: 0.04 s for Action Genome, 20 s for a million sequences of its lengths. The sums that a pool
-can reach are the bits of one Python integer.
+Cost: 0.04 s for Action Genome, 20 s for a million sequences of its lengths; seconds for Action
+Genome cut to 22 frames, where squeezing stalls. The sums that a pool can reach are the bits of one
+Python integer.
 """
 
 from heapq import heapify, heappop, heappush
@@ -38,10 +38,10 @@ from bload.pieces import Long, whole_pieces
 from bload.plan import Plan, plan_from_blocks
 
 MOVES_PER_BLOCK = 60
-"""Squeezing gives up after this many moves a block (Action Genome takes about 3)."""
+"""Squeezing gives up after this many moves per block (Action Genome takes about 3)."""
 PARTNER_WITH_ROOM = 0.8
 """Share of moves that pool a block with room. The others pool the emptiest with any block, mostly
-a full one: they swap pieces, so that the emptiest comes to hold lengths that fit the last gaps."""
+a full one: they swap pieces, so that the emptiest gets lengths that fit the last gaps."""
 STIR = 0.5
 """Share of those that pool it with any block instead of the emptiest, which moves gaps about."""
 
@@ -49,10 +49,10 @@ STIR = 0.5
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
-    """The fewest blocks that hold all sequences whole, as random as they can be, in random order.
+    """Pack whole sequences into as few blocks as squeezing reaches, in random order.
 
     Args:
-        long: as in `whole_pieces`.
+        long: as in `whole_pieces`; ``split`` clears the state at every cut.
     """
     pieces = whole_pieces(lengths, t_max, long)
     sizes = pieces[2]
@@ -73,17 +73,16 @@ def squeeze(
     bound: int,
     rng: np.random.Generator,
 ) -> list[list[int]]:
-    """Fewer blocks with the same pieces, by pooling pairs of blocks until `bound` or the budget.
+    """Pool pairs of blocks until `bound` blocks are left or the budget of moves is spent.
 
     Args:
-        blocks: lists of piece numbers.
-        lengths: of every piece.
-        bound: stop at this many blocks.
+        blocks: one list of piece numbers per block.
+        lengths: frames of every piece, ``(pieces,)``.
     """
     size = lengths.tolist()
     blocks = [list(block) for block in blocks]
     room = [t_max - sum(size[piece] for piece in block) for block in blocks]
-    # Both hold every block with room, and stale entries that are dropped when they come up.
+    # Both contain every block with room, and stale entries that are dropped when they come up.
     with_room = [b for b in range(len(blocks)) if room[b]]
     emptiest_first = [(-room[b], b) for b in with_room]
     heapify(emptiest_first)
@@ -91,7 +90,7 @@ def squeeze(
     for _ in range(MOVES_PER_BLOCK * len(blocks)):
         if len(blocks) <= bound:
             break
-        while not _is_so(emptiest_first[0], room):
+        while not _is_current(emptiest_first[0], room):
             heappop(emptiest_first)
         one, two = emptiest_first[0][1], chances.below(len(blocks))
         if chances.happens(PARTNER_WITH_ROOM):
@@ -121,7 +120,7 @@ def squeeze(
     return blocks
 
 
-def _is_so(entry: tuple[int, int], room: list[int]) -> bool:
+def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
     return entry[1] < len(room) and room[entry[1]] == -entry[0]
 
 
@@ -158,7 +157,7 @@ def fullest_subset(
 def best_fit_decreasing(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> list[list[int]]:
-    """Longest piece first, each into the fullest block that holds it; equal lengths shuffled."""
+    """Put the longest piece first, each into the fullest block with room for it; shuffle ties."""
     shuffled = rng.permutation(len(lengths))
     order = shuffled[np.argsort(-lengths[shuffled], kind="stable")]
     size = lengths.tolist()
@@ -186,14 +185,13 @@ def best_fit_decreasing(
 class _Chances:
     """Uniform numbers from a generator, drawn many at a time: one at a time is slow in Python."""
 
-    def __init__(self, rng: np.random.Generator, at_a_time: int = 4096) -> None:
+    def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.at_a_time = at_a_time
         self.stock: list[float] = []
 
     def next(self) -> float:
         if not self.stock:
-            self.stock = self.rng.random(self.at_a_time).tolist()
+            self.stock = self.rng.random(4096).tolist()
         return self.stock.pop()
 
     def below(self, n: int) -> int:
@@ -202,7 +200,7 @@ class _Chances:
     def happens(self, share: float) -> bool:
         return self.next() < share
 
-    def shuffle(self, items: list) -> None:
+    def shuffle(self, items: list[int]) -> None:
         for i in range(len(items) - 1, 0, -1):
             j = int(self.next() * (i + 1))
             items[i], items[j] = items[j], items[i]

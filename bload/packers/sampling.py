@@ -3,9 +3,9 @@
     a a a a a a a -> |a a a|     the rest of a is deleted
     b b           -> nothing
 
-No padding and no reset in mid-block, but frames and long context are lost. With the paper's
+No padding and no reset inside a block, but frames and long context are lost. With the paper's
 T = 22 = floor(mean length) on Action Genome's training split: 3,387 clips, 92,271 frames deleted
-(4,077 short videos with 51,982 frames, and 40,289 frames of longer ones). ``clips=all`` cuts every
+(51,982 of them in 4,077 short videos, 40,289 cut from longer ones). ``clips=all`` cuts every
 sequence into all the clips it yields and deletes 79,093.
 
 Which 22 frames the paper keeps is not known. A random place lets later epochs see other frames of
@@ -30,11 +30,14 @@ def pack(
     place: Place = "random",
     clips: Literal["one", "all"] = "one",
 ) -> Plan:
-    """Clips of `t_max` frames, in random order.
+    """Cut clips of `t_max` frames, in random order.
 
     Args:
         place: where a sequence's clip (or row of clips) begins: ``random`` or its ``first`` frame.
-        clips: ``one`` a sequence, or ``all`` floor(length / t_max) of them, side by side.
+        clips: ``one`` per sequence, or ``all`` floor(length / t_max) of them, side by side.
+
+    Raises:
+        InputError: every sequence is shorter than `t_max`, so that all would be deleted.
     """
     if clips not in ("one", "all"):
         raise InputError(f"clips is {clips!r}; choose one or all")
@@ -53,12 +56,16 @@ def pack(
     return Plan(t_max, lengths, sequence[order], first[order], full, np.arange(len(sequence) + 1))
 
 
+pack.cuts_clips = True  # type: ignore[attr-defined]
+
+
 def clip_offsets(
     lengths: np.ndarray, kept: np.ndarray, place: Place, rng: np.random.Generator
 ) -> np.ndarray:
-    """First kept frame of each sequence of which a run of `kept` frames is kept."""
+    """Return the first frame of the run of `kept` frames of each sequence, ``(sequences,)``."""
     if place == "first":
         return np.zeros_like(lengths)
     if place == "random":
-        return rng.integers(0, lengths - kept, endpoint=True)
+        offset: np.ndarray = rng.integers(0, lengths - kept, endpoint=True)
+        return offset
     raise InputError(f"place is {place!r}; choose random or first")

@@ -1,15 +1,13 @@
-"""What the annotations of one frame say: its values checked, and its targets.
+"""The annotations of one frame: their values checked, and the targets made from them.
 
-A file of annotations comes from elsewhere, so nothing in it is taken for granted: types, numbers
-and sizes are checked where they are used. Every function raises `InputError`, `KeyError`,
-`TypeError`, `ValueError`, `IndexError` or `OverflowError` for a value that is not as Action Genome
-writes it; `FAULTS` lists them, and `read` reports them with the names of the frames:
-`InputError` for what many frames may have in common, an unknown class or a box that is none.
+Nothing in a file from elsewhere is taken for granted: types, numbers and sizes are checked where
+they are used. Every function raises one of `FAULTS` for a value that is not as Action Genome writes
+it: `InputError` for what many frames may share, like an unknown class; `read` adds the frame.
 
 M visible objects, G ground-truth relations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +22,8 @@ FAULTS = (KeyError, TypeError, ValueError, IndexError, OverflowError)  # InputEr
 SMALL_SIDE = 16.0
 """A box whose short side is this many pixels or less is small: 16 is, 16.5 is not."""
 
-MOST_ENTRIES = 64  # a frame; Action Genome has up to 9 objects
-MOST_LABELS = 32  # a group of relations; Action Genome has up to 5
+MOST_ENTRIES = 64  # per frame; Action Genome has up to 9 objects
+MOST_LABELS = 32  # per group of relations; Action Genome has up to 5
 LARGEST_SIDE = 16_384  # pixels of a frame
 LARGEST_NUMBER = 1e6  # of a box, in pixels
 
@@ -35,7 +33,7 @@ _LISTS = (list, tuple, np.ndarray)
 
 
 def split_of(entries: Any) -> str | None:
-    """The split of a frame: that of its first entry, visible or not; None if it has no entry."""
+    """Return the split of a frame: that of its first entry, visible or not; None without one."""
     if not isinstance(entries, list | tuple) or len(entries) > MOST_ENTRIES:
         raise ValueError(f"not a list of up to {MOST_ENTRIES} objects but {shown(entries)}")
     if not entries:
@@ -47,7 +45,7 @@ def split_of(entries: Any) -> str | None:
 
 
 def is_visible(entry: dict) -> bool:
-    """Whether an object can be seen in the frame."""
+    """True if the object can be seen in the frame."""
     visible = entry["visible"]
     if not isinstance(visible, bool | np.bool_ | int):
         raise ValueError(f"visible is {shown(visible)}, not True or False")
@@ -55,13 +53,13 @@ def is_visible(entry: dict) -> bool:
 
 
 def is_small(entry: dict) -> bool:
-    """Whether the box of a visible object has a short side of 16 pixels or less, as annotated."""
+    """True if the box of a visible object, as annotated, has a short side of 16 pixels or less."""
     _, _, width, height = four_numbers(entry["bbox"])
     return min(width, height) <= SMALL_SIDE
 
 
 def four_numbers(box: Any) -> tuple[float, float, float, float]:
-    """A box as floats, from a list, tuple or array of four finite numbers."""
+    """Return a box as floats, from a list, tuple or array of four finite numbers."""
     if not isinstance(box, _LISTS) or len(box) != 4:
         raise InputError(_NO_BOX)
     for number in box:
@@ -70,8 +68,8 @@ def four_numbers(box: Any) -> tuple[float, float, float, float]:
     return float(box[0]), float(box[1]), float(box[2]), float(box[3])
 
 
-def labels(entry: dict, group: str) -> Sequence[str]:
-    """The relations that an entry names under `group`, a key of `GROUPS`, as often as it does."""
+def labels(entry: dict, group: str) -> Iterable[str]:
+    """Return the relations that an entry names under `group`, a key of `GROUPS`, repeats too."""
     names = entry[group]
     if names is None:
         return ()
@@ -81,34 +79,29 @@ def labels(entry: dict, group: str) -> Sequence[str]:
 
 
 def image_size(person: dict) -> tuple[int, int]:
-    """Native height and width of a frame."""
+    """Return the native height and width of a frame."""
     size = person["bbox_size"]
-    if not isinstance(size, _LISTS) or len(size) != 2:
-        raise ValueError(f"bbox_size is {shown(size)}, not a width and a height")
-    for side in size:
-        if not isinstance(side, _NUMBERS) or not 1 <= side <= LARGEST_SIDE:
-            raise ValueError(
-                f"bbox_size is {shown(size)}, not a width and a height of 1 to {LARGEST_SIDE:,}"
-            )
-    width, height = size
-    return int(height), int(width)
+    if isinstance(size, _LISTS) and len(size) == 2:
+        width, height = size
+        if all(isinstance(side, _NUMBERS) and 1 <= side <= LARGEST_SIDE for side in size):
+            return int(height), int(width)
+    raise ValueError(
+        f"bbox_size is {shown(size)}, not a width and a height of 1 to {LARGEST_SIDE:,}"
+    )
 
 
-def person_boxes(person: dict) -> Sequence[Any]:
-    """The rows of the person boxes, xyxy; there may be none."""
-    boxes = person["bbox"]
-    if not isinstance(boxes, _LISTS) or person.get("bbox_mode", "xyxy") != "xyxy":
-        mode = person.get("bbox_mode", "xyxy")
+def person_boxes(person: dict) -> list | tuple | np.ndarray:
+    """Return the rows of the person boxes, xyxy; there may be none."""
+    boxes, mode = person["bbox"], person.get("bbox_mode", "xyxy")
+    if not isinstance(boxes, _LISTS) or mode != "xyxy":
         raise ValueError(f"bbox is {shown(boxes)} in mode {shown(mode)}, not rows of xyxy")
     return boxes
 
 
 def frame_targets(name: str, visible: Sequence[dict], person: dict) -> FrameTargets:
-    """The scene graph of a frame from the entries of its visible objects and of its person."""
-    corners_M4 = []
-    for entry in visible:
-        x, y, width, height = four_numbers(entry["bbox"])
-        corners_M4.append((x, y, x + width, y + height))
+    """Return the scene graph of a frame from the entries of its visible objects and its person."""
+    boxes = [four_numbers(entry["bbox"]) for entry in visible]
+    corners_M4 = [(x, y, x + width, y + height) for x, y, width, height in boxes]
     relations = [
         (row, relation_index(label, group))
         for row, entry in enumerate(visible)

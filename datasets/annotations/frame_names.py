@@ -1,4 +1,4 @@
-"""Names of frames: ``001YG.mp4/000089.png`` is frame 89 of video ``001YG.mp4``."""
+"""Names of frames: ``001YG.mp4/000089.png`` is frame 89 of the video ``001YG.mp4``."""
 
 import re
 from collections.abc import Iterable
@@ -20,26 +20,29 @@ def frame_number(name: str) -> int:
     return int(name.rpartition("/")[2].partition(".")[0])
 
 
+def is_frame_name(name: Any) -> bool:
+    """True for VIDEO/NUMBER.EXTENSION; False for names that leave the frames folder, too."""
+    return isinstance(name, str) and _FRAME_NAME.fullmatch(name) is not None
+
+
 def check_frame_name(name: Any) -> None:
-    """Refuse a name that is not VIDEO/NUMBER.EXTENSION, or that would leave the frames folder."""
-    if not isinstance(name, str) or not _FRAME_NAME.fullmatch(name):
+    """Raise `InputError` unless `is_frame_name`."""
+    if not is_frame_name(name):
         raise InputError(
             f"frame name {shown(name)} is not of the form VIDEO/NUMBER.png, like "
-            "001YG.mp4/000089.png; mend the annotations"
+            "001YG.mp4/000089.png; fix the annotations"
         )
 
 
 def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
-    """Those of `names` that can be frames, each frame once; what is wrong is noted in `problems`.
+    """Return those of `names` that can be frames, each frame once; add the others to `problems`.
 
-    A name is wrong if it is of another form, if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which
+    A name is wrong if it has another form, if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which
     makes the frames, begins with 1), or if an earlier name says the same video and number.
     """
     name_of: dict[tuple[str, int], str] = {}
     for name in names:
-        try:
-            check_frame_name(name)
-        except InputError:
+        if not is_frame_name(name):
             problems.add("frame names not of the form VIDEO/NUMBER.png", shown(name))
             continue
         video, number = video_of(name), frame_number(name)
@@ -51,10 +54,10 @@ def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
 
 
 def frames_by_video(names: Iterable[str]) -> dict[str, list[str]]:
-    """Video -> its frame names in order of time, whatever the order of `names`."""
+    """Return video -> its frame names in order of time, whatever the order of `names`."""
     videos: dict[str, list[str]] = {}
     for name in names:
         videos.setdefault(video_of(name), []).append(name)
     for frames in videos.values():
-        frames.sort(key=lambda name: (frame_number(name), name))
+        frames.sort(key=frame_number)
     return videos

@@ -1,4 +1,4 @@
-"""Many frames' targets in a few flat arrays: cheap to copy to the workers of a data loader.
+"""The targets of many frames in a few flat arrays: cheap to copy to the workers of a data loader.
 
 V videos, F frames in all, M objects and G relations of all frames one after another.
 """
@@ -15,7 +15,7 @@ from datasets.annotations.targets import FrameTargets
 
 @dataclass(frozen=True, slots=True)
 class FrameTable:
-    """The targets of all frames of all videos, in order; frame f's rows lie between offsets."""
+    """The targets of all frames of all videos, in order; a frame's rows lie between offsets."""
 
     names_F: np.ndarray
     sizes_F2: np.ndarray
@@ -32,7 +32,7 @@ class FrameTable:
 
     @classmethod
     def of(cls, videos: Sequence[Video]) -> "FrameTable":
-        """The table of at least one video."""
+        """Build the table of at least one video."""
         frames = [frame for video in videos for frame in video.frames]
         return cls(
             names_F=np.array([frame.name for frame in frames], dtype=np.str_),
@@ -47,7 +47,7 @@ class FrameTable:
         )
 
     def sizes(self) -> list[tuple[int, int]]:
-        """The native sizes (height, width) that occur.
+        """Return the native sizes (height, width) that occur.
 
         Raises `InputError` for videos whose frames differ: no picture of them would be whole.
         """
@@ -59,30 +59,26 @@ class FrameTable:
             raise InputError(
                 f"{odd_F.sum():,} frames are annotated in another size than the first of their "
                 f"video, {self.names_F[frame]} in {other_w} x {other_h} instead of {w} x {h}; "
-                "mend bbox_size in the person annotations"
+                "fix bbox_size in the person annotations"
             )
         return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
 
     @property
     def lengths(self) -> np.ndarray:
-        """Frames a video, int64 ``(V,)``."""
+        """Frames per video, int64 ``(V,)``."""
         return np.diff(self.video_offsets)
 
     def reach(self, video: int) -> np.ndarray:
-        """The box around all boxes of a video, float ``(4,)``, xyxy as shares of the picture."""
+        """Return the box around all boxes of a video, float ``(4,)``, xyxy as frame shares."""
         first, last = self.video_offsets[video : video + 2]
-        boxes_N4 = np.concatenate(
-            [
-                self.person_boxes_F4[first:last],
-                self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]],
-            ]
-        )
+        objects_M4 = self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]]
+        boxes_N4 = np.concatenate([self.person_boxes_F4[first:last], objects_M4])
         height, width = self.sizes_F2[first]
         corners = np.concatenate([boxes_N4[:, :2].min(0), boxes_N4[:, 2:].max(0)])
         return corners / np.array([width, height] * 2)
 
     def frame(self, video: int, position: int) -> FrameTargets:
-        """Targets of frame `position` of video `video`."""
+        """Return the targets of frame `position` of video `video`."""
         index = int(self.video_offsets[video]) + position
         objects = slice(*self.object_offsets[index : index + 2])
         relations = slice(*self.relation_offsets[index : index + 2])

@@ -1,6 +1,7 @@
-"""Several things that are wrong, told together: how many of each kind, and the first few."""
+"""Collects problems by kind, to report the count of each kind with its first examples."""
 
 import reprlib
+from itertools import islice
 from typing import Any
 
 from bload.errors import InputError
@@ -11,54 +12,53 @@ _LONGEST = 200  # characters of one example
 
 
 class Problems:
-    """What was found wrong, by kind, in the order in which kinds were first met."""
+    """Problems by kind, in the order in which the kinds were first met."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._examples: dict[str, list[str]] = {}
-        self._noted: set[tuple[str, str]] = set()
+        self._found: dict[str, dict[str, None]] = {}  # kind -> examples, each once
 
     def add(self, kind: str, example: str) -> None:
-        """Note one thing, once. `kind` is a plural (``missing frames``); a few examples stay."""
-        if (kind, example) in self._noted:
-            return
-        self._noted.add((kind, example))
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        examples = self._examples.setdefault(kind, [])
-        if len(examples) < SHOWN:
-            examples.append(example if len(example) <= _LONGEST else f"{example[:_LONGEST]}...")
+        """Add one problem, once. `kind` is a plural (``missing frames``)."""
+        self._found.setdefault(kind, {})[example] = None
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return sum(map(len, self._found.values()))
 
     def counts(self) -> dict[str, int]:
-        """Kind -> how many."""
-        return dict(self._counts)
+        """Return kind -> number of problems."""
+        return {kind: len(found) for kind, found in self._found.items()}
 
     def examples(self) -> dict[str, list[str]]:
-        """Kind -> the first `SHOWN`."""
-        return {kind: list(examples) for kind, examples in self._examples.items()}
+        """Return kind -> the first `SHOWN` problems."""
+        firsts = {kind: islice(found, SHOWN) for kind, found in self._found.items()}
+        return {
+            kind: [f"{e[:_LONGEST]}..." if len(e) > _LONGEST else e for e in first]
+            for kind, first in firsts.items()
+        }
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """Return ``{"kind", "count", "first"}`` of each kind, for json."""
+        counts, examples = self.counts(), self.examples()
+        return [{"kind": kind, "count": counts[kind], "first": examples[kind]} for kind in counts]
 
     def sentences(self) -> list[str]:
-        """One text a kind: the kind, how many, the first few."""
-        kinds = list(self._counts)
-        more = len(kinds) - MOST_KINDS
-        rest = [f"and {more:,} more kinds of problems"] if more > 0 else []
-        return [self._sentence(kind) for kind in kinds[:MOST_KINDS]] + rest
-
-    def _sentence(self, kind: str) -> str:
-        more = self._counts[kind] - len(self._examples[kind])
-        rest = f" and {more:,} more" if more else ""
-        return f"{kind} ({self._counts[kind]:,}): {'; '.join(self._examples[kind])}{rest}"
+        """Return one text per kind: the kind, the count, the first few."""
+        texts, counts = [], self.counts()
+        for kind, examples in islice(self.examples().items(), MOST_KINDS):
+            more = counts[kind] - len(examples)
+            rest = f" and {more:,} more" if more else ""
+            texts.append(f"{kind} ({counts[kind]:,}): {'; '.join(examples)}{rest}")
+        more = len(counts) - MOST_KINDS
+        return [*texts, f"and {more:,} more kinds of problems"] if more > 0 else texts
 
     def refuse(self, what: object, remedy: str) -> None:
-        """Raise `InputError` about `what` with all that was noted and the way out, if anything."""
-        if self._counts:
+        """Raise `InputError` about `what` with all problems and the way out, if there are any."""
+        if self._found:
             raise InputError(f"{what}: {', and '.join(self.sentences())}; {remedy}")
 
 
 def shown(value: Any) -> str:
-    """A value for an error message: short whatever it holds, and in printable characters."""
+    """Return a value for an error message: short whatever it holds, in printable characters."""
     try:
         return reprlib.repr(value)[:_LONGEST]
     except (ValueError, RecursionError):  # an integer of too many digits

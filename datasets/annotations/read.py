@@ -1,6 +1,6 @@
 """Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`.
 
-M objects of a frame, N boxes.
+N boxes.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,6 @@ from datasets.annotations.rules import (
     LONG_ENOUGH,
     MIN_FRAMES,
     FilterCounts,
-    Rule,
     Step,
     check_small_boxes,
     frame_rules,
@@ -31,11 +30,7 @@ FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
-
-_MALFORMED = "frames not annotated as Action Genome does it"
-
-Entries = dict[str, list[dict[str, Any]]]
-"""Frame name -> its entries, those that the rules so far left over."""
+MADE_BY = "synthetic.json"  # in a root that the generator made, with the values it was made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +52,9 @@ class Annotations:
 def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep") -> Annotations:
     """Read and filter one split of the Action Genome root at `root`.
 
-    `small_boxes` is one of `rules.SMALL_BOXES`. Raises `InputError` naming the path and
-    the remedy when files are missing, empty or broken, or name classes, relations or frames they
-    should not: all that is wrong is told at once, with the first few of each kind.
+    `small_boxes` is one of `rules.SMALL_BOXES`. Raises `InputError` naming the path and the remedy
+    if files are missing, empty or broken, or name classes, relations or frames they should not: all
+    faults are reported at once, with the first few of each kind.
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
@@ -70,7 +65,7 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
         entries_of, person_of, split, small_boxes=small_boxes, problems=problems
     )
     problems.refuse(
-        f"{objects_path} with {PERSONS_FILE}", "mend the files, or download or make them again"
+        f"{objects_path} with {PERSONS_FILE}", "fix the files, or download or make them again"
     )
     if not annotations.videos:
         counts = annotations.counts
@@ -85,7 +80,7 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
 
 
 def annotation_files(root: Path | str, small_boxes: str) -> tuple[Path, Path]:
-    """The object file and the person file of a root; `InputError` names all that are missing."""
+    """Return the object file and the person file of a root; `InputError` names all missing ones."""
     check_small_boxes(small_boxes)
     root = Path(root)
     folder = root / "annotations"
@@ -107,28 +102,26 @@ def annotation_files(root: Path | str, small_boxes: str) -> tuple[Path, Path]:
     return folder / files[0], folder / files[1]
 
 
-def read_pickles(objects_path: Path, persons_path: Path) -> tuple[dict, dict]:
-    """The dictionaries of both files (frame name -> annotation); tells what is wrong with each."""
+def read_pickles(*paths: Path) -> list[dict]:
+    """Return the dictionary (frame name -> annotation) in each file.
+
+    Raises `InputError` naming every file that cannot be read or holds none.
+    """
     read, wrong = [], []
-    for path in (objects_path, persons_path):
+    for path in paths:
         try:
-            read.append(read_annotation_file(path))
+            value = read_pickle(path)
+            if not isinstance(value, dict) or not value:
+                held = "no frames" if isinstance(value, dict) else f"a {type(value).__name__}"
+                raise InputError(
+                    f"{path} holds {held}, not a dictionary of frames; download or make it again"
+                )
+            read.append(value)
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError(", and ".join(wrong))
-    return read[0], read[1]
-
-
-def read_annotation_file(path: Path) -> dict:
-    """The dictionary in a pickle; `InputError` if it holds none or nothing."""
-    value = read_pickle(path)
-    if not isinstance(value, dict) or not value:
-        held = "no frames" if isinstance(value, dict) else f"a {type(value).__name__}"
-        raise InputError(
-            f"{path} holds {held}, not a dictionary of frames; download or make it again"
-        )
-    return value
+    return read
 
 
 def filter_annotations(
@@ -139,74 +132,54 @@ def filter_annotations(
     small_boxes: str = "keep",
     problems: Problems | None = None,
 ) -> Annotations:
-    """Apply the rules to the two dictionaries of the pickles (frame name -> annotation).
+    """Apply the rules to the dictionaries of the two pickles (frame name -> annotation).
 
-    A frame with a fault is left out and noted in `problems`; without `problems` all faults are
+    A frame with a fault is left out and added to `problems`; without `problems` all faults are
     raised together as one `InputError`.
     """
     faults = Problems() if problems is None else problems
     left = {name: entries_of[name] for name in sound_names(entries_of, faults)}
-    steps: dict[str, Step] = {}
+    steps = []
     for title, rule in frame_rules(split, small_boxes, person_of):
         left = _apply(rule, left, faults)
-        steps[title] = _step(title, left)
-    targets = _targets(left, person_of, faults)
-    of_video = frames_by_video(targets)
-    videos = {video: names for video, names in of_video.items() if len(names) >= MIN_FRAMES}
+        steps.append(_step(title, left))
+    targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), left, faults)
+    every = sorted(frames_by_video(targets).items())
+    videos = {video: names for video, names in every if len(names) >= MIN_FRAMES}
     left = {name: left[name] for names in videos.values() for name in names}
-    steps[LONG_ENOUGH] = _step(LONG_ENOUGH, left)
+    steps.append(_step(LONG_ENOUGH, left))
     if problems is None:
-        faults.refuse("the annotations have faults", "mend them")
+        faults.refuse("the annotations have faults", "fix them")
     return Annotations(
-        videos=tuple(
-            Video(video, tuple(targets[name] for name in names))
-            for video, names in sorted(videos.items())
-        ),
-        counts=FilterCounts(tuple(steps.values()), _without_area(targets[name] for name in left)),
+        tuple(Video(video, tuple(targets[n] for n in names)) for video, names in videos.items()),
+        FilterCounts(tuple(steps), _without_area(targets[name] for name in left)),
     )
+
+
+def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, Any]:
+    """Return frame -> what `rule` makes of its name and entries, for frames it leaves anything."""
+    left = {}
+    for name, entries in frames.items():
+        try:
+            if kept := rule(name, entries):
+                left[name] = kept
+        except InputError as fault:
+            problems.add(f"frames in which {fault}", name)
+        except KeyError as fault:
+            problems.add(f"frames that lack {fault}", name)
+        except ValueError as fault:
+            problems.add("frames not annotated as Action Genome does it", f"{name}: {fault}")
+        except FAULTS:  # in Python's own words, which help nobody
+            problems.add("frames that are not made of lists and dictionaries as they should", name)
+    return left
+
+
+def _step(rule: str, frames: dict[str, list]) -> Step:
+    videos = {video_of(name) for name in frames}
+    return Step(rule, len(frames), len(videos), sum(map(len, frames.values())))
 
 
 def _without_area(frames: Iterable[FrameTargets]) -> int:
     boxes = [box_N4 for t in frames for box_N4 in (t.object_boxes_M4, t.person_box_4[None])]
     x1_N, y1_N, x2_N, y2_N = np.concatenate([np.empty((0, 4), np.float32), *boxes]).T
     return int(np.count_nonzero((x2_N <= x1_N) | (y2_N <= y1_N)))
-
-
-def _apply(rule: Rule, frames: Entries, problems: Problems) -> Entries:
-    left = {}
-    for name, entries in frames.items():
-        try:
-            kept = rule(name, entries)
-        except FAULTS as fault:
-            _note(problems, name, fault)
-        else:
-            if kept:
-                left[name] = kept
-    return left
-
-
-def _targets(frames: Entries, person_of: dict, problems: Problems) -> dict[str, FrameTargets]:
-    targets = {}
-    for name, entries in frames.items():
-        try:
-            targets[name] = frame_targets(name, entries, person_of[name])
-        except FAULTS as fault:
-            _note(problems, name, fault)
-    return targets
-
-
-def _note(problems: Problems, name: str, fault: Exception) -> None:
-    """Count frames with the same fault together; of others tell each."""
-    if isinstance(fault, InputError):
-        problems.add(f"frames in which {fault}", name)
-    elif isinstance(fault, KeyError):
-        problems.add(f"frames that lack {fault}", name)
-    elif isinstance(fault, ValueError):
-        problems.add(_MALFORMED, f"{name}: {fault}")
-    else:  # Python's own words about what it could not take apart
-        problems.add("frames that are not made of lists and dictionaries as they should be", name)
-
-
-def _step(rule: str, frames: Entries) -> Step:
-    videos = {video_of(name) for name in frames}
-    return Step(rule, len(frames), len(videos), sum(map(len, frames.values())))

@@ -1,9 +1,9 @@
 """The rules of scene-graph detection on Action Genome that say which frames count, one by one.
 
-In this order: the split of a frame is its first entry's; a frame counts if some object is visible;
-small boxes are out, if that is chosen to be computed, and a frame left without an object then does
-not count; a frame is dropped if it has no person box; only visible objects stay. Then a video
-counts with `MIN_FRAMES` frames or more.
+In this order: the first entry of a frame says its split; a frame counts if some object is visible;
+small boxes are left out, if that is chosen to be computed, and so is a frame without any other
+object; a frame without a person box is dropped; only visible objects stay. Then a video counts with
+`MIN_FRAMES` frames or more.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from bload.errors import InputError
 from datasets.annotations.entries import is_small, is_visible, person_boxes, split_of
 
 SMALL_BOXES = ("keep", "file", "computed")
-"""What becomes of objects whose box has a short side of 16 pixels or less.
+"""Treatment of objects whose box has a short side of 16 pixels or less.
 
-``keep``: they stay. ``file``: they are out as the published `SMALL_BOXES_FILE` has it, which is
-read in place of `OBJECTS_FILE`. ``computed``: they are out as `OBJECTS_FILE` gives their boxes.
+``keep``: they stay. ``file``: the published `SMALL_BOXES_FILE`, which lacks them, is read in place
+of `OBJECTS_FILE`, as it is. ``computed``: those that `OBJECTS_FILE` gives such a box are left out.
 """
 MIN_FRAMES = 3
 
@@ -33,7 +33,7 @@ Rule = Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
 
 
 def frame_rules(split: str, small_boxes: str, person_of: dict) -> list[tuple[str, Rule]]:
-    """The rules of one frame with their titles, in order: entries -> those that stay, if any."""
+    """Return the rules for one frame with their titles, in order."""
     check_small_boxes(small_boxes)
     rules: list[tuple[str, Rule]] = [
         (IN_SPLIT, lambda name, entries: in_split(entries, split)),
@@ -46,7 +46,7 @@ def frame_rules(split: str, small_boxes: str, person_of: dict) -> list[tuple[str
 
 
 def in_split(entries: list[dict], split: str) -> list[dict]:
-    """Rule 1: a frame is of the split that its first entry says, visible or not."""
+    """Rule 1: a frame is in the split that its first entry says, visible or not."""
     return entries if split_of(entries) == split else []
 
 
@@ -57,12 +57,12 @@ def with_visible(entries: list[dict]) -> list[dict]:
 
 
 def without_small(entries: list[dict]) -> list[dict]:
-    """The choice ``computed``: small boxes are out, and a frame left without an object is."""
+    """The choice ``computed``: keep visible objects whose box is not small."""
     return [entry for entry in entries if is_visible(entry) and not is_small(entry)]
 
 
 def has_person(name: str, person_of: dict) -> bool:
-    """Rule 3: whether the person file has at least one box for a frame."""
+    """Rule 3: the person file has at least one box for the frame."""
     return name in person_of and len(person_boxes(person_of[name])) > 0
 
 
@@ -72,21 +72,14 @@ def visible_objects(entries: list[dict]) -> list[dict]:
 
 
 def check_small_boxes(small_boxes: Any) -> None:
-    """Refuse a choice that is not one of `SMALL_BOXES`."""
+    """Raise `InputError` for a choice that is not one of `SMALL_BOXES`."""
     if small_boxes not in SMALL_BOXES:
         raise InputError(f"small_boxes is {small_boxes!r}; choose {', '.join(SMALL_BOXES)}")
 
 
-def small_boxes_choice(value: str | bool) -> str:
-    """One of `SMALL_BOXES` from a config; in older ones True and False were ``file``, ``keep``."""
-    choice = {True: "file", False: "keep"}[value] if isinstance(value, bool) else value
-    check_small_boxes(choice)
-    return choice
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is left after a rule: frames, the videos they are of, and entries (objects) in them."""
+    """What is left after a rule: frames, their videos, and the entries (objects) in them."""
 
     rule: str
     frames: int
@@ -96,22 +89,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """What each rule left over and took away, for one split; `steps` are in order of the rules.
+    """What each rule left of one split, in the order of the rules.
 
-    `boxes_without_area` of the frames that count, of objects and persons, stay, as in the
-    field: whoever reads the data should be told how many there are.
+    `boxes_without_area` are those of objects and persons in the frames that count, where they stay.
     """
 
     steps: tuple[Step, ...]
     boxes_without_area: int = 0
 
     def dropped(self, rule: str) -> int:
-        """Frames that the rule of this title took away; 0 if it was not applied."""
-        titles = [step.rule for step in self.steps]
-        if rule not in titles:
-            return 0
-        at = titles.index(rule)
-        return self.steps[at - 1].frames - self.steps[at].frames
+        """Count the frames that the rule of this title took away; 0 if it was not applied."""
+        steps = zip(self.steps, self.steps[1:], strict=False)
+        return sum(before.frames - after.frames for before, after in steps if after.rule == rule)
 
     @property
     def frames_in_split(self) -> int:
@@ -134,13 +123,5 @@ class FilterCounts:
         return self.dropped(LONG_ENOUGH)
 
     @property
-    def short_videos(self) -> int:
-        return self.steps[-2].videos - self.steps[-1].videos
-
-    @property
     def frames(self) -> int:
         return self.steps[-1].frames
-
-    @property
-    def videos(self) -> int:
-        return self.steps[-1].videos

@@ -1,4 +1,4 @@
-"""What one frame shows, as the annotations say it.
+"""The scene graph of one frame, as annotated.
 
 M visible objects, G ground-truth relations, R = 26 relation classes.
 """
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-RELATIONS = 26
+from datasets.annotations.vocabulary import RELATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTargets:
-    """The scene graph of one frame: one person, M >= 1 visible objects, G relations.
+    """One person, M >= 1 visible objects, G relations.
 
     Boxes are xyxy in native pixels, float32. Arrays are numpy so that they cross process
     borders by value.
@@ -27,12 +27,12 @@ class FrameTargets:
     object_classes_M: np.ndarray
     """int64, 1 to 36 as in `vocabulary.OBJECTS`; 0 is the background, 1 the person."""
     relations_G2: np.ndarray
-    """int64 rows (object row 0..M-1, relation 0..25), one a label, in annotation order.
+    """int64 rows (object row 0..M-1, relation 0..25), one per label, in annotation order.
 
     Nothing is de-duplicated: the measure counts a label as often as it is written."""
 
     def relations_MR(self) -> np.ndarray:
-        """Multi-hot relations of each object, bool ``(M, 26)``."""
-        multi_hot = np.zeros((len(self.object_classes_M), RELATIONS), dtype=bool)
+        """Return the multi-hot relations of each object, bool ``(M, 26)``."""
+        multi_hot = np.zeros((len(self.object_classes_M), len(RELATIONS)), dtype=bool)
         multi_hot[self.relations_G2[:, 0], self.relations_G2[:, 1]] = True
         return multi_hot

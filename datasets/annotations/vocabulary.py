@@ -9,76 +9,24 @@ from bload.errors import InputError
 from datasets.annotations.problems import shown
 
 OBJECTS = (
-    "__background__",
-    "person",
-    "bag",
-    "bed",
-    "blanket",
-    "book",
-    "box",
-    "broom",
-    "chair",
-    "closet/cabinet",
-    "clothes",
-    "cup/glass/bottle",
-    "dish",
-    "door",
-    "doorknob",
-    "doorway",
-    "floor",
-    "food",
-    "groceries",
-    "laptop",
-    "light",
-    "medicine",
-    "mirror",
-    "paper/notebook",
-    "phone/camera",
-    "picture",
-    "pillow",
-    "refrigerator",
-    "sandwich",
-    "shelf",
-    "shoe",
-    "sofa/couch",
-    "table",
-    "television",
-    "towel",
-    "vacuum",
-    "window",
-)
+    "__background__", "person", "bag", "bed", "blanket", "book", "box", "broom", "chair",
+    "closet/cabinet", "clothes", "cup/glass/bottle", "dish", "door", "doorknob", "doorway",
+    "floor", "food", "groceries", "laptop", "light", "medicine", "mirror", "paper/notebook",
+    "phone/camera", "picture", "pillow", "refrigerator", "sandwich", "shelf", "shoe",
+    "sofa/couch", "table", "television", "towel", "vacuum", "window",
+)  # fmt: skip
 """Index = class: 0 is the background, 1 the person, 2 to 36 what a person relates to."""
 
 RELATIONS = (
-    "looking_at",
-    "not_looking_at",
-    "unsure",
-    "above",
-    "beneath",
-    "in_front_of",
-    "behind",
-    "on_the_side_of",
-    "in",
-    "carrying",
-    "covered_by",
-    "drinking_from",
-    "eating",
-    "have_it_on_the_back",
-    "holding",
-    "leaning_on",
-    "lying_on",
-    "not_contacting",
-    "other_relationship",
-    "sitting_on",
-    "standing_on",
-    "touching",
-    "twisting",
-    "wearing",
-    "wiping",
-    "writing_on",
-)
+    "looking_at", "not_looking_at", "unsure",
+    "above", "beneath", "in_front_of", "behind", "on_the_side_of", "in",
+    "carrying", "covered_by", "drinking_from", "eating", "have_it_on_the_back", "holding",
+    "leaning_on", "lying_on", "not_contacting", "other_relationship", "sitting_on",
+    "standing_on", "touching", "twisting", "wearing", "wiping", "writing_on",
+)  # fmt: skip
 """Index = class: three groups, one after another."""
 
+OBJECT_CLASSES = len(OBJECTS) - 1  # without the background
 PERSON = 1
 ATTENTION = slice(0, 3)
 SPATIAL = slice(3, 9)
@@ -92,7 +40,7 @@ GROUPS = {
 
 
 def without_separators(name: str) -> str:
-    """A name as the class files spell it: ``sofa/couch`` -> ``sofacouch``."""
+    """Return a name as the class files spell it: ``sofa/couch`` -> ``sofacouch``."""
     return "".join(character for character in name if character.isalnum())
 
 
@@ -106,7 +54,10 @@ _RELATION_INDEX = _lookup(RELATIONS)
 
 
 def object_index(name: str) -> int:
-    """Index, 1 to 36, of an object class in either spelling; `InputError` for another name."""
+    """Return the index, 1 to 36, of an object class in either spelling.
+
+    Raises `InputError` for another name.
+    """
     index = _OBJECT_INDEX.get(name, 0) if isinstance(name, str) else 0
     if not index:
         raise InputError(
@@ -116,9 +67,10 @@ def object_index(name: str) -> int:
 
 
 def relation_index(name: str, group: str) -> int:
-    """Index of a relation in either spelling; `InputError` if `group` (a key of `GROUPS`) has none.
+    """Return the index of a relation in either spelling.
 
-    Example: ``relation_index("lookingat", "attention_relationship") == 0``.
+    Raises `InputError` if `group`, a key of `GROUPS`, has none of that name. Example:
+    ``relation_index("lookingat", "attention_relationship") == 0``.
     """
     members = range(*GROUPS[group].indices(len(RELATIONS)))
     index = _RELATION_INDEX.get(name) if isinstance(name, str) else None

@@ -2,7 +2,7 @@
 
     FOLDER/
       frames.u8       all frames of a split one after another, each uint8 (3, h, w)
-      manifest.json   what they were made from
+      manifest.json   what they were made from; written last
 
 A frame is kept in the largest size of its shape that fits into the size asked for, or in that of
 the store it comes from if that is smaller. Bars of a letterbox are not kept.
@@ -26,24 +26,18 @@ import torch
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.cache_layout import CacheLayout, names_checksum
-from datasets.frames.cache_writer import DATA, MANIFEST, write_cache
-from datasets.frames.one_writer import one_writer
-from datasets.frames.store import FrameStore
+from datasets.frames.cache_file import DATA, MANIFEST, CacheLayout, names_checksum, write_cache
+from datasets.frames.files import FrameStore
 
 VERSION = 1
-_DIFFERENCES = {
-    "version": "it is of version {found} and not {wanted}",
-    "size": "it is for frames within {found} pixels and not {wanted}",
-    "frames": "it has {found} frames and not {wanted}",
-    "bytes": "its frames take {found} bytes and not {wanted}",
+_CHECKSUMS = {
     "names": "its frames have other names, sizes or videos",
     "source": "its frames were written or copied anew since, or are those of another root",
 }
 
 
 class FrameCache:
-    """A frame store that reads a finished cache; open or make one with `open_cache`."""
+    """A `FrameStore` that reads a finished cache; open or make one with `open_cache`."""
 
     def __init__(self, folder: Path, layout: CacheLayout) -> None:
         self.folder = folder
@@ -51,11 +45,11 @@ class FrameCache:
         self._file: FileIO | None = None
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
-        """Height and width in which frames annotated as `size_hw` are kept; a size of the split."""
+        """Return the size (h, w) in which frames of the split annotated as `size_hw` are kept."""
         return self._layout.sizes[size_hw]
 
     def read(self, first: int, targets: Sequence[FrameTargets]) -> torch.Tensor:
-        """Consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``, see `FrameStore`."""
+        """Read consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``, see `FrameStore`."""
         height, width = self.stored_size(targets[0].size_hw)
         start, end = self._layout.offsets_F1[[first, first + len(targets)]].tolist()
         frames_T3hw = torch.empty((len(targets), 3, height, width), dtype=torch.uint8)
@@ -64,7 +58,7 @@ class FrameCache:
             raise IndexError(
                 f"frames {first} to {first + len(targets) - 1} are not of one size, or not these"
             )
-        self._fill(memoryview(frames_T3hw.numpy()).cast("B"), start)
+        self._fill(frames_T3hw.numpy().data.cast("B"), start)
         return frames_T3hw
 
     def _fill(self, buffer: memoryview, start: int) -> None:
@@ -101,20 +95,17 @@ def open_cache(
     *,
     source: str,
     progress: bool = False,
-    workers: int | None = None,
 ) -> FrameCache:
-    """The cache at `folder` of the frames of `table`, made now if it is not there yet.
+    """Open the cache at `folder` of the frames of `table`; make it first if it is not there.
 
-    Processes that ask at the same time wait for the one that makes it. A cache that is there is
-    whole: it is written beside its place and renamed when complete.
+    Processes that ask at the same time wait for the one that makes it.
 
     Args:
         folder: its place, one for each split and size.
         store: where frames come from while it is made.
         size_hw: height and width into which every frame is fitted.
-        source: what identifies the frames' files, as `frame_identity.frames_identity` tells.
-        progress: say how large it will be and show a bar while it is made.
-        workers: threads that decode; default, one a core, at most 16.
+        source: what identifies the frames' files, see `FrameFiles.identity`.
+        progress: print how large it will be and show a bar while it is made.
 
     Raises:
         InputError: a cache made from other frames or in another size, something else in its
@@ -131,33 +122,28 @@ def open_cache(
         "source": source,
     }
     if not (folder / MANIFEST).exists():
-        with one_writer(folder):
-            if not (folder / MANIFEST).exists():
-                workers = workers or min(16, len(os.sched_getaffinity(0)))
-                write_cache(folder, store, table, layout, manifest, progress, workers)
+        write_cache(folder, store, table, layout, manifest, progress)
     _check(folder, manifest)
     return FrameCache(folder, layout)
 
 
 def _check(folder: Path, wanted: Mapping[str, Any]) -> None:
-    remedy = f"remove {folder} and it is made again, or give another path"
     try:
         found = json.loads((folder / MANIFEST).read_text())
-        size = (folder / DATA).stat().st_size
-        differences = [
-            sentence.format(found=found.get(name), wanted=wanted[name])
-            for name, sentence in _DIFFERENCES.items()
-            if found.get(name) != wanted[name]
-        ]
+        pairs = {name: (found.get(name), value) for name, value in wanted.items()}
+        pairs["bytes on disk"] = (folder / DATA).stat().st_size, wanted["bytes"]
     except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"the frame cache {folder} cannot be read ({error}); {remedy}") from error
-    if differences:
-        raise InputError(
-            f"the frame cache {folder} is not that of these frames: {', '.join(differences)}; "
-            f"{remedy}"
-        )
-    if size != wanted["bytes"]:
-        raise InputError(
-            f"the frame cache {folder} has {size} bytes of frames and not {wanted['bytes']}; "
-            f"{remedy}"
-        )
+        wrong = f"cannot be read ({error})"
+    else:
+        differences = [
+            _CHECKSUMS.get(name, f"{name} {has} instead of {asked}")
+            for name, (has, asked) in pairs.items()
+            if has != asked
+        ]
+        if not differences:
+            return
+        wrong = f"is not that of these frames: {', '.join(differences)}"
+    raise InputError(
+        f"the frame cache {folder} {wrong}; remove {folder} and it is made again, or give another "
+        "path"
+    )

@@ -1,52 +1,56 @@
-"""What ``ROOT/frames`` holds and how it was made: ``manifest.json``.
+"""The record of a frames folder: how its files were made, what is there, and what each file was.
 
-It is written before the first video, so that a killed run has told its format, whenever a video
-turns out to be bad, and at the end. Frames without one are PNG files of native size, as in the
-official dump.
+``manifest.json`` is written before the first video, so that the format is known after a killed run,
+whenever a video turns out to be bad, and at the end. Frames without a manifest are PNG files of
+native size, as in the official dump. ``checksums.txt`` has a line ``CRC32 BYTES VIDEO/FRAME`` for
+every file as it was written; the last line of a file counts.
 """
 
 import hashlib
 import json
+import math
 import os
+import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from bload.errors import InputError
+from datasets.write_whole import write_whole
 
 MANIFEST = "manifest.json"
+CHECKSUMS = "checksums.txt"
 VERSION = 1
 
 Format = Literal["png", "jpeg"]
 SUFFIXES: dict[Format, str] = {"png": ".png", "jpeg": ".jpg"}
 
-_COUNTS = ("videos", "frames", "bytes", "frames_missing", "videos_missing", "videos_corrupt")
+_COUNTS = ("videos", "frames", "bytes", "frames_missing")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """How the files of a frames folder were made, and what is there.
+    """How the files of a frames folder are made, and what is there.
 
-    `format`, `quality` (None for PNG) and `short_side` (None: native size) are the same for all
-    files. `decoder` and `encoder` name programs and versions. `complete` says that every annotated
-    frame is there as it was written. `videos` and `frames` count what is there, `bytes` its size,
-    `frames_missing` the annotated frames that are not, `videos_missing` and `videos_corrupt` the
-    videos among `problems` (video -> reason). `checksum` is that of `frames_checksum`.
+    `format`, `quality` (1 to 100; None for PNG) and `short_side` (None: native size) are the same
+    for all files. `decoder` and `encoder` name programs and versions. `complete` is True if every
+    annotated frame is there as it was written. `videos` and `frames` count what is there, `bytes`
+    its size, `frames_missing` the annotated frames that are not. `checksum` is that of
+    `frames_checksum`; `problems` has video -> reason. Raises `InputError` for impossible values.
     """
 
-    format: Format
-    quality: int | None
-    short_side: int | None
-    decoder: str
-    encoder: str
+    format: Format = "png"
+    quality: int | None = None
+    short_side: int | None = None
+    decoder: str = ""
+    encoder: str = ""
     complete: bool = False
     videos: int = 0
     frames: int = 0
     bytes: int = 0
     frames_missing: int = 0
-    videos_missing: int = 0
-    videos_corrupt: int = 0
     checksum: str = ""
     problems: Mapping[str, str] = field(default_factory=dict)
 
@@ -54,9 +58,11 @@ class Manifest:
         if self.format not in get_args(Format):
             raise InputError(f"format {self.format!r} is not png or jpeg")
         if self.short_side is not None and not _is_count(self.short_side, least=1):
-            raise InputError(f"short_side {self.short_side!r} is not a number of pixels or null")
-        if (self.format == "jpeg") != _is_count(self.quality, least=1):
-            raise InputError(f"quality {self.quality!r} does not go with format {self.format}")
+            raise InputError(f"short side {self.short_side!r} is not a number of pixels, 1 or more")
+        if self.format == "png" and self.quality is not None:
+            raise InputError(f"quality {self.quality!r} does not go with png; leave it out")
+        if self.format == "jpeg" and not _is_count(self.quality, least=1, most=100):
+            raise InputError(f"quality {self.quality!r} of jpeg is not between 1 and 100")
         if not isinstance(self.complete, bool) or not isinstance(self.checksum, str):
             raise InputError("complete or checksum is not what this version writes")
         if not isinstance(self.problems, dict):
@@ -65,30 +71,32 @@ class Manifest:
             if not _is_count(getattr(self, name)):
                 raise InputError(f"{name} {getattr(self, name)!r} is not a number")
 
-    def file_of(self, frame: str) -> str:
-        """The file of a frame below the frames folder: an annotated name with this suffix."""
-        return file_of(frame, self.format)
+    def stored_as(self) -> str:
+        """Describe the files, like ``JPEG 95, short side 256`` or ``PNG, native size``."""
+        quality = f" {self.quality}" if self.quality else ""
+        size = f"short side {self.short_side}" if self.short_side else "native size"
+        return f"{self.format.upper()}{quality}, {size}"
 
 
 def file_of(frame: str, format: Format) -> str:
-    """``001YG.mp4/000089.png`` as a file of `format`: the same, or ``001YG.mp4/000089.jpg``."""
+    """Return ``001YG.mp4/000089.png`` as a file of `format`, like ``001YG.mp4/000089.jpg``."""
     return frame.rpartition(".")[0] + SUFFIXES[format]
 
 
 def frames_checksum(size_of: Mapping[str, int]) -> str:
-    """SHA-256 of the sorted lines ``FILE SIZE`` of all annotated frames that are there.
+    """Return the SHA-256 of the sorted lines ``FILE SIZE`` of all annotated frames that are there.
 
-    It can be checked by asking for sizes alone, without reading a file, and shows files that were
-    lost, added, cut off or written anew in another way; not a flipped bit.
+    It needs sizes alone, no file is read: it shows files that were lost, added, cut off or written
+    anew in another way, but not a flipped bit.
     """
     lines = "".join(f"{name} {size_of[name]}\n" for name in sorted(size_of))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def read_manifest(frames_folder: Path | str) -> Manifest | None:
-    """The manifest of a frames folder, or None if it has none.
+    """Return the manifest of a frames folder, or None if it has none.
 
-    Raises `InputError` naming the file if it cannot be read or says what it cannot say.
+    Raises `InputError` naming the file if it cannot be read or has impossible values.
     """
     path = Path(frames_folder) / MANIFEST
     try:
@@ -98,7 +106,7 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
             raise InputError(f"its version is {version}, not {VERSION}")
         known = {field.name for field in fields(Manifest)}
         if said.keys() - known:
-            raise InputError(f"nothing here knows {', '.join(sorted(said.keys() - known))}")
+            raise InputError(f"unknown keys: {', '.join(sorted(said.keys() - known))}")
         return Manifest(**said)
     except FileNotFoundError:
         return None
@@ -111,15 +119,39 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
 
 
 def write_manifest(frames_folder: Path, manifest: Manifest) -> None:
-    """Write the manifest beside its place and rename it, so that it is there as a whole or not."""
-    partial = frames_folder / f".{MANIFEST}.partial"
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump({"version": VERSION} | asdict(manifest), file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, frames_folder / MANIFEST)
+    """Write the manifest, whole or not at all."""
+    text = json.dumps({"version": VERSION} | asdict(manifest), indent=2)
+    write_whole(frames_folder / MANIFEST, f"{text}\n")
 
 
-def _is_count(value: object, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+class Checksum(NamedTuple):
+    """Size and CRC-32 of a file: they show damage, not a forger."""
+
+    bytes: int
+    crc32: int
+
+
+def checksum_of(data: bytes) -> Checksum:
+    """Return the checksum of a file's content."""
+    return Checksum(len(data), zlib.crc32(data))
+
+
+def read_checksums(frames_folder: Path) -> dict[str, Checksum]:
+    """Return file -> checksum; a line that was cut off is as good as none."""
+    path = frames_folder / CHECKSUMS
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines = re.findall(r"^([0-9a-f]{8}) (\d+) (.+)\n", text, re.MULTILINE)
+    return {file: Checksum(int(size), int(crc32, 16)) for crc32, size, file in lines}
+
+
+def add_checksums(frames_folder: Path, checksums: Mapping[str, Checksum]) -> None:
+    """Add lines, after an empty one that ends a line that was cut off."""
+    lines = [f"{crc32:08x} {size} {file}" for file, (size, crc32) in checksums.items()]
+    with (frames_folder / CHECKSUMS).open("a", encoding="utf-8") as stream:
+        stream.write("\n".join(["", *lines, ""]))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _is_count(value: object, least: int = 0, most: float = math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -1,27 +1,51 @@
-"""One process at a time writes a folder; the others wait."""
+"""A lock, so that one process at a time writes a folder."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from bload.errors import InputError
 
 
 @contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
-    """Hold the lock beside `folder`; the system frees it if this process is killed.
+def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -> Iterator[None]:
+    """Hold the lock of `folder`; the system frees it if this process is killed.
 
-    Raises `InputError` if nothing can be written there.
+    Args:
+        lock: the lock file; default: one beside the folder.
+        seconds: wait that long for another process to finish; -1: as long as it takes.
+
+    Raises:
+        InputError: another process holds the lock, or nothing can be written there.
     """
+    file_lock = FileLock(lock or folder.parent / f".{folder.name}.lock")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = (folder.parent / f".{folder.name}.lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError as error:
+        Path(file_lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        file_lock.acquire(timeout=seconds)
+    except Timeout:
+        raise InputError(f"another process is writing {folder}; wait or stop it") from None
+    except (OSError, NotImplementedError) as error:
         raise InputError(
-            f"cannot write and lock beside {folder} ({error.strerror or error}); "
-            "give a path in a folder you may write, on a file system that has locks"
+            f"cannot write and lock at {file_lock.lock_file} ({error}); give a path in a folder "
+            "you may write, on a file system that has locks"
         ) from error
-    with lock:
+    try:
         yield
+    finally:
+        file_lock.release()
+
+
+def is_locked(lock: Path) -> bool:
+    """True if a process holds the lock of this file now."""
+    file_lock = FileLock(lock)
+    try:
+        if lock.exists():
+            file_lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False
+    file_lock.release()
+    return False

@@ -2,17 +2,13 @@
 
 Boxes are xyxy in pixels. ``inclusive`` counts both border pixels, so a side is ``x2 - x1 + 1``
 (the convention of the evaluators that descend from Fast R-CNN, STTran's among them);
-``continuous`` takes ``x2 - x1`` (COCO, torchvision). They part for small boxes: shifting a box of
+``continuous`` takes ``x2 - x1`` (COCO, torchvision). They differ for small boxes: shifting a box of
 2 x 2 by one pixel gives 1/2 inclusive (3 x 3 pixels) and 1/3 continuous.
 """
-
-from typing import Literal
 
 import numpy as np
 
 from bload.errors import InputError
-
-Convention = Literal["inclusive", "continuous"]
 
 _BORDER = {"inclusive": 1.0, "continuous": 0.0}
 
@@ -24,12 +20,11 @@ def check_convention(convention: str) -> None:
 
 
 def overlaps(
-    boxes_4: np.ndarray, others_4: np.ndarray, convention: Convention = "inclusive"
+    boxes_4: np.ndarray, others_4: np.ndarray, convention: str = "inclusive"
 ) -> np.ndarray:
-    """IoU of boxes ``(..., 4)`` with others ``(..., 4)``, row by row under broadcasting, float64.
+    """Return the IoU of boxes ``(..., 4)`` with others ``(..., 4)``, broadcast, float64 ``(...)``.
 
-    The result has the broadcast shape without the 4. Two empty boxes overlap by 0. Inclusive
-    boxes meet while less than one pixel lies between them.
+    Two empty boxes overlap by 0. Inclusive boxes meet while less than one pixel lies between them.
     """
     check_convention(convention)
     border = _BORDER[convention]

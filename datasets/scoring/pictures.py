@@ -2,23 +2,27 @@
 
 A picture shows one frame twice - the ground truth, then the pairs of the best predicted triplets -
 and a panel: the best triplets with constraint, green with a tick where one finds a true triplet and
-red with a cross where not, and the true triplets that the first 20 miss. One PNG a frame for
-print, one GIF a video.
+red with a cross where not, and the true triplets that the first 20 miss. One PNG per frame for
+print, one GIF per video.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import matplotlib
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+from PIL import Image
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, SPATIAL
-from datasets.scoring.iou import Convention
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import top_triplets, triplet_ranks
 
@@ -28,16 +32,14 @@ WITHIN = 20
 """A true triplet counts as missed when it is not found within so many."""
 
 _MISSED = 10  # lines of missed triplets in the panel, the last of which may say how many more
-_U = 2  # pixels of a PNG to one of the GIF
-_FRAME_WIDTH, _FRAME_HEIGHT, _PANEL, _GAP, _LINE = (_U * size for size in (520, 440, 452, 20, 22))
-_TEXT, _TITLE, _LABEL = 14 * _U, 16 * _U, 12 * _U
+_FRAME, _PANEL, _GAP, _LINE, _DPI = (1040, 880), 904, 40, 44, 200  # pixels; a GIF has half of them
 _INK, _GREY, _GREEN, _RED = "#202020", "#707070", "#0a7d32", "#c62828"
 _PERSON, _OBJECT = "#1565c0", "#b35900"
 _MILLISECONDS = 600
 
 
 def spread(videos: int, count: int) -> list[int]:
-    """`count` of the numbers ``0..videos - 1``, evenly spaced: the same for the same split.
+    """Return `count` of the numbers ``0..videos - 1``, evenly spaced: always the same ones.
 
     Raises `InputError` for a negative count.
     """
@@ -48,62 +50,45 @@ def spread(videos: int, count: int) -> list[int]:
 
 
 class Album:
-    """Keeps what is predicted of some videos while it passes by, to draw them afterwards."""
+    """Keeps what is predicted for some videos while it passes by, to draw them afterwards."""
 
-    def __init__(self, source: ActionGenome, count: int) -> None:
+    def __init__(self, source: VideoSource, count: int) -> None:
         self.source = source
-        self.video_of = {
-            target.name: video
+        self.targets_of = {
+            source.videos[video]: source.targets(video, 0, int(source.lengths[video]))
             for video in spread(len(source), count)
-            for target in source.targets(video, 0, int(source.lengths[video]))
         }
+        self.wanted = {target.name for targets in self.targets_of.values() for target in targets}
         self.prediction_of: dict[str, FramePrediction] = {}
 
     def keep(self, targets: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
-        """Take in the predictions of any frames."""
+        """Keep the predictions for those of any frames that are to be drawn."""
         for target, prediction in zip(targets, predictions, strict=True):
-            if target.name in self.video_of:
+            if target.name in self.wanted:
                 self.prediction_of[target.name] = prediction
 
-    def draw(self, folder: Path, convention: Convention = "inclusive") -> list[Path]:
-        """Draw the videos that were seen (here; other ranks see others), see `draw_video`."""
-        videos = dict.fromkeys(self.video_of[name] for name in self.prediction_of)
-        return [
-            draw_video(self.source, video, self.prediction_of, folder, convention)
-            for video in sorted(videos)
-        ]
+    def draw(self, folder: Path, convention: str = "inclusive") -> list[Path]:
+        """Draw the videos that were seen whole (other ranks see others).
 
-
-def draw_video(
-    source: ActionGenome,
-    video: int,
-    prediction_of: Mapping[str, FramePrediction],
-    folder: Path,
-    convention: Convention = "inclusive",
-) -> Path:
-    """Draw all frames of a video: ``folder/VIDEO.gif`` and ``folder/VIDEO/000089.png``.
-
-    `prediction_of` has a prediction by the name of each frame. Returns the path of the GIF.
-    """
-    name = source.videos[video]
-    targets = source.targets(video, 0, int(source.lengths[video]))
-    (folder / name).mkdir(parents=True, exist_ok=True)
-    small = []
-    for number, target in enumerate(targets, 1):
-        frame_CHW = source.picture(target)
-        picture = draw_frame(
-            Image.fromarray(frame_CHW.permute(1, 2, 0).numpy()),
-            target,
-            prediction_of[target.name],
-            title=f"{target.name}   frame {number} of {len(targets)}",
-            convention=convention,
-        )
-        picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
-        half = picture.reduce(_U)
-        small.append(half.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE))
-    path = folder / f"{name}.gif"
-    small[0].save(path, save_all=True, append_images=small[1:], duration=_MILLISECONDS, loop=0)
-    return path
+        Writes ``folder/VIDEO.gif`` and ``folder/VIDEO/000089.png`` and returns the GIFs.
+        """
+        drawn = []
+        for video, targets in self.targets_of.items():
+            if not all(target.name in self.prediction_of for target in targets):
+                continue
+            (folder / video).mkdir(parents=True, exist_ok=True)
+            small = []
+            for number, target in enumerate(targets, 1):
+                image = Image.fromarray(self.source.picture(target).permute(1, 2, 0).numpy())
+                title = f"{target.name}   frame {number} of {len(targets)}"
+                prediction = self.prediction_of[target.name]
+                picture = draw_frame(image, target, prediction, title, convention)
+                picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
+                small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
+            drawn.append(folder / f"{video}.gif")
+            rest, time = small[1:], _MILLISECONDS
+            small[0].save(drawn[-1], save_all=True, append_images=rest, duration=time, loop=0)
+        return drawn
 
 
 def draw_frame(
@@ -111,143 +96,96 @@ def draw_frame(
     target: FrameTargets,
     prediction: FramePrediction,
     title: str,
-    convention: Convention = "inclusive",
+    convention: str = "inclusive",
 ) -> Image.Image:
-    """One frame in native pixels as a picture of its own."""
-    scale = min(_FRAME_WIDTH / image.width, _FRAME_HEIGHT / image.height)
-    size = (round(image.width * scale), round(image.height * scale))
-    # Few large pixels stay sharp squares, a photograph is smoothed.
-    how = Image.Resampling.NEAREST if scale > 4 else Image.Resampling.LANCZOS
-    large = image.resize(size, how)
+    """Draw one frame, given in native pixels, with what is true and what is predicted."""
     pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, "with", SHOWN, convention)
-    found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
-
-    top = _GAP + 3 * _LINE
-    panel_lines = 3 + SHOWN + 2 + _MISSED
-    width = 2 * size[0] + _PANEL + 4 * _GAP
-    height = max(top + size[1], _GAP + panel_lines * _LINE) + _GAP
-    canvas = Image.new("RGB", (width, height), "white")
-    draw = ImageDraw.Draw(canvas)
-    draw.text((_GAP, _GAP), title, _INK, _font(_TITLE, bold=True))
-    lefts = (_GAP, 2 * _GAP + size[0])
-    for left, caption in zip(lefts, ("ground truth", "prediction, pairs numbered"), strict=True):
-        draw.text((left, _GAP + 2 * _LINE - _LINE // 4), caption, _GREY, _font(_TEXT))
-
-    truth = large.copy()
-    boxes = [("person", _PERSON, target.person_box_4)]
-    boxes += [
-        (OBJECTS[c], _OBJECT, box_4)
-        for c, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True)
-    ]
-    _draw_boxes(truth, boxes, scale)
-    canvas.paste(truth, (lefts[0], top))
-
     number_of = {pair: place for place, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
-    boxes = []
+    truth = [("person", _PERSON, target.person_box_4)]
+    for number, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
+        truth.append((OBJECTS[number], _OBJECT, box_4))
+    pairs = []
     for pair, number in number_of.items():
         colour = _GREEN if hit_K[pair_K == pair].any() else _RED
-        thing = OBJECTS[prediction.object_classes_P[pair]]
         score = _score(prediction.object_scores_P[pair])
-        boxes.append((f"{number} {thing} {score}", colour, prediction.object_boxes_P4[pair]))
-        boxes.append((f"{number}", colour, prediction.person_boxes_P4[pair]))
-    _draw_boxes(large, boxes, scale)
-    canvas.paste(large, (lefts[1], top))
+        thing = f"{number} {OBJECTS[prediction.object_classes_P[pair]]} {score}"
+        pairs.append((thing, colour, prediction.object_boxes_P4[pair]))
+        pairs.append((f"{number}", colour, prediction.person_boxes_P4[pair]))
 
-    panel = _Panel(draw, 3 * _GAP + 2 * size[0], _GAP, width - _GAP)
-    panel.line(f"Best {SHOWN} triplets, with constraint", _INK, bold=True)
-    for place, (pair, relation, hit) in enumerate(
-        zip(pair_K.tolist(), relation_K, hit_K, strict=True)
-    ):
-        words = _words(int(relation), OBJECTS[prediction.object_classes_P[pair]])
+    lines = [(f"Best {SHOWN} triplets, with constraint", "", _INK)]
+    for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
+        words = _words(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
-        panel.line(f"{mark} {number_of[pair]}  {words}", colour, right=_score(score_K[place]))
+        lines.append((f"{mark} {number_of[int(pair)]}  {words}", _score(score), colour))
     if not len(pair_K):
-        panel.line("nothing is predicted", _GREY)
-    panel.skip_to(1 + SHOWN + 1)
-    missed = [
-        _words(int(relation), OBJECTS[target.object_classes_M[row]])
-        for (row, relation), found in zip(target.relations_G2, found_G, strict=True)
-        if not found
-    ]
-    panel.line(
-        f"Found within {WITHIN}: {found_G.sum()} of {len(found_G)} true triplets", _INK, bold=True
-    )
-    more = len(missed) - _MISSED
-    for words in missed if more <= 0 else missed[: _MISSED - 1]:
-        panel.line(f"missed: {words}", _RED)
-    if more > 0:
-        panel.line(f"and {more + 1} more", _RED)
-    return canvas
+        lines.append(("nothing is predicted", "", _GREY))
+    lines += [("", "", _GREY)] * (SHOWN + 2 - len(lines))
+    found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
+    count = f"{found_G.sum()} of {len(found_G)}"
+    lines.append((f"Found within {WITHIN}: {count} true triplets", "", _INK))
+    missed_N2 = target.relations_G2[~found_G]
+    missed = [f"missed: {_words(r, target.object_classes_M[row])}" for row, r in missed_N2]
+    if len(missed) > _MISSED:
+        missed[_MISSED - 1 :] = [f"and {len(missed) - _MISSED + 1} more"]
+    lines += [(line, "", _RED) for line in missed]
+
+    scale = min(_FRAME[0] / image.width, _FRAME[1] / image.height)
+    width, height, top = round(image.width * scale), round(image.height * scale), 4 * _GAP
+    panel, right = 2 * width + 3 * _GAP, 2 * width + 3 * _GAP + _PANEL
+    bottom = max(top + height, (3 + SHOWN + _MISSED) * _LINE)
+    canvas, axes = _sheet(right + _GAP, bottom + _GAP)
+    _write(axes, _GAP, _GAP, title, _INK, fontsize=11)
+    captions = {"ground truth": truth, "prediction, pairs numbered": pairs}
+    for left, (caption, boxes) in zip((_GAP, 2 * _GAP + width), captions.items(), strict=True):
+        _write(axes, left, top - _LINE, caption, _GREY)
+        axes.imshow(image, extent=(left, left + width, top + height, top))
+        low, high = np.array([left, top]), np.array([left + width, top + height])
+        _draw_boxes(axes, low, high, [(label, c, box_4 * scale) for label, c, box_4 in boxes])
+    for row, (text, score, colour) in enumerate(lines):
+        _write(axes, panel, _GAP + row * _LINE, text, colour)
+        _write(axes, right, _GAP + row * _LINE, score, colour, ha="right")
+    canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
 
 
-class _Panel:
-    """Lines of text one below the other."""
+def _sheet(width: int, height: int) -> tuple[FigureCanvasAgg, Axes]:
+    """Return a canvas and axes that fill it, in pixels from the top left corner."""
+    figure = Figure((width / _DPI, height / _DPI), _DPI)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0), autoscale_on=False)
+    axes.axis("off")
+    return FigureCanvasAgg(figure), axes
 
-    def __init__(self, draw: ImageDraw.ImageDraw, left: int, top: int, right: int) -> None:
-        self.draw, self.left, self.top, self.right = draw, left, top, right
-        self.row = 0
 
-    def line(self, text: str, colour: str, right: str = "", bold: bool = False) -> None:
-        y = self.top + self.row * _LINE
-        self.draw.text((self.left, y), text, colour, _font(_TEXT, bold))
-        self.draw.text((self.right, y), right, colour, _font(_TEXT), anchor="ra")
-        self.row += 1
+def _write(axes: Axes, x: float, y: float, text: str, colour: str, **how: Any) -> Text:
+    how = {"va": "top", "fontsize": 10, "weight": "bold" if colour == _INK else "normal", **how}
+    return axes.text(x, y, text, color=colour, **how)
 
-    def skip_to(self, row: int) -> None:
-        self.row = row
+
+def _draw_boxes(
+    axes: Axes, low: np.ndarray, high: np.ndarray, boxes: Sequence[tuple[str, str, np.ndarray]]
+) -> None:
+    """Draw boxes (label, colour, xyxy) from corner `low` on, and labels that hide no other."""
+    taken: list[Bbox] = []
+    for label, colour, box_4 in boxes:
+        box = Bbox(np.clip(box_4.reshape(2, 2) + low, low, high))
+        thick = 1 if label.isdigit() else 2  # the person of a predicted pair: thinner
+        for line, width in (("white", thick + 1), (colour, thick)):
+            axes.add_patch(Rectangle((box.x0, box.y0), *box.size, fill=False, ec=line, lw=width))
+        text = _write(axes, 0, 0, label, "white", fontsize=8.5, va="center_baseline", zorder=3)
+        size = np.array([text.get_window_extent().width + _GAP / 2, 0.75 * _LINE])
+        place = np.clip((box.x0, box.y0 - size[1]), low, np.maximum(low, high - size))
+        while Bbox([place, place + size]).count_overlaps(taken) and place[1] < high[1]:
+            place = np.add(place, (0, size[1]))
+        taken.append(Bbox([place, place + size]))
+        axes.add_patch(Rectangle(place, *size, fc=colour, ec="none", zorder=2))
+        text.set_position((place[0] + _GAP / 4, place[1] + size[1] / 2))
 
 
 def _score(score: float) -> str:
     return f"{score:.2f}" if score >= 0.005 else "<.01"
 
 
-def _words(relation: int, thing: str) -> str:
-    said = RELATIONS[relation].replace("_", " ")
-    first, last = (
-        (thing, "person") if relation in range(*SPATIAL.indices(26)) else ("person", thing)
-    )
+def _words(relation: int, object_class: int) -> str:
+    said, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
+    first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
     return f"{first} - {said} - {last}"
-
-
-def _draw_boxes(
-    image: Image.Image, boxes: Sequence[tuple[str, str, np.ndarray]], scale: float
-) -> None:
-    """Draw boxes (label, colour, native xyxy), then their labels where they hide no other."""
-    draw = ImageDraw.Draw(image)
-    for label, colour, box_4 in boxes:
-        width = _U if label.isdigit() else 2 * _U  # the person of a predicted pair: thinner
-        draw.rectangle(_on(image, box_4 * scale), outline="white", width=width + 1)
-        draw.rectangle(_on(image, box_4 * scale), outline=colour, width=width)
-    taken: list[tuple[float, float, float, float]] = []
-    for label, colour, box_4 in boxes:
-        x1, y1, x2, y2 = _on(image, box_4 * scale)
-        width, height = draw.textlength(label, _font(_LABEL)) + 4 * _U, 16 * _U
-        places = [(x, y) for y in (y1 - height, y2, y1, y2 - height) for x in (x1, x2 - width)]
-        places += [(x1, y) for y in range(0, image.height - height, height)]
-        inside = [
-            (min(max(x, 0), image.width - width), min(max(y, 0), image.height - height))
-            for x, y in places
-        ]
-        free = (
-            (x, y, x + width, y + height)
-            for x, y in inside
-            if all(x >= r or x + width <= a or y >= s or y + height <= b for a, b, r, s in taken)
-        )
-        place = next(free, (*inside[0], inside[0][0] + width, inside[0][1] + height))
-        taken.append(place)
-        draw.rectangle(place, fill=colour)
-        draw.text((place[0] + 2 * _U, place[1] + _U), label, "white", _font(_LABEL))
-
-
-def _on(image: Image.Image, box_4: np.ndarray) -> tuple[float, float, float, float]:
-    """A box with its border inside the image."""
-    x1, y1, x2, y2 = box_4.tolist()
-    right, below = image.width - 1, image.height - 1
-    return min(max(x1, 0), right), min(max(y1, 0), below), min(x2, right), min(y2, below)
-
-
-@lru_cache
-def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, which comes with matplotlib and has ticks and crosses."""
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)

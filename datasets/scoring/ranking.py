@@ -1,4 +1,4 @@
-"""Where each ground-truth triplet stands in a frame's ranked list of predicted triplets.
+"""Places of ground-truth triplets in a frame's ranked list of predicted triplets.
 
 F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects,
 O = ground-truth objects of all frames one after another, G = ground-truth triplets likewise,
@@ -29,7 +29,7 @@ Where STTran's arithmetic leaves the rule, this file keeps the rule:
   exactly 0 its best relation becomes number 0, ``looking_at``; ``semi`` drops a pair's group whose
   first two scores add to exactly 0 (a saturated softmax can do that, with ``unsure`` at 1); and
   ``no`` fills its list up to 100 with padding of score 0 when there are 3 pairs or fewer, which
-  stands behind every real triplet and names relations in the wrong order of subject and object
+  comes after every real triplet and names relations in the wrong order of subject and object
   (it could match only where the object is itself a person).
 * Precision. Here every product is float64. In ``no`` STTran multiplies the two box scores in their
   own precision before it cuts at 100; products that differ by less than rounding may swap there.
@@ -40,9 +40,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations.targets import RELATIONS, FrameTargets
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
-from datasets.scoring.iou import Convention, overlaps
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import ATTENTION, GROUPS, RELATIONS
+from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction, check_boxes, check_classes
 
 CONSTRAINTS = ("with", "semi", "no")
@@ -53,7 +53,6 @@ NO_CONSTRAINT_LENGTH = 100
 NEVER = np.iinfo(np.int16).max
 """The rank of a triplet that no prediction finds."""
 
-_GROUPS = (ATTENTION, SPATIAL, CONTACTING)
 _ABSENT = -1.0  # below every score: not in the list
 _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's cache
 
@@ -61,12 +60,12 @@ _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's 
 def triplet_ranks(
     predictions: Sequence[FramePrediction],
     targets: Sequence[FrameTargets],
-    convention: Convention = "inclusive",
+    convention: str = "inclusive",
 ) -> np.ndarray:
-    """Rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
+    """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
     G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list;
-    `NEVER` stands for not found, for rank 100 and beyond under ``no``, and for 32,767 and beyond.
+    `NEVER` means not found, for rank 100 and beyond under ``no``, and for 32,767 and beyond.
     """
     _check_targets(targets)
     ranks_SG = [np.zeros((len(CONSTRAINTS), 0), np.int16)]
@@ -76,56 +75,16 @@ def triplet_ranks(
     return np.concatenate(ranks_SG, axis=1)
 
 
-def found_triplets(
-    *,
-    person_boxes_P4: np.ndarray,
-    object_boxes_P4: np.ndarray,
-    object_classes_P: np.ndarray,
-    person_scores_P: np.ndarray,
-    object_scores_P: np.ndarray,
-    relation_scores_PR: np.ndarray,
-    true_person_box_4: np.ndarray,
-    true_object_boxes_M4: np.ndarray,
-    true_object_classes_M: np.ndarray,
-    true_relations_G2: np.ndarray,
-    convention: Convention = "inclusive",
-) -> dict[str, dict[int, np.ndarray]]:
-    """One frame, arrays in and arrays out: ``found["with"][20]`` is bool ``(G,)``.
-
-    The flags follow the rows of ``true_relations_G2`` (object row, relation), so ``.sum()`` of G is
-    found of ground truth and ``.mean()`` the frame's recall. P pairs and M objects as in
-    `FramePrediction` and `FrameTargets`, boxes xyxy in pixels. Raises `InputError` on bad values.
-    """
-    prediction = FramePrediction(
-        person_boxes_P4=person_boxes_P4,
-        object_boxes_P4=object_boxes_P4,
-        object_classes_P=object_classes_P,
-        person_scores_P=person_scores_P,
-        object_scores_P=object_scores_P,
-        relation_scores_PR=relation_scores_PR,
-    )
-    target = FrameTargets(
-        name="the frame",
-        size_hw=(0, 0),  # the measure does not read it
-        person_box_4=true_person_box_4,
-        object_boxes_M4=true_object_boxes_M4,
-        object_classes_M=true_object_classes_M,
-        relations_G2=true_relations_G2,
-    )
-    ranks_SG = triplet_ranks([prediction], [target], convention)
-    return {c: {k: ranks_SG[row] < k for k in KS} for row, c in enumerate(CONSTRAINTS)}
-
-
 def top_triplets(
     prediction: FramePrediction,
     target: FrameTargets,
     constraint: str,
     k: int,
-    convention: Convention = "inclusive",
+    convention: str = "inclusive",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The first `k` triplets of one frame's list: what the ranks of `triplet_ranks` count.
+    """Return the first `k` triplets of one frame's list: what the ranks of `triplet_ranks` count.
 
-    Returns pair, relation, score and whether it finds a ground-truth triplet, each ``(k,)`` or
+    They are pair, relation, score and True where one finds a ground-truth triplet, each ``(k,)`` or
     shorter where the list is.
     """
     _check_targets([target])
@@ -137,7 +96,7 @@ def top_triplets(
     listed_L = _lists(scores_1PR, relations_1PR)[CONSTRAINTS.index(constraint)].ravel()
     place_K = np.argsort(-listed_L, kind="stable")[:k]  # stable: ties in order of places
     place_K = place_K[listed_L[place_K] > _ABSENT]
-    pair_K, relation_K = np.divmod(place_K, RELATIONS)
+    pair_K, relation_K = np.divmod(place_K, len(RELATIONS))
     M = len(target.object_classes_M)
     matches_MP = _matches([prediction], [target], np.array([M]), convention)
     hit_K = (matches_MP[:, pair_K] & target.relations_MR()[:, relation_K]).any(axis=0)
@@ -147,23 +106,22 @@ def top_triplets(
 def _check_targets(targets: Sequence[FrameTargets]) -> None:
     for target in targets:
         labels_G2, M = target.relations_G2, len(target.object_classes_M)
-        if target.object_boxes_M4.shape != (M, 4) or labels_G2.ndim != 2 or labels_G2.shape[1] != 2:
+        if target.object_boxes_M4.shape != (M, 4) or labels_G2.shape != (len(labels_G2), 2):
             raise InputError(
-                f"{target.name}: shapes of the ground truth are object_classes_M "
-                f"{target.object_classes_M.shape}, object_boxes_M4 "
-                f"{target.object_boxes_M4.shape} and relations_G2 {labels_G2.shape}; "
-                "they must be (M,), (M, 4) and (G, 2)"
+                f"{target.name}: shapes of object_classes_M, object_boxes_M4 and relations_G2 are "
+                f"{target.object_classes_M.shape}, {target.object_boxes_M4.shape} and "
+                f"{labels_G2.shape}; they must be (M,), (M, 4) and (G, 2)"
             )
         if not len(labels_G2):
             raise InputError(
                 f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
                 "relation of a visible object in the annotations, or take the frame out of them"
             )
-        if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, RELATIONS)).any():
+        if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, len(RELATIONS))).any():
+            low, high = labels_G2.min(axis=0).tolist(), labels_G2.max(axis=0).tolist()
             raise InputError(
                 f"{target.name}: relations_G2 must hold object rows 0..{M - 1} and relations "
-                f"0..{RELATIONS - 1} but reaches {labels_G2.min(0).tolist()} and "
-                f"{labels_G2.max(0).tolist()}"
+                f"0..{len(RELATIONS) - 1} but reaches from {low} to {high}"
             )
         check_classes(f"{target.name}: object_classes_M", target.object_classes_M)
         check_boxes(f"{target.name}: object_boxes_M4", target.object_boxes_M4)
@@ -171,7 +129,7 @@ def _check_targets(targets: Sequence[FrameTargets]) -> None:
 
 
 def _chunk_ranks(
-    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: Convention
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
 ) -> np.ndarray:
     objects_F = [len(target.object_classes_M) for target in targets]
     labels_F = [len(target.relations_G2) for target in targets]
@@ -182,7 +140,7 @@ def _chunk_ranks(
 
     ranks_SG = np.full((len(CONSTRAINTS), len(frame_G)), NEVER, np.int16)
     matches_OP = _matches(predictions, targets, np.array(objects_F), convention)
-    hit_G = matches_OP.any(axis=1)[object_G] if matches_OP.size else np.zeros(len(frame_G), bool)
+    hit_G = np.logical_or.reduce(matches_OP, axis=1)[object_G]
     if not hit_G.any():
         return ranks_SG
     frame_G, object_G, relation_G = frame_G[hit_G], object_G[hit_G], relation_G[hit_G]
@@ -191,7 +149,7 @@ def _chunk_ranks(
     persons_FP = _padded([p.person_scores_P for p in predictions])
     objects_FP = _padded([p.object_scores_P for p in predictions])
     scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
-    # Padding scores 0 and stands behind every real pair, so it is never ahead of anything.
+    # Padding scores 0 and comes after every real pair, so it is never ahead of anything.
     for row, listed_FPR in enumerate(_lists(scores_FPR, relations_FPR)):
         best_G, place_G = _best_candidates(listed_FPR, matches_OP, frame_G, object_G, relation_G)
         listed_FL = listed_FPR.reshape(len(targets), -1)
@@ -206,9 +164,9 @@ def _matches(
     predictions: Sequence[FramePrediction],
     targets: Sequence[FrameTargets],
     objects_F: np.ndarray,
-    convention: Convention,
+    convention: str,
 ) -> np.ndarray:
-    """Whether a pair has the class of a ground-truth object and both boxes, bool ``(O, P)``."""
+    """True where a pair has the class of a ground-truth object and both boxes, ``(O, P)``."""
     classes_FP = _padded([p.object_classes_P for p in predictions])  # padding is class 0: no match
     people_FP4 = _padded([p.person_boxes_P4 for p in predictions])
     boxes_FP4 = _padded([p.object_boxes_P4 for p in predictions])
@@ -226,9 +184,9 @@ def _matches(
 
 
 def _lists(scores_FPR: np.ndarray, relations_FPR: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The triplets that each constraint lists, in the order of `CONSTRAINTS`; the rest absent."""
+    """Return the triplets that each of `CONSTRAINTS` lists, in their order; the rest absent."""
     best_FPR = np.zeros(scores_FPR.shape, bool)
-    for group in _GROUPS:
+    for group in GROUPS.values():
         best_FP1 = relations_FPR[..., group].argmax(axis=-1, keepdims=True) + group.start
         np.put_along_axis(best_FPR, best_FP1, True, axis=-1)
     semi_FPR = relations_FPR > SEMI_THRESHOLD
@@ -247,16 +205,16 @@ def _best_candidates(
     object_G: np.ndarray,
     relation_G: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
+    """Return score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
     candidates_GP = np.where(matches_OP[object_G], listed_FPR[frame_G, :, relation_G], _ABSENT)
     pair_G = candidates_GP.argmax(axis=1)  # the first among equals
-    return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * RELATIONS + relation_G
+    return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * len(RELATIONS) + relation_G
 
 
 def _ahead(
     listed_FL: np.ndarray, frame_G: np.ndarray, best_G: np.ndarray, place_G: np.ndarray
 ) -> np.ndarray:
-    """Number of listed triplets before a given one: higher scores, and ties in earlier places."""
+    """Count listed triplets before a given one: higher scores, and ties in earlier places."""
     listed_GL = listed_FL[frame_G]
     ahead_G = np.count_nonzero(listed_GL > best_G[:, None], axis=1)
     level_G = np.count_nonzero(listed_GL >= best_G[:, None], axis=1) - ahead_G
@@ -266,7 +224,7 @@ def _ahead(
 
 
 def _padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Arrays ``(P_f, ...)`` of several frames as one ``(F, P, ...)`` in float64, zeros behind."""
+    """Stack arrays ``(P_f, ...)`` of frames into one ``(F, P, ...)`` in float64, zeros behind."""
     padded = np.zeros((len(rows), max(len(row) for row in rows), *rows[0].shape[1:]))
     for frame, row in enumerate(rows):
         padded[frame, : len(row)] = row

@@ -2,8 +2,8 @@
 
 F frames, G ground-truth triplets of all frames one after another, S constraints, R relations.
 
-The protocol - triplets, constraints, matching - is in `ranking`. This file takes the ranks
-to figures, all of them fractions 0..1:
+The protocol - triplets, constraints, matching - is in `ranking`. This file turns ranks
+into figures, all of them fractions 0..1:
 
 * ``recall@K`` (the field's): the recall of each frame, found / ground truth; then the mean over ALL
   frames. A frame without predictions is a 0 in that mean.
@@ -15,40 +15,30 @@ to figures, all of them fractions 0..1:
 
 Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule: it
 adds 1e-10 to the count and divides by all classes), so on a part of the data they have a ceiling
-below 1. `RecallMeter.relation_recalls` gives NaN for such classes to whoever wants another mean.
+below 1. `RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
 from bload.errors import InputError
-from datasets.annotations.targets import RELATIONS, FrameTargets
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
-from datasets.scoring.iou import Convention, check_convention
+from datasets.annotations.targets import FrameTargets
+from datasets.annotations.vocabulary import GROUPS, RELATIONS
+from datasets.scoring.iou import check_convention
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import (
-    CONSTRAINTS,
-    KS,
-    NO_CONSTRAINT_LENGTH,
-    found_triplets,
-    triplet_ranks,
-)
+from datasets.scoring.ranking import CONSTRAINTS, KS, NO_CONSTRAINT_LENGTH, triplet_ranks
 
-__all__ = ["KS", "Constraint", "FramePrediction", "RecallMeter", "found_triplets"]
-
-Constraint = Literal["with", "semi", "no"]
-_COLUMNS = ("labels_F", "relation_G", "ranks_SG", "part_G")
-_GROUP_OF_R = np.zeros(RELATIONS, np.int64)
-for _number, _group in enumerate((ATTENTION, SPATIAL, CONTACTING)):
-    _GROUP_OF_R[_group] = _number
+_CLASS_OF_R = {
+    "relation": np.arange(len(RELATIONS)),
+    "group": np.repeat(np.arange(3), [part.stop - part.start for part in GROUPS.values()]),
+}
 
 
 class RecallMeter:
     """Ranks of all triplets seen so far, by frame; figures are computed on demand.
 
-    It keeps a few bytes a triplet (about 10 MB for the 54,371 test frames), so any K up to 100
+    It keeps a few bytes per triplet (about 10 MB for the 54,371 test frames), so any K up to 100
     and any part of the triplets can be asked for afterwards, and merging the meters of several
     ranks gives to the last bit what one meter would, in any order. A frame counts once: a second
     one of the same name is refused.
@@ -57,10 +47,9 @@ class RecallMeter:
     ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
     """
 
-    def __init__(self, convention: Convention = "inclusive", part: str | None = None) -> None:
+    def __init__(self, convention: str = "inclusive", part: str | None = None) -> None:
         check_convention(convention)
-        self.convention: Convention = convention
-        self.part = part
+        self.convention, self.part = convention, part
         self._names: dict[str, None] = {}  # in order of arrival
         self._parts: dict[str, list[np.ndarray]] = {
             "labels_F": [np.zeros(0, np.int64)],
@@ -70,7 +59,7 @@ class RecallMeter:
         }
 
     def __len__(self) -> int:
-        """Number of frames counted."""
+        """Return the number of frames counted."""
         return len(self._names)
 
     def update(
@@ -79,14 +68,14 @@ class RecallMeter:
         targets: Sequence[FrameTargets],
         part_of: Sequence[np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Count frames, many at once (ragged P is fine); give their ranks, int16 ``(S, G)``.
+        """Count frames, many at once (ragged P is fine); return their ranks, int16 ``(S, G)``.
 
         `part_of` holds for every frame the bool flags ``(G,)`` of the meter's `part`. Raises
-        `InputError`, and counts nothing, on bad ground truth or a frame counted before.
+        `InputError`, and counts nothing, for bad ground truth or a frame counted before.
         """
         if len(predictions) != len(targets):
             raise InputError(
-                f"{len(predictions)} predictions for {len(targets)} frames; give one a frame, "
+                f"{len(predictions)} predictions for {len(targets)} frames; give one per frame, "
                 "FramePrediction.empty() where the model proposes nothing"
             )
         if (part_of is None) != (self.part is None):
@@ -94,28 +83,29 @@ class RecallMeter:
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
         if [flags.shape for flags in flags_F] != [(n,) for n in labels_F]:
-            raise InputError("part_of must hold one bool a ground-truth triplet of each frame")
-        names = [target.name for target in targets]
-        self._check_new(names)
+            raise InputError("part_of must hold one bool per ground-truth triplet of each frame")
         ranks_SG = triplet_ranks(predictions, targets, self.convention)
-        self._parts["labels_F"].append(labels_F)
-        self._parts["relation_G"] += [t.relations_G2[:, 1].astype(np.int8) for t in targets]
-        self._parts["ranks_SG"].append(ranks_SG)
-        self._parts["part_G"] += [flags.astype(bool) for flags in flags_F]
-        self._names.update(dict.fromkeys(names))
+        relations = [target.relations_G2[:, 1].astype(np.int8) for target in targets]
+        self._add(
+            [target.name for target in targets],
+            labels_F=[labels_F],
+            relation_G=relations,
+            ranks_SG=[ranks_SG],
+            part_G=[flags.astype(bool) for flags in flags_F],
+        )
         return ranks_SG
 
     def state(self) -> dict[str, np.ndarray]:
-        """The meter as plain arrays, to be gathered over ranks (`merge` takes them) or saved."""
+        """Return the meter as plain arrays, to be gathered over ranks (for `merge`) or saved."""
         return {
             "convention": np.array(self.convention),
             "part": np.array(self.part or ""),
             "names_F": np.array(list(self._names), dtype=np.str_),
-            **{column: self._column(column) for column in _COLUMNS},
+            **{column: self._column(column) for column in self._parts},
         }
 
     def merge(self, states: Iterable[Mapping[str, np.ndarray]]) -> "RecallMeter":
-        """Add what other meters counted, as `state` gave it; return this meter.
+        """Add what other meters counted, from their `state`; return this meter.
 
         Raises `InputError` if a frame was counted twice or the meters are of different kinds.
         """
@@ -127,14 +117,11 @@ class RecallMeter:
                     f"cannot merge a meter with (convention, part) {theirs} into one with {ours}"
                 )
             names = [str(name) for name in state["names_F"]]
-            self._check_new(names)
-            for column in _COLUMNS:
-                self._parts[column].append(state[column])
-            self._names.update(dict.fromkeys(names))
+            self._add(names, **{column: [state[column]] for column in self._parts})
         return self
 
-    def recall(self, constraint: Constraint, k: int, chosen_G: np.ndarray | None = None) -> float:
-        """Recall@K, 0..1; `chosen_G` (bool, in order of arrival) restricts the ground truth.
+    def recall(self, constraint: str, k: int, chosen_G: np.ndarray | None = None) -> float:
+        """Return Recall@K, 0..1; `chosen_G` (bool, by order of arrival) restricts the ground truth.
 
         Under a restriction the mean is over the frames that have a chosen triplet; NaN if none.
         """
@@ -143,32 +130,33 @@ class RecallMeter:
             found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
 
-    def frame_recalls(self, constraint: Constraint, k: int) -> np.ndarray:
-        """Recall@K of every frame in order of the frames' names, float64 ``(F,)``."""
+    def frame_recalls(self, constraint: str, k: int) -> np.ndarray:
+        """Return the Recall@K of every frame in order of the frames' names, float64 ``(F,)``."""
         frame_G = self._frame_of_triplet()
         return np.bincount(frame_G, self._found(constraint, k)) / np.bincount(frame_G)
 
-    def relation_recalls(self, constraint: Constraint, k: int, pooled: bool = False) -> np.ndarray:
-        """Recall@K of each relation class, float64 ``(26,)``, NaN for one that never occurs.
+    def class_recalls(
+        self, constraint: str, k: int, by: str = "relation", pooled: bool = False
+    ) -> np.ndarray:
+        """Return the Recall@K of each class, float64, NaN for a class that never occurs.
 
-        The mean over the frames that have it, or `pooled`: found / ground truth over all frames.
+        Classes are the 26 relations, or by ``group`` attention, spatial and contacting. The recall
+        is the mean over the frames that have the class, or `pooled`: found / ground truth.
         """
-        return self._by_class(constraint, k, np.arange(RELATIONS), pooled)
+        found_G, class_of_R = self._found(constraint, k), _CLASS_OF_R[by]
+        class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
+        frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
+        return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
 
-    def group_recalls(self, constraint: Constraint, k: int, pooled: bool = False) -> np.ndarray:
-        """Recall@K of attention, spatial and contacting, ``(3,)``, as in `relation_recalls`."""
-        return self._by_class(constraint, k, _GROUP_OF_R, pooled)
-
-    def relation_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ground-truth triplets of each relation, and frames that have it, int64 ``(26,)`` each."""
-        return self._counts(np.arange(RELATIONS))
-
-    def group_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same of attention, spatial and contacting, ``(3,)`` each."""
-        return self._counts(_GROUP_OF_R)
+    def class_counts(self, by: str = "relation") -> tuple[np.ndarray, np.ndarray]:
+        """Return the ground-truth triplets of each class, and the frames that have it, int64."""
+        class_of_R = _CLASS_OF_R[by]
+        class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
+        having = np.unique(self._frame_of_triplet() * classes + class_G) % classes
+        return np.bincount(class_G, minlength=classes), np.bincount(having, minlength=classes)
 
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
-        """``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts of what is in it.
+        """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts.
 
         With a `part` also ``recall@K_PART``, over the frames that have a triplet of it. Raises
         `InputError` if no frame was counted.
@@ -185,7 +173,7 @@ class RecallMeter:
             for k in ks:
                 figures[f"{constraint}/recall@{k}"] = self.recall(constraint, k)
                 for name, pooled in (("mean_recall", False), ("pooled_mean_recall", True)):
-                    recalls_R = self.relation_recalls(constraint, k, pooled)
+                    recalls_R = self.class_recalls(constraint, k, pooled=pooled)
                     figures[f"{constraint}/{name}@{k}"] = float(np.nan_to_num(recalls_R).mean())
                 if self.part is not None:
                     figures[f"{constraint}/recall@{k}_{self.part}"] = self.recall(
@@ -193,21 +181,24 @@ class RecallMeter:
                     )
         return figures
 
-    def _check_new(self, names: Sequence[str]) -> None:
-        seen = set(self._names)
+    def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
+        new: dict[str, None] = {}
         for name in names:
-            if name in seen:
+            if name in new or name in self._names:
                 raise InputError(
                     f"frame {name!r} was counted already and a frame counts once; "
                     "leave out repeated frames (padding, overlapping clips) before the measure"
                 )
-            seen.add(name)
+            new[name] = None
+        self._names |= new
+        for column, arrays in parts.items():
+            self._parts[column] += arrays
 
     def _column(self, name: str) -> np.ndarray:
         self._parts[name] = [np.concatenate(self._parts[name], axis=-1)]
         return self._parts[name][0]
 
-    def _found(self, constraint: Constraint, k: int) -> np.ndarray:
+    def _found(self, constraint: str, k: int) -> np.ndarray:
         if constraint not in CONSTRAINTS:
             raise InputError(f"constraint is {constraint!r} but must be one of {CONSTRAINTS}")
         if not 1 <= k <= NO_CONSTRAINT_LENGTH:
@@ -215,31 +206,17 @@ class RecallMeter:
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
 
     def _frame_of_triplet(self) -> np.ndarray:
-        """Number of each triplet's frame in order of names: sums do not depend on arrival."""
+        """Return each triplet's frame number in order of names: sums do not depend on arrival."""
         number_F = np.argsort(np.argsort(np.array(list(self._names), dtype=np.str_)))
         return np.repeat(number_F, self._column("labels_F"))
-
-    def _counts(self, class_of_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        classes = int(class_of_R.max()) + 1
-        class_G = class_of_R[self._column("relation_G")]
-        having = np.unique(self._frame_of_triplet() * classes + class_G) % classes
-        return np.bincount(class_G, minlength=classes), np.bincount(having, minlength=classes)
-
-    def _by_class(
-        self, constraint: Constraint, k: int, class_of_R: np.ndarray, pooled: bool
-    ) -> np.ndarray:
-        found_G, classes = self._found(constraint, k), int(class_of_R.max()) + 1
-        class_G = class_of_R[self._column("relation_G")]
-        frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
-        return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
 
 
 def _mean_over_frames(
     found_G: np.ndarray, frame_G: np.ndarray, class_G: np.ndarray, frames: int, classes: int
 ) -> np.ndarray:
-    """Recall of each class in each frame, averaged over the frames that have the class.
+    """Return the mean recall of each class over the frames that have it, float64 ``(classes,)``.
 
-    float64 ``(classes,)``, NaN for a class that no frame has.
+    It is NaN for a class that no frame has.
     """
     cell_G = frame_G * classes + class_G
     there_FC = np.bincount(cell_G, minlength=frames * classes).reshape(frames, classes)

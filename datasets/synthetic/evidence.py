@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
 from datasets.synthetic.script import Script
@@ -35,7 +35,7 @@ def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
     return tuple(ages_T)
 
 
-def memory_flags(source: ActionGenome, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
+def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
     """Frame name -> bool ``(G,)``, True for rows of its ``relations_G2`` that depend on memory.
 
     `source` is a split that was made from `scripts`; its order of objects and relations is kept:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.synthetic.evidence import memory_flags
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, expected_recall
@@ -32,7 +32,7 @@ class Yardsticks:
         return [self.memory_of[target.name] for target in targets]
 
 
-def make_yardsticks(source: ActionGenome, world: World) -> Yardsticks:
+def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
     """The yardsticks of a split made from `world`; `InputError` if it was made from another."""
     scripts = write_scripts(world, source.split)
     figures = {}

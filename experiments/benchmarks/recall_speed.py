@@ -1,12 +1,12 @@
-"""How long the measure takes on as many frames as Action Genome's test split has.
+"""Time the measure on as many frames as Action Genome's test split has.
 
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed    # all 54,371 frames
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed --frames 5437   # a tenth
 
 Random frames of 1 to 4 objects with one attention, up to 3 spatial and up to 3 contacting labels
-each, and 100 pairs a frame that lie around the true ones, so that most triplets have several
+each, and 100 pairs per frame that lie around the true ones, so that most triplets have several
 candidates. The clock covers checking the predictions, ranking under all three constraints and the
-summary at K = 10, 20, 50, 100; it stands still while the frames are drawn.
+summary at K = 10, 20, 50, 100, not the drawing of the frames.
 """
 
 import argparse
@@ -15,11 +15,13 @@ import time
 import numpy as np
 
 from datasets.annotations.targets import FrameTargets
-from datasets.scoring.recall import FramePrediction, RecallMeter
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.ranking import CONSTRAINTS
+from datasets.scoring.recall import RecallMeter
 
 
 def draw_target(rng: np.random.Generator, name: str) -> FrameTargets:
-    """A frame whose classes, boxes and labels are uniform."""
+    """Draw a frame whose classes, boxes and labels are uniform."""
     M = int(rng.integers(1, 5))
     corner_N2 = rng.uniform(0, 200, (M + 1, 2))
     boxes_N4 = np.concatenate((corner_N2, corner_N2 + rng.uniform(40, 250, (M + 1, 2))), axis=1)
@@ -38,7 +40,7 @@ def draw_target(rng: np.random.Generator, name: str) -> FrameTargets:
 
 
 def draw_pairs(rng: np.random.Generator, target: FrameTargets, P: int) -> dict[str, np.ndarray]:
-    """Fields of a prediction whose boxes lie around the true ones; scores have the usual skew."""
+    """Draw the fields of a prediction: boxes around the true ones, scores of the usual skew."""
     m_P = rng.integers(len(target.object_classes_M), size=P)
     shift_P4 = np.repeat(rng.normal(0, 10, (P, 2)), 2, axis=0).reshape(P, 4)
     logits_PR = rng.normal(-1, 2, (P, 26)).astype(np.float32)
@@ -61,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time the Recall@K measure on random frames.")
     parser.add_argument("--frames", type=int, default=54_371)
     parser.add_argument("--pairs", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=1_024, help="frames an update")
+    parser.add_argument("--batch", type=int, default=1_024, help="frames per update")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
@@ -80,7 +82,7 @@ def main() -> None:
         f"{len(meter)} frames x {arguments.pairs} pairs, {summary['triplets']:.0f} triplets: "
         f"{spent + summarising:.1f} s (summary {summarising:.1f} s)"
     )
-    for constraint in ("with", "semi", "no"):
+    for constraint in CONSTRAINTS:
         print(f"{constraint}/recall@20 {summary[f'{constraint}/recall@20']:.4f}")
 
 

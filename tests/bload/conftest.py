@@ -1,4 +1,4 @@
-"""A source whose frames say where they come from, and lengths of many shapes."""
+"""A source whose frames say where they come from, and a few short lengths."""
 
 import os
 

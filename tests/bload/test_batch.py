@@ -1,5 +1,6 @@
-"""Batches: masks, targets, positions, padding and fillers."""
+"""Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,26 +8,44 @@ import pytest
 import torch
 
 from bload import BlockDataset, BlockLoader, BlockSample, collate_blocks, make_plan
-from bload.plan import filler_block
-from bload.views import pack_valid
+from bload.plan import Block, filler_block
+from bload.views import (
+    StartTable,
+    masks_from_table,
+    pack_valid,
+    segments_from_masks,
+    table_from_masks,
+    unpack_valid,
+)
 
 
 @pytest.fixture
 def batch(numbered_source):
-    """Two blocks and a filler: |1 1 1|3 3|.|  |0 0 0 0|. .|  |. . . . . .|"""
-    lengths = [4, 3, 9, 2]
-    plan = make_plan(lengths, "naive", 9)
+    """Two blocks and a filler: |1 1 1|3 3|.|  |2 2 2 2|. .|  |. . . . . .|"""
     blocks = [
-        _block(plan, 6, sequence=[1, 3], first=[0, 0], length=[3, 2]),
-        _block(plan, 6, sequence=[2], first=[4], length=[4]),
+        Block(0, 6, np.array([1, 3]), np.array([0, 0]), np.array([3, 2])),
+        Block(1, 6, np.array([2]), np.array([4]), np.array([4])),
         filler_block(6),
     ]
-    dataset = BlockDataset(numbered_source(lengths))
+    dataset = BlockDataset(numbered_source([4, 3, 9, 2]))
     return collate_blocks([dataset[block] for block in blocks])
 
 
-def _block(plan, t_max, **arrays):
-    return type(plan.block(0))(0, t_max, **{k: np.array(v) for k, v in arrays.items()})
+def columns(table: StartTable) -> list[list[int]]:
+    return [column.tolist() for column in (table.block_S, table.slot_S, table.length_S)]
+
+
+def source_of(frame, extra_frames=0, extra_targets=0):
+    """Two sequences of the frame given, and a list of the calls to read."""
+    calls = []
+
+    def read(*call):
+        calls.append(call)
+        sequence, _, length = call
+        frames = frame.expand(length + extra_frames, *frame.shape)
+        return frames, [sequence] * (length + extra_targets)
+
+    return SimpleNamespace(lengths=[4, 3], read=read, calls=calls)
 
 
 def test_a_batch_by_hand(batch):
@@ -37,102 +56,116 @@ def test_a_batch_by_hand(batch):
     assert batch.position_BT.tolist() == [[0, 1, 2, 0, 1, -1], [4, 5, 6, 7, -1, -1], [-1] * 6]
     assert batch.cu_seqlens.tolist() == [0, 3, 5, 9]
     assert batch.cu_seqlens.dtype == torch.int32
-    assert batch.table.block_S.tolist() == [0, 0, 1]
-    assert batch.table.slot_S.tolist() == [0, 3, 0]
-    assert batch.table.length_S.tolist() == [3, 2, 4]
-    assert batch.valid_BT.dtype == batch.start_BT.dtype == torch.bool
-    assert {m.dtype for m in (batch.segment_BT, batch.sequence_BT, batch.position_BT)} == {
-        torch.int64
-    }
-
-
-def test_padding_is_zero_and_fillers_are_all_false(batch):
+    assert columns(batch.table) == [[0, 0, 1], [0, 3, 0], [3, 2, 4]]
+    names = ["valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT"]
+    dtypes = [getattr(batch, name).dtype for name in names]
+    assert dtypes == [torch.bool] * 2 + [torch.int64] * 3
     assert not batch.frames_BT[~batch.valid_BT].any()
-    assert not batch.valid_BT[2].any()
-    assert not batch.start_BT[2].any()
 
 
-@pytest.mark.parametrize("packer", ["naive", "sampling", "mix", "bload", "bload_exact"])
-def test_frames_targets_and_numbers_line_up(packer, numbered_source, small_lengths):
-    for batch in BlockLoader(numbered_source(small_lengths), packer, batch_frames=36, world_size=2):
-        numbers = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
-        assert torch.equal(
-            pack_valid(batch.frames_BT, batch.valid_BT), pack_valid(numbers, batch.valid_BT)
-        )
-        assert [list(t[:2]) for t in batch.targets] == pack_valid(numbers, batch.valid_BT).tolist()
-        assert not batch.frames_BT[~batch.valid_BT].any()
-        assert (numbers[~batch.valid_BT] == -1).all()
-        assert not batch.start_BT[~batch.valid_BT].any()
-        assert len(batch.targets) == batch.valid_BT.sum() == batch.cu_seqlens[-1]
+def test_dtype_and_shape_of_frames_are_kept_even_by_fillers_alone():
+    dtypes = torch.uint8, torch.float16, torch.float64, torch.bool
+    for dtype, shape, rank in product(dtypes, [(), (3, 4, 5)], range(4)):
+        source = source_of(torch.ones(shape, dtype=dtype))
+        (batch,) = BlockLoader(source, batch_frames=4, rank=rank, world_size=4)
+        assert (batch.frames_BT.dtype, batch.frames_BT.shape) == (dtype, (1, 4, *shape))
+        assert batch.frames_BT.any() == (rank < 2) == bool(batch.targets)
+        assert len(batch.table) == len(batch.cu_seqlens) - 1 == (rank < 2)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float64, torch.bool])
-@pytest.mark.parametrize("shape", [(), (3, 4, 5)])
-def test_dtype_and_shape_of_frames_are_kept(dtype, shape):
-    source = SimpleNamespace(
-        lengths=[2, 5, 3],
-        read=lambda s, first, n: (torch.ones(n, *shape, dtype=dtype), [None] * n),
-    )
-    for batch in BlockLoader(source, batch_frames=15):
-        assert batch.frames_BT.dtype == dtype
-        assert batch.frames_BT.shape == (3, 5, *shape)
-
-
-def test_a_batch_of_fillers_alone_keeps_shape_and_dtype():
-    source = SimpleNamespace(
-        lengths=[2], read=lambda s, first, n: (torch.ones(n, 3, dtype=torch.uint8), [s] * n)
-    )
-    (batch,) = BlockLoader(source, batch_frames=4, rank=1, world_size=2)
-    assert batch.frames_BT.shape == (2, 2, 3)
-    assert batch.frames_BT.dtype == torch.uint8
-    assert not batch.frames_BT.any()
-    assert batch.targets == ()
-    assert len(batch.table) == 0
-    assert batch.cu_seqlens.tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [torch.zeros(2, 1, dtype=torch.uint8), torch.zeros(2, 3), torch.zeros(2, dtype=torch.uint8)],
-)
-def test_frames_of_different_kinds_are_refused(other):
+def test_frames_of_different_kinds_are_refused():
     plan = make_plan([2, 2], "naive")
     frames = torch.zeros(2, 3, dtype=torch.uint8)
-    samples = [BlockSample(plan.block(b), f, [0, 0]) for b, f in enumerate((frames, other))]
-    with pytest.raises(ValueError, match="frames of one batch differ"):
-        collate_blocks(samples)
+    for other in (frames[:, :1], frames.float(), frames[:, 0]):
+        samples = [BlockSample(plan.block(b), f, [0, 0]) for b, f in enumerate((frames, other))]
+        with pytest.raises(ValueError, match="differ"):
+            collate_blocks(samples)
 
 
 def test_moving_a_batch_moves_every_tensor(batch):
     moved = batch.to("meta")
-    names = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-    tensors = [getattr(moved, name) for name in names]
-    tensors += [moved.table.block_S, moved.table.slot_S, moved.table.length_S, moved.cu_seqlens]
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    parts = [getattr(one, name) for one in (moved, moved.table) for name in one.__slots__]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 9
     assert moved.targets is batch.targets
     assert batch.frames_BT.device.type == "cpu"
-    same = batch.to("cpu", non_blocking=True)
-    assert torch.equal(same.frames_BT, batch.frames_BT)
+    assert torch.equal(batch.to("cpu", non_blocking=True).frames_BT, batch.frames_BT)
 
 
 @pytest.mark.gpu
 def test_pinned_batches_are_page_locked(batch, numbered_source):
-    pinned = batch.pin_memory()
-    assert pinned.frames_BT.is_pinned()
-    assert pinned.table.slot_S.is_pinned()
-    on_device = pinned.to("cuda", non_blocking=True)
+    on_device = batch.pin_memory().to("cuda", non_blocking=True)
     assert torch.equal(on_device.frames_BT.cpu(), batch.frames_BT)
+    settings = {"batch_frames": 4, "pin_memory": True}
     for workers in (0, 1):
-        loader = BlockLoader(
-            numbered_source([3, 4, 2]), batch_frames=4, workers=workers, pin_memory=True
-        )
-        assert all(b.valid_BT.is_pinned() and b.table.length_S.is_pinned() for b in loader)
+        for pinned in BlockLoader(numbered_source([3, 4, 2]), workers=workers, **settings):
+            assert pinned.frames_BT.is_pinned()
+            assert pinned.table.length_S.is_pinned()
 
 
 def test_a_batch_shares_no_memory_with_the_plan(numbered_source):
     loader = BlockLoader(numbered_source([3, 4, 2]), batch_frames=4)
     for batch in loader:
-        for tensor in (batch.table.length_S, batch.table.slot_S, batch.sequence_BT):
-            tensor.zero_()
+        batch.table.length_S.zero_()
+        batch.sequence_BT.zero_()
     assert loader.plan.length.sum() == 9
     assert set(loader.plan.sequence) == {0, 1, 2}
+
+
+def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fillers():
+    source = source_of(torch.zeros(2, dtype=torch.uint8))
+    block = make_plan([4, 3], "bload", 7).block(0)
+    dataset = BlockDataset(source)
+    sample = dataset[block]
+    assert sorted(source.calls) == [(0, 0, 4), (1, 0, 3)]
+    assert all(type(number) is int for call in source.calls for number in call)
+    assert sample.frames_V.shape == (7, 2)
+    assert list(sample.targets) == [s for s, _, n in source.calls for _ in range(n)]
+    for _ in range(3):
+        sample = dataset[filler_block(5)]
+        assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)
+        assert sample.targets == []
+    assert source.calls[2:] == [(0, 0, 1)]
+
+
+def test_too_few_or_too_many_frames_or_targets_are_an_error():
+    for more_frames, more_targets in [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1)]:
+        dataset = BlockDataset(source_of(torch.zeros(2), more_frames, more_targets))
+        found = rf"read\(1, 0, 3\) .* {3 + more_frames} .* {3 + more_targets} .* 3 "
+        with pytest.raises(ValueError, match=found):
+            dataset[Block(0, 4, np.array([1]), np.array([0]), np.array([3]))]
+
+
+def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
+    source = numbered_source(np.random.default_rng(0).integers(1, 8, 60))
+    for batch in BlockLoader(source, batch_frames=60, t_max=10, rank=1, world_size=2):
+        segment_BT, expected_BT = batch.segment_BT, torch.full(batch.segment_BT.shape, -1)
+        number, lengths = [0] * 6, [0]
+        for b, slot, length in zip(*columns(batch.table), strict=True):
+            expected_BT[b, slot : slot + length] = number[b]
+            number[b] += 1
+            lengths.append(length)
+        before_BT = torch.cat([torch.full((6, 1), -1), expected_BT[:, :-1]], dim=1)
+        valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
+        found = masks_from_table(batch.table, 6, 10)
+        assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
+        assert torch.equal(segments_from_masks(valid_BT, start_BT), segment_BT)
+        assert columns(table_from_masks(valid_BT, start_BT)) == columns(batch.table)
+        assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
+    assert not valid_BT[-1].any()
+    masks = masks_from_table(StartTable(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
+    assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
+    assert columns(table_from_masks(*masks[:2])) == [[], [], []]
+
+
+def test_pack_and_unpack_undo_each_other_and_let_gradients_through(batch):
+    for shape in [(), (3,), (2, 4)]:
+        values_BT = torch.randn(3, 6, *shape, requires_grad=True)
+        packed_V = pack_valid(values_BT, batch.valid_BT)
+        assert len(packed_V) == 9
+        back_BT = unpack_valid(packed_V * 2, batch.valid_BT)
+        assert torch.equal(back_BT[batch.valid_BT], 2 * values_BT[batch.valid_BT])
+        assert not back_BT[~batch.valid_BT].any()
+        back_BT.sum().backward()
+        assert (values_BT.grad[batch.valid_BT] == 2).all()
+        assert not values_BT.grad[~batch.valid_BT].any()

@@ -9,220 +9,136 @@ import pytest
 
 from bload.__main__ import main
 
-KEYS = {
-    "loader",
-    "t_max",
-    "sequences",
-    "frames",
-    "blocks",
-    "padding",
-    "deleted",
-    "lower_bound_blocks",
-    "lower_bound_padding",
-    "paper_padding",
-    "paper_deleted",
-    "seconds",
-}
+
+@pytest.fixture
+def run(capsys):
+    """Standard output of a command that succeeds."""
+    return lambda *arguments: capsys.readouterr().out if main([*arguments]) == 0 else None
 
 
-def table(capsys, *arguments) -> list[dict]:
-    assert main(["table", "--json", *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture
+def table(run):
+    """Loader -> row of the table."""
+    return lambda *options: {r["loader"]: r for r in json.loads(run("table", "--json", *options))}
 
 
-def by_loader(rows) -> dict[str, dict]:
-    return {row["loader"]: row for row in rows}
-
-
-def test_several_block_sizes_split_what_is_longer_and_say_so(capsys):
-    assert main(["table", "--t-max", "80,94"]) == 0
-    out = capsys.readouterr().out
-    assert "longer sequences are split at T_max 80 (--long split)" in out
-    assert main(["table", "--t-max", "80"]) == 2, "one size alone may be a mistake"
-
-
-def test_the_table_stands_beside_the_paper(capsys):
-    rows = table(capsys)
-    assert all(row.keys() >= KEYS for row in rows)
-    rows = by_loader(rows)
-    for loader, padding, deleted in [
-        ("naive", 534_831, 0),
-        ("sampling", 0, 92_271),
-        ("mix", 37_712, 40_289),
-    ]:
-        row = rows[loader]
-        assert (row["padding"], row["deleted"]) == (padding, deleted)
-        assert (row["paper_padding"], row["paper_deleted"]) == (padding, deleted)
-    assert rows["bload_exact"]["blocks"] == rows["bload"]["lower_bound_blocks"] == 1775
-    assert rows["bload_exact"]["padding"] == rows["bload"]["lower_bound_padding"] == 65
-    assert (rows["naive"]["t_max"], rows["mix"]["t_max"]) == (94, 22)
-    assert {(row["sequences"], row["frames"]) for row in rows.values()} == {(7464, 166_785)}
-
-
-def test_the_papers_3695_carries_its_note(capsys):
-    row = by_loader(table(capsys))["bload"]
-    assert row["paper_padding"] == 3695
-    assert "cannot be derived" in row["paper_note"]
-    assert main(["table"]) == 0
-    text = capsys.readouterr().out
-    assert "3,695*" in text
-    assert "* 3,695 cannot be derived" in text
-    for figure in ("534,831", "92,271", "37,712", "40,289", "1,775"):
-        assert figure in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
-        ([], {"naive", "sampling", "mix", "bload"}),
-        (["--clip", "94"], {"naive", "bload"}),
-        (["--clip", "30"], {"naive", "bload"}),
-        (["--t-max", "100"], {"sampling", "mix"}),
-        (["--t-max", "22", "--long", "truncate"], {"sampling", "mix"}),
-        (["--split", "test"], set()),
-    ],
-)
-def test_the_paper_is_shown_only_where_its_sizes_hold(capsys, arguments, shown):
-    rows = table(capsys, *arguments)
-    assert {row["loader"] for row in rows if row["paper_padding"] is not None} == shown
-
-
-def test_own_lengths_and_several_sizes(capsys, tmp_path):
+@pytest.fixture
+def lengths(tmp_path) -> str:
     path = tmp_path / "lengths.csv"
     path.write_text("name,length\n" + "".join(f"v{i},{1 + i % 8}\n" for i in range(64)))
-    rows = table(capsys, "--lengths", str(path), "--t-max", "8,16,32")
-    whole = [row for row in rows if row["loader"] == "bload_exact"]
-    assert [(row["t_max"], row["blocks"]) for row in whole] == [(8, 36), (16, 18), (32, 9)]
-    assert all(row["paper_padding"] is None and "paper_note" not in row for row in rows)
-    assert main(["table", "--lengths", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"{path}: 64 sequences, 288 frames, 1 to 8, mean 4.500")
-    assert "paper: arXiv" not in text
+    return str(path)
 
 
-def test_long_sequences_are_counted_as_told(capsys, tmp_path):
-    path = tmp_path / "lengths.txt"
-    path.write_text("\n".join(str(n) for n in range(1, 21)))
-    for long, deleted in [("truncate", sum(range(1, 9))), ("split", 0)]:
-        rows = by_loader(table(capsys, "--lengths", str(path), "--t-max", "12", "--long", long))
+def test_the_table_shows_the_papers_figures_where_its_sizes_hold(run, table):
+    rows = table()
+    keys = ("t_max", "deleted", "paper_padding", "paper_deleted", "lower_bound_blocks")
+    assert {name: [row[key] for key in keys] for name, row in rows.items()} == {
+        "naive": [94, 0, 534_831, 0, 1775],
+        "sampling": [22, 92_271, 0, 92_271, 3387],
+        "sampling clips=all": [22, 79_093, None, None, 3986],
+        "mix": [22, 40_289, 37_712, 40_289, 5935],
+        "bload draw=length": [94, 0, None, None, 1775],
+        "bload": [94, 0, 3695, 0, 1775],
+        "bload_exact": [94, 0, None, None, 1775],
+    }
+    paddings = {name: row["padding"] for name, row in rows.items()}
+    expected = {"naive": 534_831, "sampling": 0, "sampling clips=all": 0, "mix": 37_712}
+    assert paddings.items() > expected.items()
+    assert paddings["bload_exact"] == rows["bload"]["lower_bound_padding"] == 65
+    assert {(row["sequences"], row["frames"]) for row in rows.values()} == {(7464, 166_785)}
+    assert [name for name, row in rows.items() if row["paper_note"]] == ["bload"]
+    text = run("table")
+    for figure in ("534,831", "92,271", "37,712", "40,289", "1,775", "3,695*", "* 3,695 cannot"):
+        assert figure in text
+    assert len({len(line) for line in text.splitlines()[2:11]}) == 1, "columns are aligned"
+    for arguments, loaders in [
+        ("--clip 94", {"naive", "bload"}),
+        ("--t-max 100", {"sampling", "mix"}),
+        ("--split test", set()),
+    ]:
+        rows = table(*arguments.split()).values()
+        found = {row["loader"] for row in rows if row["paper_padding"] is not None}
+        assert found == loaders, arguments
+
+
+def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, lengths):
+    arguments = "table", "--lengths", lengths, "--t-max", "4,8,16,32"
+    rows = json.loads(run(*arguments, "--json"))
+    whole = [(row["t_max"], row["blocks"]) for row in rows if row["loader"] == "bload_exact"]
+    assert whole == [(4, 72), (8, 36), (16, 18), (32, 9)]
+    assert {row["deleted"] for row in rows if row["loader"] == "naive"} == {0}
+    assert all(row["paper_padding"] is row["paper_note"] is None for row in rows)
+    text = run(*arguments)
+    assert text.startswith(f"{lengths}: 64 sequences, 288 frames, 1 to 8, mean 4.500")
+    assert "T_max 4 " in text
+    assert "--long split" in text
+    assert "3,695" not in text
+    arguments = "--lengths", lengths, "--t-max", "5"
+    assert main(["table", *arguments]) == 2, "one size alone may be a mistake"
+    for long, deleted, blocks in [("truncate", 8 * 6, 64), ("split", 0, 8 * 11)]:
+        rows = table(*arguments, "--long", long)
         for loader in ("naive", "bload", "bload draw=length", "bload_exact"):
-            assert rows[loader]["deleted"] == deleted
-    assert rows["naive"]["blocks"] == 28
+            assert rows[loader]["deleted"] == deleted, loader
+        assert rows["naive"]["blocks"] == blocks
 
 
-def test_randomness_and_epochs(capsys):
-    rows = by_loader(table(capsys, "--randomness"))
+def test_randomness_and_epochs(run, table, lengths):
+    rows = table("--randomness", "--split", "test")
     assert rows["naive"]["repeat_share"] is None
-    assert 0 < rows["bload_exact"]["repeat_share"] < 0.001
-    assert rows["bload_exact"]["partner_information"] < 0.02
-    rows = by_loader(table(capsys, "--epochs", "3", "--split", "test"))
-    assert rows["bload"]["padding_min"] <= rows["bload"]["padding"] <= rows["bload"]["padding_max"]
-    assert rows["bload"]["epochs"] == 3
-    assert main(["table", "--randomness", "--epochs", "2", "--split", "test"]) == 0
-    text = capsys.readouterr().out
+    assert 0 < rows["bload_exact"]["repeat_share"] < 0.01
+    assert 0 <= rows["bload_exact"]["partner_information"] < 0.02
+    assert rows["bload"]["padding_min"] == rows["bload"]["padding_max"], "one of the two epochs"
+    several = "--lengths", lengths, "--epochs", "9"
+    one, again, other = (table(*several, "--seed", seed)["bload"] for seed in "001")
+    assert one["padding_min"] < one["padding"] < one["padding_max"]
+    assert one["padding"] == again["padding"] != other["padding"]
+    text = run("table", "--randomness", *several)
     assert "partner nats" in text
-    assert "means over 2 epochs" in text
+    assert "9 epochs" in text
 
 
-def test_the_same_seed_prints_the_same_table(capsys):
-    def counts(*arguments):
-        return [(row["blocks"], row["padding"]) for row in table(capsys, *arguments)]
-
-    assert counts("--seed", "3") == counts("--seed", "3")
-    assert counts("--seed", "3", "--epochs", "2") != counts("--seed", "4", "--epochs", "2")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["table", "--lengths", "no/such.csv"], "there is no lengths file no/such.csv"),
-        (["table", "--t-max", "93"], "has 94 frames but t_max is 93; raise t_max to 94"),
-        (["table", "--clip", "95"], "no sequence has t_max = 95 frames"),
-        (["table", "--t-max", "9" * 20], "a block has at most"),
-        (["draw", "--out", "blocks.jpg"], "cannot draw to blocks.jpg; name a .png or .svg file"),
-        (["draw", "--out", "blocks"], "name a .png or .svg file"),
-        (["draw", "--loaders", "bload,best"], "there is no loader 'best'"),
-        (["draw", "--loaders", ""], "there is no loader ''"),
-        (["draw", "--out", "/dev/null/blocks.png"], "cannot write /dev/null/blocks.png"),
-    ],
-)
-def test_errors_are_one_line_and_status_2(capsys, arguments, says):
-    if arguments[0] == "draw":
-        pytest.importorskip("matplotlib")
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("bload: error: ")
-    assert err.count("\n") == 1
-    assert says in err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["tabel"],
-        ["table", "--t-max", "0"],
-        ["table", "--t-max", "22,"],
-        ["table", "--t-max", "9.5"],
-        ["table", "--epochs", "-1"],
-        ["table", "--seed", "x"],
-        ["table", "--long", "drop"],
-        ["table", "--lengths", "a.csv", "--split", "test"],
-    ],
-)
-def test_misspelt_arguments_are_status_2(capsys, arguments):
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    assert end.value.code == 2
-    assert "error: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG\r\n\x1a\n"), ("svg", b"<?xml")])
-def test_a_drawing_is_written(capsys, tmp_path, suffix, magic):
+def test_errors_are_one_line_and_status_2(capsys):
     pytest.importorskip("matplotlib")
-    path = tmp_path / "new" / f"blocks.{suffix}"
-    loaders = "bload_exact" if suffix == "png" else "naive,sampling,mix,bload,bload_exact"
-    assert main(["draw", "--out", str(path), "--rows", "4", "--loaders", loaders]) == 0
-    assert capsys.readouterr().out.strip() == str(path)
-    content = path.read_bytes()
-    assert content.startswith(magic)
-    assert len(content) > 2000
-    if suffix == "svg":
-        assert b"</svg>" in content
+    for arguments, words in [
+        ("table --lengths no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
+        ("table --t-max 93", ["94 frames", "t_max is 93", "to 94"]),
+        ("table --clip 95", ["t_max = 95", "94"]),
+        ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
+        ("draw --loaders bload,best", ["'best'", "bload_exact"]),
+        ("draw --loaders naive --out /dev/null/blocks.png", ["/dev/null/blocks.png"]),
+    ]:
+        assert main(arguments.split()) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith("bload: error: ")
+        assert all(word in err for word in words), (arguments, err)
+    wrong = ["--t-max 0", "--t-max 22,", "--t-max 9.5", "--epochs -1", "--seed x", "--long drop"]
+    wrong = [f"table {option}" for option in [*wrong, "--lengths a.csv --split test"]]
+    for arguments in ["", "tabel", *wrong]:
+        with pytest.raises(SystemExit) as end:
+            main(arguments.split())
+        assert end.value.code == 2, arguments
+        assert "error: " in capsys.readouterr().err
 
 
-OTHERS = {"hydra", "omegaconf", "wandb", "models", "datasets", "matplotlib", "PIL"}
-OTHERS |= {"torchvision", "scipy", "pandas", "pyarrow"}
+OTHERS = {"hydra", "omegaconf", "wandb", "models", "datasets", "experiments", "matplotlib", "PIL"}
+OTHERS |= {"torchvision", "scipy", "pandas", "pyarrow", "tabulate"}
 
 
-def test_the_library_needs_numpy_and_torch_alone():
-    code = (
-        "import sys, bload\n"
-        "for name in bload.__all__: getattr(bload, name)\n"
-        "print(sorted({name.split('.')[0] for name in sys.modules}))\n"
-    )
+def imported_by(code: str) -> tuple[set[str], subprocess.CompletedProcess]:
+    """Packages that a fresh interpreter has imported after the code."""
+    code = f"import sys\ntry:\n    {code}\nfinally:\n    print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    packages = set(ast.literal_eval(done.stdout))
+    return {name.split(".")[0] for name in ast.literal_eval(done.stdout)}, done
+
+
+def test_the_library_needs_numpy_and_torch_alone_and_the_command_numpy():
+    packages, _ = imported_by("import bload; [getattr(bload, name) for name in bload.__all__]")
     assert packages >= {"numpy", "torch", "bload"}
     assert not packages & OTHERS
-
-
-def test_the_module_runs_on_numpy_alone_and_reports_errors_by_status():
-    code = (
-        "import runpy, sys\n"
-        "sys.argv = ['bload', 'table', '--t-max', '10']\n"
-        "try:\n"
-        "    runpy.run_module('bload', run_name='__main__')\n"
-        "finally:\n"
-        "    print(sorted({name.split('.')[0] for name in sys.modules}))\n"
-        "    print([name for name in sys.modules if name.startswith('bload.')])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    run = "import runpy; runpy.run_module('bload', run_name='__main__')"
+    packages, done = imported_by(f"sys.argv[1:] = ['table', '--t-max', '10']; {run}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("bload: error: sequence ")
-    assert done.stderr.count("\n") == 1
-    packages, modules = map(set, map(ast.literal_eval, done.stdout.splitlines()))
     assert packages >= {"numpy", "bload"}
     assert not packages & {"torch", *OTHERS}
-    assert not {name for name in modules if name.startswith("experiments")}

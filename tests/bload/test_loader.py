@@ -3,72 +3,88 @@
 import json
 from itertools import islice
 
-import numpy as np
 import pytest
 import torch
 
 from bload import PACKERS, BlockLoader, InputError, account, make_plan
 
 
-def read_frames(batches) -> list[tuple[int, int]]:
-    return [tuple(pair) for batch in batches for pair in batch.frames_BT[batch.valid_BT].tolist()]
+@pytest.fixture
+def loader(numbered_source, small_lengths):
+    def make(packer="bload", batch_frames=26, **settings):
+        source = numbered_source(small_lengths)
+        return BlockLoader(source, packer, batch_frames=batch_frames, **settings)
+
+    return make
 
 
-def fingerprints(batches) -> list[tuple]:
+def fingerprints(batches) -> list[list]:
     """All that a training step sees, but for the process that read it."""
     return [
-        (
-            batch.frames_BT.tolist(),
-            batch.valid_BT.tolist(),
-            batch.start_BT.tolist(),
-            [target[:2] for target in batch.targets],
-        )
-        for batch in batches
+        [b.frames_BT.tolist(), b.valid_BT.tolist(), b.start_BT.tolist(), [t[:2] for t in b.targets]]
+        for b in batches
     ]
 
 
-def frames_of(plan) -> list[tuple[int, int]]:
-    return [
-        (int(s), int(first) + i)
-        for s, first, length in zip(plan.sequence, plan.first, plan.length, strict=True)
-        for i in range(length)
-    ]
+def rows_of(batches) -> list[list[list[int]]]:
+    """The (sequence, position) of every frame, block by block, in the order read."""
+    rows = []
+    for batch in batches:
+        numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
+        assert torch.equal(batch.frames_BT, numbers_BT * batch.valid_BT[..., None])
+        assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
+        rows += [row[v].tolist() for row, v in zip(batch.frames_BT, batch.valid_BT, strict=True)]
+    return rows
+
+
+def rows_of_plan(plan) -> list[list[list[int]]]:
+    rows, of_segment = [[] for _ in range(plan.blocks)], plan.block_of_segment()
+    for b, s, first, n in zip(of_segment, plan.sequence, plan.first, plan.length, strict=True):
+        rows[b] += [[int(s), int(first) + i] for i in range(n)]
+    return rows
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-@pytest.mark.parametrize("ranks", range(1, 10))
-def test_every_frame_is_read_once_in_equally_many_batches(
-    packer, ranks, numbered_source, small_lengths
-):
-    loaders = [
-        BlockLoader(
-            numbered_source(small_lengths), packer, batch_frames=26, rank=r, world_size=ranks
-        )
-        for r in range(ranks)
-    ]
-    for epoch in (0, 2):
-        for loader in loaders:
-            loader.set_epoch(epoch)
-        batches = [list(loader) for loader in loaders]
-        assert {len(some) for some in batches} == {len(loaders[0])}
-        read = [frame for some in batches for frame in read_frames(some)]
-        plan = make_plan(small_lengths, packer, epoch=epoch)
-        assert sorted(read) == sorted(frames_of(plan))
-        assert len(set(read)) == len(read) == small_lengths.sum() - plan.deleted
-        shapes = {batch.valid_BT.shape for some in batches for batch in some}
-        assert shapes == {(26 // plan.t_max, plan.t_max)}
-        slots = sum(batch.valid_BT.numel() for some in batches for batch in some)
-        count = loaders[0].account
-        assert count == account(plan, ranks * (26 // plan.t_max))
-        assert (slots, slots - len(read)) == (count.processed, count.padding + count.filler)
+def test_every_frame_is_read_once_in_equally_many_batches(packer, loader, small_lengths):
+    for ranks in (1, 2, 3, 5, 8):
+        loaders = [loader(packer, rank=rank, world_size=ranks, seed=3) for rank in range(ranks)]
+        for epoch in (2, 0):
+            for one in loaders:
+                one.set_epoch(epoch)
+            batches = [list(one) for one in loaders]
+            assert {len(some) for some in batches} == {len(loaders[0])}
+            read = sorted(frame for some in batches for row in rows_of(some) for frame in row)
+            plan = make_plan(small_lengths, packer, seed=3, epoch=epoch)
+            assert read == sorted(frame for row in rows_of_plan(plan) for frame in row)
+            shapes = {batch.valid_BT.shape for some in batches for batch in some}
+            assert shapes == {(26 // plan.t_max, plan.t_max)}
+            slots = sum(batch.valid_BT.numel() for some in batches for batch in some)
+            count = loaders[0].account
+            assert count == account(plan, ranks * (26 // plan.t_max))
+            assert (slots, slots - len(read)) == (count.processed, count.padding + count.filler)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_lengths):
+    for settings in ({"seed": 0}, {"seed": 5}, {"draw": "length"}, {"t_max": 13}):
+        for epoch in (0, 1):
+            torch.manual_seed(epoch)
+            one = loader(**settings)
+            one.set_epoch(epoch)
+            plan = make_plan(small_lengths, "bload", epoch=epoch, **settings)
+            rows = rows_of(one)
+            assert rows[: plan.blocks] == rows_of_plan(plan), settings
+            assert not any(rows[plan.blocks :]), settings
+    fill, drop = loader(batch_frames=60), loader(batch_frames=60, last="drop")
+    assert (fill.account.filler, drop.account.filler) == (24, 0)
+    assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
+    with pytest.raises(InputError, match="sequence v0 "):
+        loader(t_max=5, names=[f"v{i}" for i in range(40)])
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_resume_at_every_step_gives_exactly_the_rest(packer, numbered_source, small_lengths):
-    def loader():
-        return BlockLoader(numbered_source(small_lengths), packer, batch_frames=26, seed=5)
-
-    original = loader()
+def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
+    original = loader(packer, batch_frames=48, seed=5)
     original.set_epoch(3)
     whole = fingerprints(original)
     states = [original.state_dict() | {"step": 0}]
@@ -76,7 +92,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, numbered_source, sm
         states.append(json.loads(json.dumps(original.state_dict())))
     assert len(states) == len(whole) + 1
     for step, state in enumerate(states):
-        resumed = loader()
+        resumed = loader(packer, batch_frames=48, seed=5)
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         resumed.set_epoch(state["epoch"])
@@ -84,99 +100,35 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, numbered_source, sm
         assert fingerprints(resumed) == whole[step:]
         assert resumed.state_dict()["step"] == len(whole)
         assert fingerprints(resumed) == whole  # and then the epoch is whole again
+        resumed.load_state_dict(state)
         resumed.set_epoch(4)
         assert resumed.state_dict()["step"] == 0
-
-
-def test_workers_that_fetch_early_do_not_move_the_position(numbered_source, small_lengths):
-    def loader(workers):
-        return BlockLoader(numbered_source(small_lengths), batch_frames=60, workers=workers)
-
-    original = loader(2)
-    original.set_epoch(1)
-    whole, states = [], [original.state_dict()]
-    for batch in original:
-        whole += fingerprints([batch])
-        states.append(json.loads(json.dumps(original.state_dict())))
-    assert [state["step"] for state in states] == list(range(len(whole) + 1))
-    alone = loader(0)
-    alone.set_epoch(1)
-    assert fingerprints(alone) == whole
-    resumed = loader(2)
-    for step in (*range(len(whole) + 1), 0):
-        resumed.load_state_dict(states[step])
-        resumed.set_epoch(1)
-        assert fingerprints(resumed) == whole[step:]
-        alone.load_state_dict(states[step])
-        assert fingerprints(alone) == whole[step:]
-
-
-def test_persistent_workers_see_the_new_epoch(numbered_source, small_lengths):
-    with_workers = BlockLoader(numbered_source(small_lengths), batch_frames=26, workers=2)
-    alone = BlockLoader(numbered_source(small_lengths), batch_frames=26)
-    epochs, readers = [], set()
-    for epoch in range(3):
-        with_workers.set_epoch(epoch)
-        alone.set_epoch(epoch)
-        batches = list(with_workers)
-        readers |= {target[2] for batch in batches for target in batch.targets}
-        epochs.append(fingerprints(batches))
-        assert epochs[-1] == fingerprints(alone)
-    assert epochs[0] != epochs[1] != epochs[2]
-    assert len(readers) == 2  # the same two processes all along
+        assert len(list(resumed)) == len(resumed)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_epoch_left_in_the_middle_begins_anew(workers, numbered_source, small_lengths):
-    loader = BlockLoader(numbered_source(small_lengths), batch_frames=26, workers=workers)
-    whole = fingerprints(loader)
-    assert fingerprints(islice(loader, 3)) == whole[:3]
-    assert loader.state_dict()["step"] == 3
-    assert fingerprints(loader) == whole
-    assert fingerprints(islice(loader, 2)) == whole[:2]
-    loader.set_epoch(1)
-    assert loader.state_dict()["step"] == 0
-    other = fingerprints(loader)
-    assert other != whole
-    assert len(other) == len(loader)
-
-
-def test_batches_do_not_depend_on_global_seeds(numbered_source, small_lengths):
-    seen = []
-    for seed in (0, 1):
-        np.random.seed(seed)
-        torch.manual_seed(seed)
-        loader = BlockLoader(numbered_source(small_lengths), batch_frames=26)
-        seen.append(fingerprints(loader))
-        loader.set_epoch(1)
-        torch.manual_seed(seed + 10)
-        seen.append(fingerprints(loader))
-    assert seen[0] == seen[2]
-    assert seen[1] == seen[3]
-
-
-def test_a_batch_holds_the_blocks_of_the_plan_in_order(numbered_source, small_lengths):
-    loader = BlockLoader(numbered_source(small_lengths), batch_frames=26)
-    rows = [
-        row[valid].tolist()
-        for batch in loader
-        for row, valid in zip(batch.frames_BT, batch.valid_BT, strict=True)
-    ]
-    expected = [
-        [
-            [int(s), int(f) + i]
-            for s, f, n in zip(b.sequence, b.first, b.length, strict=True)
-            for i in range(n)
-        ]
-        for b in map(loader.plan.block, range(loader.plan.blocks))
-    ]
-    assert rows[: len(expected)] == expected
-    assert not any(rows[len(expected) :])
-
-
-@pytest.mark.filterwarnings("error")
-def test_loading_warns_of_nothing(numbered_source, small_lengths):
-    assert len(list(BlockLoader(numbered_source(small_lengths), batch_frames=26))) > 1
+def test_workers_persist_follow_the_epoch_and_do_not_move_the_position(workers, loader):
+    one, alone = loader(workers=workers), loader()
+    epochs, readers = [], set()
+    for epoch in range(3):
+        assert list(islice(one, 2))[1].valid_BT.any()  # left in the middle, it begins again
+        assert one.state_dict()["step"] == 2
+        one.set_epoch(epoch)
+        alone.set_epoch(epoch)
+        batches, states = [], []
+        for batch in one:
+            batches.append(batch)
+            states.append(json.loads(json.dumps(one.state_dict())))
+        epochs.append(fingerprints(alone))
+        assert fingerprints(batches) == epochs[-1]
+        assert [state["step"] for state in states] == list(range(1, len(batches) + 1))
+        readers |= {target[2] for batch in batches for target in batch.targets}
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert len(readers) == max(workers, 1)  # the same processes all along
+    for step in (1, 3, len(batches), 1):
+        one.load_state_dict(states[step - 1])
+        one.set_epoch(2)
+        assert fingerprints(one) == epochs[2][step:], step
 
 
 @pytest.mark.parametrize("kind", [FileNotFoundError, InputError])
@@ -189,10 +141,9 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
 
     with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone$"):
         list(BlockLoader(Broken(small_lengths), batch_frames=26))
-
     with_worker = BlockLoader(Broken(small_lengths), batch_frames=26, workers=1)
     with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
         list(with_worker)
-    # What the user can mend stays one sentence, without the worker's traceback.
+    # Input that the user can fix stays one sentence, without the worker's traceback.
     assert ("\n" in str(failure.value)) == (kind is not InputError)
     with_worker.data._iterator._shutdown_workers()  # left to garbage collection it takes 5 s

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets.prepare.run import prepare
+from datasets.prepare.extract import prepare
 from datasets.synthetic import World, ensure
 from tests.video_root import make_video_root
 
@@ -32,7 +32,7 @@ def prepared(downloaded, tmp_path_factory) -> Path:
     """The root with its frames, as a run without options leaves it."""
     root = tmp_path_factory.mktemp("prepared") / "root"
     shutil.copytree(downloaded, root)
-    prepare(root, workers=2, say=lambda _: None)
+    prepare(root, workers=2)
     return root
 
 

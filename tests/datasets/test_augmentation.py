@@ -2,10 +2,8 @@ from dataclasses import asdict
 from unittest import mock
 
 import numpy as np
-import pytest
 import torch
 
-from bload.errors import InputError
 from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
 
@@ -63,7 +61,7 @@ def test_a_piece_of_a_video_is_changed_like_the_whole():
 
 def test_nothing_annotated_is_ever_cut():
     sizes = set()
-    for video in range(200):
+    for video in range(120):
         frames, targets, _ = SOME(FRAMES, TARGETS, REACH, video, 0)
         height, width = frames.shape[2:]
         sizes.add((height, width))
@@ -78,14 +76,11 @@ def test_nothing_annotated_is_ever_cut():
     assert min(width for _, width in sizes) < 40  # it does cut
 
 
-@pytest.mark.parametrize("box", [(0, 0, 60, 40), (-5, -3, 70, 44), (60, 40, 60, 40), (9, 9, 9, 9)])
-def test_boxes_at_and_beyond_the_border_leave_a_picture(box):
-    for video in range(50):
-        frames, _, _ = SOME(FRAMES, [target(box=box)] * 6, reach(box), video, 0)
-        assert min(frames.shape) >= 1
-
-
-def test_boxes_beyond_the_border_keep_their_size():
+def test_boxes_at_and_beyond_the_border_leave_a_picture_and_keep_their_size():
+    for box in ((0, 0, 60, 40), (-5, -3, 70, 44), (60, 40, 60, 40), (9, 9, 9, 9)):
+        for video in range(25):
+            frames, _, _ = SOME(FRAMES, [target(box=box)] * 6, reach(box), video, 0)
+            assert min(frames.shape) >= 1
     box = (-5, -3, 70, 44)
     changed = Augmentation(flip=1.0)
     _, targets, _ = changed(FRAMES, [target(box=box)] * 6, reach(box), 0, 0)
@@ -98,11 +93,3 @@ def test_labels_stay_as_they_are():
         assert after.name == before.name
         np.testing.assert_array_equal(after.relations_G2, before.relations_G2)
         np.testing.assert_array_equal(after.object_classes_M, before.object_classes_M)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"), [({"flip": 1.5}, "flip is 1.5; give 0 to 1"), ({"hue": -1}, "hue is -1")]
-)
-def test_values_out_of_range_are_refused(changes, says):
-    with pytest.raises(InputError, match=says):
-        Augmentation(**changes)

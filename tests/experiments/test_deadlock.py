@@ -1,89 +1,109 @@
-"""Plain DDP on uneven ranks waits and says so; all else ends; nothing is left running."""
+"""Plain DDP on uneven ranks waits and times out; all else ends; nothing is left running."""
 
 import json
 import multiprocessing
+import sys
+from datetime import datetime
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from bload import PACKERS, InputError
-from experiments.deadlock import run
-from experiments.rank_pair import RankOutcome, RankPair
+from bload import PACKERS
+from experiments import deadlock
+from experiments.rank_pair import RankOutcome
 
-TINY = {"videos": 12, "batch_frames": 188, "timeout": 2.0, "seed": 2}
+TINY = ["--videos=12", "--batch-frames=188", "--timeout=2", "--seed=2"]
+FINE = RankOutcome("finished", 3, 3, 0.1)
 
 
-def rows(folder):
-    record = json.loads((folder / "deadlock.json").read_text())
-    return {(row["what"], row["loader"]): row for row in record["rows"]}
+@pytest.fixture
+def measure(monkeypatch, tmp_path):
+    """Run the script as it is typed; give its record, if it wrote one, and its exit status."""
+    monkeypatch.chdir(tmp_path)
+
+    def measure(*options, run_pair=deadlock.run_pair, folder="deadlock"):
+        monkeypatch.setattr(deadlock, "run_pair", run_pair)
+        monkeypatch.setattr(sys, "argv", ["deadlock.py", *options])
+        status = 0
+        try:
+            deadlock.main()
+        except SystemExit as end:
+            status = end.code
+        path = Path("runs", folder, "deadlock.json")
+        return path.exists() and json.loads(path.read_text()), status
+
+    return measure
 
 
 @pytest.mark.dist
 @pytest.mark.slow
-def test_uneven_ranks_hang_under_plain_ddp_and_end_under_join_and_every_loader(tmp_path, capsys):
-    assert run(tmp_path, {"command": "typed"}, **TINY)
+def test_uneven_ranks_hang_under_plain_ddp_and_end_under_join_and_every_loader(measure):
+    record, status = measure(*TINY)
+    assert (record["as_expected"], status) == (True, 0)
     assert not multiprocessing.active_children()
-    table = rows(tmp_path)
-    assert len(table) == 3 + len(PACKERS)
+    rows = {(row["what"], row["loader"]): row for row in record["rows"]}
+    assert len(rows) == 3 + len(PACKERS)
 
-    plain = table["plain DDP", "uneven"]
+    plain = rows["plain DDP", "uneven"]
     few, many = sorted(plain["planned"])
     assert plain["ended"] == "timed out"
-    assert TINY["timeout"] <= plain["seconds"] < 20
+    assert 2 <= plain["seconds"] < 20
     assert few < many
     assert plain["steps"] == [few, few]
     done, waits = plain["planned"].index(few), plain["planned"].index(many)
     assert f"rank {done} was done after its {few} steps" in plain["says"]
     assert f"rank {waits} in step {few + 1} of {many} waited" in plain["says"]
 
-    leaving = table["DDP, exits when done", "uneven"]
+    leaving = rows["DDP, exits when done", "uneven"]
     assert leaving["ended"] == "failed"
     assert "onnection" in leaving["says"]
 
-    joined = table["DDP with Join", "uneven"]
+    joined = rows["DDP with Join", "uneven"]
     assert joined["ended"] == "finished"
     assert joined["steps"] == joined["planned"] == plain["planned"]
     assert f"shadowed {many - few} steps" in joined["says"]
 
     for loader in PACKERS:
-        row = table["DDP, blocks", loader]
+        row = rows["DDP, blocks", loader]
         assert row["ended"] == "finished"
         assert row["steps"][0] == row["steps"][1] > 0
-    assert "Every row ended as it should" in capsys.readouterr().out
 
 
-def test_a_row_that_does_not_end_as_it_should_is_told(tmp_path, monkeypatch, capsys):
-    fine = RankOutcome("finished", 3, 3, 0.1)
-    monkeypatch.setattr(RankPair, "run", lambda self, job, patience: [fine, fine])
-    assert not run(tmp_path, {"command": "typed"}, **TINY)
+def test_rows_that_do_not_end_as_they_should_are_named_and_are_status_1(measure, capsys):
+    late = RankOutcome("running", 3, 5, 7.0)  # killed by the parent, which is a timeout
+    record, status = measure(*TINY, run_pair=Mock(return_value=[late, FINE]))
+    assert (record["as_expected"], status) == (False, 1)
+    assert {row["ended"] for row in record["rows"]} == {"timed out"}
+    assert "rank 0 in step 4 of 5 was killed after 7 s" in record["rows"][0]["says"]
     out = capsys.readouterr().out
-    assert "plain DDP, uneven: finished, where timed out was to be expected" in out
-    assert "Every row" not in out
+    assert "plain DDP, uneven" not in out
+    assert "DDP with Join, uneven: timed out, where finished was expected" in out
 
 
-def test_ranks_killed_by_the_parent_have_timed_out(tmp_path, monkeypatch):
-    fine = RankOutcome("finished", 3, 3, 0.1)
-    late = RankOutcome("running", 3, 5, 7.0)
-    monkeypatch.setattr(RankPair, "run", lambda self, job, patience: [late, fine])
-    run(tmp_path, {"command": "typed"}, **TINY)
-    row = rows(tmp_path)["plain DDP", "uneven"]
-    assert row["ended"] == "timed out"
-    assert row["says"] == (
-        "rank 0 in step 4 of 5 was killed after 7 s; rank 1 was done after its 3 steps"
-    )
+def test_the_record_has_the_command_the_options_and_the_times(measure):
+    two = Mock(return_value=[FINE, FINE])
+    record, _ = measure("--quick", "--seed=2", run_pair=two, folder="deadlock_quick")
+    assert record["name"] == "deadlock_quick"
+    assert record["command"] == "python -m experiments.deadlock --quick --seed=2"
+    options = deadlock.FULL | deadlock.QUICK | {"seed": 2}
+    assert {key: record[key] for key in options} == options
+    assert {"machine", "versions", "git"} <= set(record)
+    assert datetime.fromisoformat(record["started"]).tzinfo
+    assert record["started"] <= record["ended"]
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"clip": 94, "batch_frames": 94, "videos": 2}, "both ranks happen to have 1 clips"),
-        ({"batch_frames": 5}, "experiment.batch_frames is 5 but the longest sequence has"),
-        ({"timeout": 0.1}, "experiment.timeout is 0.1 s"),
-        ({"videos": 1}, "experiment.videos is 1"),
-        ({"loaders": ["naiv"]}, "no loader 'naiv'"),
-    ],
-)
-def test_bad_options_start_nothing(tmp_path, monkeypatch, options, sentence):
-    monkeypatch.setattr(RankPair, "run", lambda *_: pytest.fail("ranks were started"))
-    with pytest.raises(InputError, match=sentence):
-        run(tmp_path / "nothing", {"command": "typed"}, **TINY | options)
-    assert not (tmp_path / "nothing").exists()
+def test_bad_options_start_nothing(measure, capsys):
+    for options, words in (
+        (("--clip=94", "--batch-frames=94", "--videos=2"), ("1 clips", "--seed")),
+        (("--batch-frames=5",), ("--batch-frames", "5")),
+        (("--timeout=0.1",), ("--timeout", "0.1")),
+        (("--videos=1",), ("--videos", "1")),
+    ):
+        assert measure(*TINY, *options, run_pair=None) == (False, 2)
+        error = capsys.readouterr().err
+        assert all(word in error for word in words), error
+
+
+def test_ctrl_c_writes_nothing(measure):
+    assert measure(*TINY, run_pair=Mock(side_effect=KeyboardInterrupt)) == (False, 130)

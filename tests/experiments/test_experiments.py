@@ -3,123 +3,102 @@
 import re
 import sys
 from functools import cache
+from math import prod
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
 
-import train
-from bload.dealing import account
-from bload.packers import make_plan
+from bload import PACKERS, account, make_plan
 from datasets.synthetic.world import draw_lengths
 from experiments import cli
-from experiments.equal_work import equal_work
+from experiments.config import register, typed
 from experiments.sweep import jobs_of
-from tests.experiments.jobs import compose_config
 
-EXPERIMENTS = sorted(path.stem for path in (cli.CONFIGS / "experiment").glob("*.yaml"))
-SWEEPS = [
-    name
-    for name in EXPERIMENTS
-    if "params:" in (cli.CONFIGS / "experiment" / f"{name.removesuffix('_quick')}.yaml").read_text()
-]
-
-
-def commands(name):
-    """The overrides of the commands in a file's header, of one seed: the others are alike."""
-    text = (cli.CONFIGS / "experiment" / f"{name}.yaml").read_text()
-    header = text.split("\n\n")[0]
-    lines = re.findall(r"python train\.py -m (.+)", header)
-    return [f"{line} train.seed=0".split() for line in lines]
+FILES = {
+    path.stem: path.read_text()
+    for path in sorted((cli.CONFIGS / "experiment").glob("*.yaml"))
+    if not path.stem.startswith("_")
+}
+QUICK = [name for name in FILES if name.endswith("_quick")]
 
 
 @cache
-def configs_of(*overrides):
-    """The configs of a sweep, and it checks them."""
-    return [job.config for job in jobs_of(overrides)]
+def experiment(name):
+    """The job with the defaults of what varies, and what varies: key -> values."""
+    register()
+    with initialize_config_dir(str(cli.CONFIGS), version_base="1.3"):
+        config = compose("train", [f"experiment={name}"], return_hydra_config=True)
+    varied = {key: str(of).split(",") for key, of in config.hydra.sweeper.params.items()}
+    with open_dict(config):
+        del config["hydra"]
+    return typed(config), varied
 
 
-def slots_an_epoch(job):
-    """Of one rank, from the config alone."""
-    data, size, loader = job["dataset"], job["train"]["batch_frames"], job["loader"]
-    lengths = draw_lengths("train", data["train_videos"], np.random.default_rng(0))
-    options = {key: loader[key] for key in ("long", "draw", "place", "clips") if key in loader}
-    plan = make_plan(lengths, loader["name"], loader["t_max"], **options)
-    return account(plan, size // plan.t_max, loader["last"]).processed
+def slots_per_epoch(job):
+    """The work of one rank, from the config alone."""
+    lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
+    options = {key: of for key, of in job.loader.options.items() if key not in ("t_max", "last")}
+    plan = make_plan(lengths, job.loader.name, job.loader.t_max, **options)
+    return account(plan, job.train.batch_frames // plan.t_max, job.loader.last).processed
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_has_its_own_name_and_folder_and_a_quick_form(name):
-    config = compose_config("train", [f"experiment={name}"])
-    assert config["experiment"]["name"] == name
-    assert config["run"]["root"] == f"runs/{name}"
-    if config["experiment"]["kind"] == "train":
-        assert config["wandb"]["group"] == name
-    assert name.endswith("_quick") or f"{name}_quick" in EXPERIMENTS
+def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():
+    for name, text in FILES.items():
+        job, varied = experiment(name)
+        assert job.experiment.name == job.wandb.group == name
+        assert job.run.root == f"runs/{name}"
+        assert text.splitlines()[1] == f"# python train.py -m experiment={name}"
+        assert prod(map(len, varied.values())) > 1
+        assert set(varied.get("loader", [])) <= {*PACKERS}
+        assert name in QUICK or f"{name}_quick" in QUICK
 
 
-@pytest.mark.parametrize("name", SWEEPS)
-def test_every_command_in_the_header_is_a_sweep_of_that_experiment(name):
-    first, *others = commands(name)
-    assert first == [f"experiment={name}", "train.seed=0"]
-    assert len(configs_of(*first)) > 1
-    for overrides in (first, *others):
-        for config in configs_of(*overrides):
-            assert config["experiment"]["name"] == name
+def test_every_command_in_a_header_is_a_sweep_of_that_experiment():
+    for name in FILES.keys() - QUICK:
+        for line in re.findall(r"python train\.py -m (.+)", FILES[name]):
+            given = ["loader=bload", "train.seed=0", *line.split()]  # for others it is alike
+            for job in jobs_of(list({of.partition("=")[0]: of for of in given}.values())):
+                assert job.config.experiment.name == name
 
 
-@pytest.mark.parametrize("name", [name for name in SWEEPS if name.endswith("_quick")])
-def test_a_quick_form_takes_a_tenth_of_the_work_of_the_full_one(name):
+def test_a_quick_form_takes_a_tenth_of_the_work_of_the_full_one():
     def work(name):
-        total = 0
-        for config in configs_of(f"experiment={name}", "train.seed=0"):
-            size = slots_an_epoch(config)
-            total += size * (config["train"] | equal_work(config["train"], size))["epochs"]
-        return total
+        job, varied = experiment(name)
+        size = job.train.slots or job.train.epochs * job.dataset.train_videos
+        return size * prod(len(of) for key, of in varied.items() if key != "train.seed")
 
-    assert work(name) < work(name.removesuffix("_quick")) / 10
-
-
-def test_what_is_given_on_the_command_line_narrows_a_sweep():
-    jobs = jobs_of(["experiment=paper_table", "loader=sampling,bload", "train.seed=3"])
-    assert [str(job) for job in jobs] == [
-        "loader=sampling train.seed=3",
-        "loader=bload train.seed=3",
-    ]
+    for name in QUICK:
+        assert work(name) < work(name.removesuffix("_quick")) / 10
 
 
-@pytest.mark.parametrize("name", ["paper_table_equal_time", "paper_table_equal_time_quick"])
-def test_equal_time_is_that_of_the_epochs_of_bload(name):
-    job = compose_config("train", [f"experiment={name}"])
-    assert job["loader"]["name"] == "bload"
-    epochs = job["train"]["slots"] / slots_an_epoch(job)
-    assert epochs == pytest.approx(job["train"]["epochs"], rel=0.02)
+def test_equal_time_is_that_of_the_epochs_of_bload():
+    for name in ("paper_table_equal_time", "paper_table_equal_time_quick"):
+        job, _ = experiment(name)
+        assert job.loader.name == "bload"
+        epochs = job.train.slots / slots_per_epoch(job)
+        assert epochs == pytest.approx(job.train.epochs, rel=0.02)
 
 
 def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
     for name in ("tmax_sweep", "tmax_sweep_quick"):
-        sizes = set()
-        for config in configs_of(f"experiment={name}", "train.seed=0"):
-            t_max = config["loader"]["t_max"]
-            sizes.add(config["train"]["batch_frames"] // t_max * t_max)
+        job, varied = experiment(name)
+        sizes = {job.train.batch_frames // int(t) * int(t) for t in varied["loader.t_max"]}
         assert sizes == {256, 258}
 
 
-@pytest.mark.parametrize(
-    ("more", "over"), [([], "loader, train.seed"), (["loader=bload"], "train.seed")]
-)
-def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(
-    monkeypatch, capsys, more, over
-):
-    arguments = ["experiment=paper_table_quick", *more]
-    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
-    with pytest.raises(SystemExit) as end:
-        cli.run(train.main, "train", train.sweep)
-    assert end.value.code == 2
-    assert capsys.readouterr().err == (
-        f"train.py: error: this experiment is several runs, over {over}; type "
-        f"python train.py -m {' '.join(arguments)}\n"
-    )
-
-
-def test_one_run_of_an_experiment_needs_no_m():
-    cli.check_is_one_run("train", ["experiment=paper_table_quick", "loader=bload", "train.seed=0"])
+def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(monkeypatch, capsys):
+    line = ["experiment=paper_table_quick", "loader=bload,mix"]
+    for count, given in (5, line[:1]), (2, line):
+        monkeypatch.setattr(sys, "argv", ["train.py", *given])
+        with pytest.raises(SystemExit, match="2"):
+            cli.run(pytest.fail, "train")
+        error = capsys.readouterr().err
+        assert f" {count} runs" in error
+        assert "loader" in error.partition("python")[0]
+        assert f"python train.py -m {' '.join(given)}" in error
+    jobs = []
+    monkeypatch.setattr(sys, "argv", ["train.py", line[0], "loader=bload"])
+    cli.run(jobs.append, "train")
+    assert jobs[0].experiment.name == "paper_table_quick"

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from experiments.rank_pair import RankPair
-from tests.experiments.processes import all_end, running
+from experiments import rank_pair
 from tests.experiments.standing import rank_0_dies, rank_1_stands
 
 REPOSITORY = Path(__file__).parents[2]
@@ -18,38 +18,41 @@ REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.dist
 
 PARENT = """
-import sys
-from experiments.rank_pair import RankPair
-from tests.experiments.standing import tell_and_stand
+from experiments import rank_pair
+from tests.experiments.standing import say_and_stand
 
 if __name__ == "__main__":
-    with RankPair() as pair:
-        pair.run(tell_and_stand, patience=600)
+    rank_pair.PRELOADED = ["torch"]  # all that these ranks need
+    rank_pair.run_pair(say_and_stand, patience=600)
 """
 
 
-def test_a_rank_that_stands_still_is_killed_and_the_next_job_gets_new_ranks():
-    with RankPair() as pair:
-        first, second = pair.run(rank_1_stands, patience=1)
-        assert (first.ended, first.steps, first.planned) == ("finished", 1, 2)
-        assert (second.ended, second.steps, second.planned) == ("running", 1, 2)
-        assert 1 <= second.seconds < 60
-        assert not multiprocessing.active_children()
-
-        first, second = pair.run(rank_0_dies, patience=60)
-        assert first.ended == "gone"
-        assert (second.ended, second.message) == ("failed", "the other one is gone")
-        assert not multiprocessing.active_children()
+@pytest.fixture(autouse=True)
+def _quick_server(monkeypatch):
+    """A server of ranks that imports what these ranks need."""
+    monkeypatch.setattr(rank_pair, "PRELOADED", ["torch"])
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGKILL,
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
-    ],
-)
+def test_ranks_are_killed_when_neither_makes_progress_any_more():
+    first, second = rank_pair.run_pair(rank_1_stands, patience=1.5)
+    assert (first.ended, first.steps, first.planned) == ("finished", 5, 5)
+    assert (second.ended, second.steps, second.planned) == ("running", 1, 5)
+    assert first.seconds > 1.5
+    assert 3 <= second.seconds < 60
+    assert not multiprocessing.active_children()
+
+
+def test_a_rank_that_dies_and_one_that_fails_are_told_apart():
+    first, second = rank_pair.run_pair(rank_0_dies, patience=60)
+    assert first.ended == "gone"
+    assert (second.ended, second.message) == ("failed", "the other one is gone")
+    assert not multiprocessing.active_children()
+
+
+SLOW = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, *SLOW])
 def test_ranks_end_with_their_parent(number, tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
@@ -58,19 +61,15 @@ def test_ranks_end_with_their_parent(number, tmp_path):
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     )
-    pids: list[int] = []
     try:
-        pids += [int(parent.stdout.readline()) for _ in range(2)]
+        assert [parent.stdout.readline() for _ in range(2)] == [b"standing\n"] * 2
         if number == signal.SIGINT:
             os.killpg(parent.pid, number)  # Ctrl-C reaches all processes of the terminal
         else:
             parent.send_signal(number)
-        parent.wait(timeout=30)
-        assert all_end(pids, within=30)
+        parent.communicate(timeout=30)  # to the end of the pipe, which every process holds
     finally:
-        for pid in filter(running, [parent.pid, *pids]):
-            os.kill(pid, signal.SIGKILL)
-        parent.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)

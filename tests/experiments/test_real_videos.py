@@ -11,7 +11,7 @@ import eval as evaluation
 import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
-from datasets.verify.__main__ import main as verify
+from datasets.verify import main as verify
 from models import DDS
 from tests.experiments.jobs import compose_config, metrics, one_rank, only_run
 from tests.video_root import make_video_root

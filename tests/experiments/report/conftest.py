@@ -1,4 +1,4 @@
-"""A folder with every experiment, made once, and the page made of it."""
+"""A folder with every experiment, made once, and the report made of it."""
 
 import shutil
 
@@ -12,7 +12,7 @@ from tests.experiments.report.made_runs import make_everything
 def made(tmp_path_factory):
     """All experiments and their report; not to be written to."""
     runs = make_everything(tmp_path_factory.mktemp("made") / "runs")
-    write_report(runs)
+    write_report(runs, charts=runs.parent / "charts")
     return runs
 
 

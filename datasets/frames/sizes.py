@@ -1,0 +1,37 @@
+"""Sizes of pictures in whole pixels, and of files in words.
+
+Sides are rounded in exact integer arithmetic to the nearest pixel, a half up.
+"""
+
+
+def fit(size_hw: tuple[int, int], into_hw: tuple[int, int]) -> tuple[int, int]:
+    """Return the size (h, w) of the largest image of the shape of `size_hw` inside `into_hw`.
+
+    Each side is at least 1 and at most that of `into_hw`; a small image grows. All sizes are
+    positive.
+    """
+    (height, width), (high, wide) = size_hw, into_hw
+    if high * width <= wide * height:
+        return high, min(wide, max(1, _scaled(width, high, height)))
+    return min(high, max(1, _scaled(height, wide, width))), wide
+
+
+def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, int]:
+    """Return the size (h, w) of the file of a frame whose native size is `size_hw`.
+
+    It is native if `short_side` is None or no smaller than the frame's own; else the short side is
+    `short_side` and the other one follows.
+    """
+    (height, width), short = size_hw, min(size_hw)
+    if short_side is None or short <= short_side:
+        return height, width
+    return _scaled(height, short_side, short), _scaled(width, short_side, short)
+
+
+def gib(count: int) -> str:
+    """Format a number of bytes for people, as ``1.5 GiB`` or ``20.0 MiB``."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"
+
+
+def _scaled(side: int, numerator: int, denominator: int) -> int:
+    return (2 * side * numerator + denominator) // (2 * denominator)

@@ -1,0 +1,128 @@
+"""The frames folder of a root: what the annotations ask for, and what of it is there as written.
+
+Extraction and verification both read it here; extraction also fills it.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from tqdm import tqdm
+
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.frames import manifest as record
+from datasets.frames.manifest import Checksum, Manifest
+
+VIDEOS_FOLDER = "videos"
+LOCK = f"{FRAMES_FOLDER}/.prepare.lock"
+MISSING = "missing"
+
+Wanted = Mapping[str, list[str]]
+"""Video -> its annotated frames in order of time, as the annotations name them."""
+
+
+class FramesFolder:
+    """The frames folder of a root, read once; files are named ``VIDEO/FRAME`` below it.
+
+    A file is as written if it has the same size and, where `readers` threads read all files, the
+    same content. Attributes: `manifest`, None in an official dump; `written`, file -> its checksum
+    when it was written; `size_of`, file -> bytes it has now; `sound` and `altered`, the wanted
+    files that are as written and those that are not; `problems`, video -> why it is not sound.
+    """
+
+    def __init__(
+        self, root: Path, wanted: Wanted, manifest: Manifest | None, readers: int = 0
+    ) -> None:
+        self.path, self.videos = root / FRAMES_FOLDER, root / VIDEOS_FOLDER
+        self.wanted, self.manifest = wanted, manifest
+        why_of = manifest.problems if manifest else {}
+        self.problems = {video: why for video, why in why_of.items() if video in wanted}
+        self.written = record.read_checksums(self.path) if manifest else {}
+        self.size_of: dict[str, int] = {}
+        for video in self.path.glob("[!.]*/"):
+            with os.scandir(video) as files:
+                there = {f"{video.name}/{f.name}": f.stat().st_size for f in files if f.is_file()}
+            self.size_of |= there
+        self.files = [self.file_of(frame) for frame in chain(*wanted.values())]
+        known = [file for file in self.files if file in self.written and file in self.size_of]
+        look = self._content if readers else self._size
+        with ThreadPoolExecutor(readers or 1) as pool:  # reading and checksums free the lock
+            found = zip(known, pool.map(look, known), strict=True)
+            bar = tqdm(found, "looking", len(known), leave=False, disable=None)
+            self.sound = {file: self.written[file] for file, same in bar if same}
+        self.altered = set(known) - self.sound.keys()
+
+    def _size(self, file: str) -> bool:
+        return self.size_of[file] == self.written[file].bytes
+
+    def _content(self, file: str) -> bool:
+        return record.checksum_of((self.path / file).read_bytes()) == self.written[file]
+
+    def file_of(self, frame: str) -> str:
+        """Return the file of an annotated frame."""
+        return record.file_of(frame, self.manifest.format) if self.manifest else frame
+
+    def partial(self, video: str) -> Path:
+        """Return the place of a video's frames until it is complete."""
+        return self.path / f".{video}.partial"
+
+    def clear(self) -> None:
+        """Remove videos that were begun and not completed."""
+        for folder in self.path.glob(".*.partial"):
+            shutil.rmtree(folder)
+
+    def to_do(self) -> list[list[str]]:
+        """Return the frames of each video that is incomplete or not sound, if its file is there."""
+        todo = []
+        for video, frames in self.wanted.items():
+            if self.problems.get(video, "").startswith(MISSING):
+                del self.problems[video]  # looked up anew
+            if (self.videos / video).exists():
+                if video in self.problems or not self._has_all(frames):
+                    todo.append(frames)
+            elif not self._has_all(frames):
+                self.problems[video] = f"{MISSING}: put it at {self.videos / video}"
+        return todo
+
+    def take(self, video: str, checksums: dict[str, Checksum], problem: str | None) -> None:
+        """Move a video that is done from its partial folder to its place.
+
+        One with a problem that gives no more frames than are there already is left out.
+        """
+        self.problems.pop(video, None)
+        sound = self.sound.keys() & map(self.file_of, self.wanted[video])
+        if problem is not None:
+            self.problems[video] = problem
+            self.save()
+            if len(checksums) <= len(sound):
+                shutil.rmtree(self.partial(video))
+                return
+        record.add_checksums(self.path, checksums)  # first: a killed run leaves no video without
+        shutil.rmtree(self.path / video, ignore_errors=True)
+        os.replace(self.partial(video), self.path / video)
+        for file in sound:
+            del self.sound[file]
+        self.sound |= checksums
+
+    def save(self) -> Manifest:
+        """Write the manifest: what is there now."""
+        size_of = {file: checksum.bytes for file, checksum in self.sound.items()}
+        self.manifest = replace(
+            self.manifest or Manifest(),
+            complete=len(self.sound) == len(self.files),
+            videos=sum(map(self._has_all, self.wanted.values())),
+            frames=len(self.sound),
+            bytes=sum(size_of.values()),
+            frames_missing=len(self.files) - len(self.sound),
+            checksum=record.frames_checksum(size_of),
+            problems=dict(sorted(self.problems.items())),
+        )
+        record.write_manifest(self.path, self.manifest)
+        return self.manifest
+
+    def _has_all(self, frames: list[str]) -> bool:
+        return all(self.file_of(frame) in self.sound for frame in frames)

@@ -1,0 +1,75 @@
+"""Experiments that measure something themselves: their command line, and their record.
+
+``FOLDER/NAME.json`` holds the rows that were measured, the command, the machine, the versions, the
+commit and the times of start and end; the report reads it.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError
+from datasets.write_whole import write_whole
+from experiments.provenance import now, surroundings
+
+
+def measure(
+    name: str,
+    parser: argparse.ArgumentParser,
+    run: Callable[..., dict[str, Any]],
+    full: dict[str, Any],
+    quick: dict[str, Any],
+) -> None:
+    """Parse the command line, run an experiment and write its record.
+
+    Exits with status 1 if the experiment did not end as it should, 2 for bad options, 130 for
+    Ctrl-C.
+
+    Args:
+        name: of the module in ``experiments``.
+        parser: has an option for every argument of `run`; gets ``--quick`` and ``--out``.
+        run: prints its table and returns what the record holds besides the options; "as_expected"
+            decides the status.
+        full, quick: defaults of the options, and those that ``--quick`` changes.
+    """
+    parser.prog = f"python -m experiments.{name}"
+    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    parser.add_argument("--quick", action="store_true", help=f"a short form: {quick}")
+    parser.add_argument("--out", type=Path, help="folder to write to; None: runs/NAME")
+    parser.set_defaults(**full)
+    if parser.parse_args().quick:
+        parser.set_defaults(**quick)
+    options = vars(parser.parse_args())
+    title = f"{name}_quick" if options.pop("quick") else name
+    folder = options.pop("out") or Path("runs", title)
+    record = begin_record(name, title)
+    try:
+        record |= options | run(**options)
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, "\nstopped; nothing was written and nothing is left running\n")
+    write_record(folder / f"{name}.json", record)
+    if not record.get("as_expected", True):
+        sys.exit(1)
+
+
+def begin_record(module: str, name: str) -> dict[str, Any]:
+    """Return what is known before anything is measured."""
+    return {
+        "name": name,
+        "command": shlex.join(["python", "-m", f"experiments.{module}", *sys.argv[1:]]),
+        **surroundings(),
+        "started": now(),
+    }
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a record with the time of its end, and print where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps({**record, "ended": now()}, indent=2) + "\n")
+    print(f"\nWritten to {path}")

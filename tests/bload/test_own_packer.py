@@ -1,0 +1,90 @@
+"""A packer added from outside, by its one entry in PACKERS, works everywhere in the library."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bload import PACKERS, BlockLoader, InputError, Plan, make_plan
+from bload.__main__ import main
+from bload.draw import LOOKS, colour_of, draw_plans, label_of
+from bload.pieces import whole_pieces
+from bload.plan import plan_from_blocks
+
+
+def next_fit(lengths, t_max, rng, *, long="error", order="random"):
+    """Whole sequences one after another; a block closes at the first that does not fit."""
+    pieces = whole_pieces(lengths, t_max, long)
+    blocks, given = [[]], np.arange(len(pieces[2]))
+    for piece in given if order == "given" else rng.permutation(given):
+        if pieces[2][[*blocks[-1], piece]].sum() > t_max:
+            blocks.append([])
+        blocks[-1].append(int(piece))
+    return plan_from_blocks(blocks, pieces, lengths, t_max)
+
+
+def ends(lengths, t_max, rng):
+    """The last frames of each sequence."""
+    kept, numbers = np.minimum(lengths, t_max), np.arange(len(lengths))
+    return Plan(t_max, lengths, numbers, lengths - kept, kept, np.arange(len(lengths) + 1))
+
+
+@pytest.fixture(autouse=True)
+def own_packers(monkeypatch):
+    monkeypatch.setattr(ends, "cuts_clips", True, raising=False)
+    monkeypatch.setitem(PACKERS, "next_fit", next_fit)
+    monkeypatch.setitem(PACKERS, "ends", ends)
+
+
+def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_lengths):
+    lengths = small_lengths
+    assert make_plan(lengths, "next_fit").t_max == lengths.max()
+    assert make_plan(lengths, "ends").t_max == int(lengths.mean())
+    assert make_plan(lengths, "next_fit", order="given").sequence.tolist() == [*range(40)]
+    assert make_plan(lengths, "next_fit", 5, long="split").deleted == 0
+    with pytest.raises(InputError, match=r"next_fit .*'draw'.* long, order"):
+        make_plan(lengths, "next_fit", draw="video")
+    for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
+        loader = BlockLoader(numbered_source(lengths), packer, batch_frames=24, **options)
+        read = [tuple(target[:2]) for batch in loader for target in batch.targets]
+        assert len(set(read)) == len(read) == loader.plan.placed
+        assert loader.state_dict()["plan"]["packer"] == packer
+    assert loader.plan.deleted == np.maximum(lengths - int(lengths.mean()), 0).sum()
+
+
+def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert main(["table", "--split", "test", "--t-max", "100", "--long", "split", "--json"]) == 0
+    rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)}
+    found = {name: (row["t_max"], row["deleted"]) for name, row in rows.items()}
+    assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
+    drawings = ("a.png", b"\x89PNG", ["--loaders=ends"]), ("a.svg", b"<?xml", [])
+    for name, magic, options in drawings:
+        path = tmp_path / "new" / name
+        assert main(["draw", "--split", "test", "--out", str(path), *options]) == 0
+        assert capsys.readouterr().out.strip() == str(path)
+        assert path.read_bytes().startswith(magic)
+    captions = [look.caption for look in LOOKS.values()]
+    assert all(f"<!-- {caption} -->" in path.read_text() for caption in [*captions, "next_fit"])
+
+
+def test_every_loader_has_a_label_and_a_colour_of_its_own():
+    colours = {packer: colour_of(packer) for packer in [*PACKERS, "of another process"]}
+    assert len({colours[packer] for packer in PACKERS}) == len(PACKERS)
+    pytest.importorskip("matplotlib").colors.to_rgba_array([*colours.values()])
+    assert colour_of("bload draw=length") == colours["bload"] == LOOKS["bload"].colour
+    labels = [label_of(name) for name in ("bload draw=length", "next_fit order=given")]
+    assert labels == ["BLoad draw=length", "next_fit order=given"]
+
+
+def test_a_drawing_has_the_rows_asked_for_and_every_start(tmp_path, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    drawn = []
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    plan = make_plan([3, 2, 4, 5, 5, 5], "next_fit", 9, order="given")
+    for rows, blocks in [(2, 2), (50, plan.blocks)]:
+        draw_plans({"next_fit": plan}, tmp_path / "blocks.png", rows=rows)
+        bars = [path.get_extents() for c in drawn[-1].axes[0].collections for path in c.get_paths()]
+        starts = [slot for b in range(blocks) for slot in plan.block(b).starts.tolist()]
+        assert len(bars) == blocks + 2 * len(starts)  # the block, its segments, their starts
+        assert [bar.x0 for bar in bars if bar.width < 1] == starts, rows

@@ -1,0 +1,266 @@
+import errno
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+from collections import namedtuple
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms.v2 import functional as transforms
+
+from bload.errors import InputError
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.read import FRAMES_FOLDER, Video
+from datasets.annotations.targets import FrameTargets
+from datasets.frames import cache_file
+from datasets.frames.cache import open_cache
+from datasets.frames.files import FrameFiles
+
+SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}
+LENGTH = 5
+
+
+class Files(FrameFiles):
+    """Notes the number and name of every frame that is read; may end the process."""
+
+    killed_at = ""
+
+    def read(self, first, targets):
+        with (self.root / "log").open("a") as log:
+            log.writelines(f"{first + t} {target.name}\n" for t, target in enumerate(targets))
+        if self.killed_at in [target.name for target in targets]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read(first, targets)
+
+    def noted(self):
+        log = self.root / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+class Made:
+    """A root of videos of three sizes, and the place of their cache."""
+
+    def __init__(self, scratch):
+        self.root, self.folder = scratch / "root", scratch / "cache" / "test"
+        self.write(seed=0)
+        self.files = Files(self.root)
+
+    def write(self, seed):
+        rng, videos = np.random.default_rng(seed), []
+        graph = np.zeros((1, 4), np.float32), np.full(1, 2), np.zeros((1, 2), np.int64)
+        for video, (h, w) in SIZES.items():
+            names = [f"{video}/{number:06d}.png" for number in range(1, LENGTH + 1)]
+            (self.root / FRAMES_FOLDER / video).mkdir(parents=True)
+            for name in names:
+                pixels_hw3 = rng.integers(0, 256, (h, w, 3), dtype=np.uint8)
+                Image.fromarray(pixels_hw3).save(self.root / FRAMES_FOLDER / name)
+            targets = [FrameTargets(name, (h, w), graph[0][0], *graph) for name in names]
+            videos.append(Video(video, tuple(targets)))
+        self.table = FrameTable.of(videos)
+
+    def open(self, size_hw=(12, 12), **other):
+        arguments = {"table": self.table, "source": self.files.identity(self.table)} | other
+        return open_cache(self.folder, self.files, size_hw=size_hw, **arguments)
+
+    def read(self, store):
+        """Frames of each video by one read."""
+        return [
+            store.read(first, [self.table.frame(video, t) for t in range(end - first)])
+            for video, (first, end) in enumerate(pairwise(self.table.video_offsets.tolist()))
+        ]
+
+    def kept(self):
+        return sorted(path.name for path in self.folder.glob("*"))
+
+    def in_processes(self, number):
+        """Exit codes of processes that open the cache at the same time."""
+
+        def work():
+            barrier.wait()
+            self.open()
+            os._exit(0)
+
+        context = multiprocessing.get_context("fork")
+        barrier = context.Barrier(number)
+        processes = [context.Process(target=work) for _ in range(number)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        return [process.exitcode for process in processes]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path)
+
+
+def same(frames, others):
+    return all(map(torch.equal, frames, others))
+
+
+def test_cached_frames_are_the_decoded_ones_resized_and_small_ones_do_not_grow(made):
+    cache = made.open()
+    sizes = [cache.stored_size(size_hw) for size_hw in SIZES.values()]
+    assert sizes == [(7, 12), (12, 7), (6, 8), (7, 12)]
+    for decoded_T3hw, cached_T3hw, size_hw in zip(
+        made.read(made.files), made.read(cache), sizes, strict=True
+    ):
+        assert cached_T3hw.shape == (LENGTH, 3, *size_hw)
+        if size_hw != decoded_T3hw.shape[2:]:
+            decoded_T3hw = transforms.resize(decoded_T3hw, list(size_hw), antialias=True)
+        assert torch.equal(cached_T3hw, decoded_T3hw)
+    assert made.kept() == ["frames.u8", "manifest.json"]
+    assert (made.folder / "frames.u8").stat().st_size == LENGTH * 3 * (3 * 7 * 12 + 6 * 8)
+
+
+def test_every_part_of_a_video_reads_as_in_the_whole(made):
+    cache = made.open()
+    whole, table = made.read(cache), made.table
+    for video, first in enumerate(table.video_offsets[:-1].tolist()):
+        for start in range(LENGTH):
+            for end in range(start + 1, LENGTH + 1):
+                targets = [table.frame(video, t) for t in range(start, end)]
+                assert torch.equal(cache.read(first + start, targets), whole[video][start:end])
+    with pytest.raises(IndexError, match="frames 4 to 5 are not of one size"):
+        cache.read(4, [table.frame(0, 4), table.frame(1, 0)])
+
+
+def test_each_frame_is_decoded_once_and_later_epochs_and_runs_decode_nothing(made, monkeypatch):
+    monkeypatch.setattr(cache_file, "RUN", 2)
+    cache = made.open()
+    wanted = sorted(f"{f} {name}" for f, name in enumerate(made.table.names_F.tolist()))
+    first_epoch = made.read(cache)
+    for again in (cache, made.open()):
+        assert same(made.read(again), first_epoch)
+    assert sorted(made.files.noted()) == wanted
+
+
+def test_two_processes_at_once_make_one_cache(made):
+    assert made.in_processes(2) == [0, 0]
+    made.read(made.open())
+    assert len(made.files.noted()) == len(made.table.names_F)
+    assert sorted(os.listdir(made.folder.parent)) == [".test.lock", "test"]
+
+
+def test_a_killed_build_leaves_nothing_that_is_taken_for_whole(made):
+    made.files.killed_at = str(made.table.names_F[-1])
+    assert made.in_processes(1) == [-signal.SIGKILL]
+    (left,) = made.kept()
+    assert left.endswith(".part")
+    (made.folder / "frames.u8").touch()  # as if it were killed before the manifest
+    made.files.killed_at = ""
+    frames = made.read(made.open())
+    assert made.kept() == ["frames.u8", "manifest.json"]
+    shutil.rmtree(made.folder)
+    assert same(made.read(made.open()), frames)
+
+
+def test_a_frame_that_does_not_decode_is_named_and_nothing_is_left(made):
+    (made.root / FRAMES_FOLDER / "B.mp4" / "000002.png").write_bytes(b"text")
+    with pytest.raises(InputError, match=r"B.mp4/000002.png .* does not decode"):
+        made.open()
+    assert not made.kept()
+
+
+def test_frames_written_anew_are_noticed(made):
+    path, seen = made.root / FRAMES_FOLDER / "A.mp4" / "000001.png", []
+
+    def note():
+        seen.append(made.files.identity(made.table))
+
+    note()
+    path.with_name("000002.png").write_bytes(b"text")
+    assert made.files.identity(made.table) == seen[0], "a later frame does not count"
+    before = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes() + b"longer")
+    for written_ns in (before, before + 1):
+        os.utime(path, ns=(before, written_ns))
+        note()
+    (made.root / "synthetic.json").write_text("{}")
+    note()
+    path.unlink()
+    note()
+    shutil.rmtree(made.root)
+    made.write(seed=1)
+    note()
+    assert len(set(seen)) == len(seen) == 6
+
+
+def test_a_cache_of_other_frames_is_refused_with_what_differs(made):
+    made.open()
+    with pytest.raises(InputError, match=r"size \[12, 12\] instead of \[20, 20\]"):
+        made.open((20, 20))
+    offsets = made.table.video_offsets.copy()
+    offsets[1] += 1
+    for change in (
+        {"names_F": made.table.names_F[::-1].copy()},
+        {"sizes_F2": made.table.sizes_F2[:, ::-1].copy()},
+        {"video_offsets": offsets},
+    ):
+        with pytest.raises(InputError, match="have other names, sizes or videos"):
+            made.open(table=replace(made.table, **change))
+    with pytest.raises(InputError, match=f"copied anew .*; remove {made.folder} and it is"):
+        made.open(source="other")
+
+
+def test_a_broken_manifest_is_refused_with_the_way_out(made):
+    made.open()
+    for content in ("", "[]", "{}", '{"version": 0}'):
+        (made.folder / "manifest.json").write_text(content)
+        with pytest.raises(InputError, match=rf"{made.folder} .*; remove .* it is made again"):
+            made.open()
+
+
+def test_a_cache_cut_short_is_refused_and_is_no_bus_error_while_it_is_read(made):
+    cache = made.open()
+    with (made.folder / "frames.u8").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(InputError, match=rf"{made.folder} .* 1000 instead of 4500; remove"):
+        made.open()
+    with pytest.raises(InputError, match=r"frames.u8 cannot be read \(it ends at byte 1000\)"):
+        made.read(cache)
+
+
+def test_something_else_in_its_place_is_never_written_over(made):
+    made.folder.mkdir(parents=True)
+    for name in ("frames.u8", "thesis.txt"):
+        (made.folder / name).write_text("text")
+    with pytest.raises(InputError, match=f"{made.folder} exists and is no frame cache"):
+        made.open()
+    assert made.kept() == ["frames.u8", "thesis.txt"]
+
+
+def test_a_full_disk_is_reported_before_anything_is_decoded_or_with_nothing_left(made, monkeypatch):
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(cache_file.shutil, "disk_usage", lambda path: usage(4499))
+    with pytest.raises(InputError, match=r"needs 0\.0 MiB and 0\.0 MiB are free"):
+        made.open()
+    assert not made.files.noted()
+    monkeypatch.setattr(cache_file.shutil, "disk_usage", lambda path: usage(4500))
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache_file.os, "pwrite", full)
+        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+            made.open()
+    assert not made.kept()
+    made.open()
+
+
+def test_a_pickled_cache_and_workers_read_the_same_whatever_is_done_to_what_was_read(made):
+    cache, table = made.open(), made.table
+    before = made.read(cache)
+    made.read(cache)[0].zero_()
+    assert same(made.read(pickle.loads(pickle.dumps(cache))), before)
+    runs = [(5 * video, [table.frame(video, t) for t in range(LENGTH)]) for video in range(4)]
+    options = {"batch_size": None, "num_workers": 1, "collate_fn": lambda run: cache.read(*run)}
+    assert same(torch.utils.data.DataLoader(runs, **options), before)

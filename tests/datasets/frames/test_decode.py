@@ -1,0 +1,179 @@
+import os
+import random
+import struct
+import zlib
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from bload.errors import InputError
+from datasets.frames.decode import MAX_BYTES, MAX_PIXELS, check_image, decode, decode_image
+
+ROTATED = Image.Exif()
+ROTATED[0x0112] = 6
+RGB = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+RGB[:, 20:] = np.add.outer(np.arange(37), 3 * np.arange(33))[..., None]
+
+
+def encode(pixels, kind="PNG", **options):
+    """A file by Pillow."""
+    stream = BytesIO()
+    image = Image.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def pngs():
+    """By kind: a file, and its pixels as uint8 RGB ``(h, w, 3)``."""
+    grey, clear = RGB[..., 0], np.concatenate([RGB, RGB[..., :1]], axis=-1)
+    wide = np.random.default_rng(1).integers(0, 2**16, grey.shape, dtype=np.uint16)
+    palette = Image.fromarray(RGB).quantize(16)
+    colours_hw3 = np.array(palette.convert("RGB"))
+    return {
+        "rgb": (encode(RGB), RGB),
+        "rgba": (encode(clear), RGB),
+        "grey": (encode(grey), np.stack([grey] * 3, axis=-1)),
+        "16 bits": (encode(wide), np.stack([wide >> 8] * 3, axis=-1)),
+        "palette": (encode(palette), colours_hw3),
+        "palette, transparent": (encode(palette, transparency=bytes([0, 99] * 8)), colours_hw3),
+        "rotated": (encode(RGB, exif=ROTATED), np.rot90(RGB, -1)),
+    }
+
+
+def jpegs():
+    """Files by kind."""
+    image = Image.fromarray(RGB)
+    return {
+        "4:2:0": encode(image, "JPEG", subsampling=2),
+        "grey": encode(image.convert("L"), "JPEG"),
+        "progressive": encode(image, "JPEG", progressive=True),
+        "cmyk": encode(image.convert("CMYK"), "JPEG"),
+        "rotated": encode(image, "JPEG", exif=ROTATED),
+    }
+
+
+PNGS, JPEGS = pngs(), jpegs()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "000001.png"
+
+
+def test_every_kind_of_image_gives_its_pixels_and_its_size(path, recwarn):
+    for kind, (data, pixels_hw3) in PNGS.items():
+        path.write_bytes(data)
+        frame_hw3 = decode(path)
+        assert frame_hw3.dtype == np.uint8
+        np.testing.assert_array_equal(frame_hw3, pixels_hw3, kind)
+        assert check_image(data, path) == (37, 53)
+    for kind, data in JPEGS.items():
+        with Image.open(BytesIO(data)) as image:
+            pixels_hw3 = np.array(ImageOps.exif_transpose(image).convert("RGB"))
+        np.testing.assert_array_equal(decode_image(data, path), pixels_hw3, kind)
+        assert check_image(data, path) == (37, 53)
+    assert pixels_hw3.shape == (53, 37, 3), "the last one was rotated"
+    assert not recwarn.list
+
+
+def test_what_is_no_file_is_not_read(path):
+    with pytest.raises(InputError, match=rf"{path} is missing; extract it"):
+        decode(path)
+    path.mkdir()
+    os.mkfifo(path.with_name("pipe"))
+    with path.with_name("huge").open("wb") as stream:
+        stream.truncate(MAX_BYTES + 1)
+    for name in (path.name, "pipe", "huge"):
+        with pytest.raises(InputError, match=rf"{name} is no file of at most {MAX_BYTES} bytes"):
+            decode(path.with_name(name))
+
+
+def refused(data, path, match="does not decode"):
+    for function in (check_image, decode_image):
+        with pytest.raises(InputError, match=match):
+            function(data, path)
+
+
+def test_what_is_not_an_image_is_named_with_its_size(path):
+    gif = encode(Image.new("RGB", (4, 4)), "GIF")
+    for data in (b"", b"text", gif, b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"):
+        refused(data, path, rf"{path} \({len(data)} bytes\) does not decode \(")
+
+
+def test_no_flipped_bit_of_a_png_changes_pixels(path):
+    for kind in ("rgb", "palette"):
+        whole, pixels_hw3 = PNGS[kind]
+        end = whole.index(b"IEND") - 4
+        for at in range(0, len(whole), 31):
+            flipped = bytearray(whole)
+            flipped[at] ^= 1 << at % 8
+            if at < end:
+                refused(bytes(flipped), path)
+            else:  # nothing but the mark of the end
+                np.testing.assert_array_equal(decode_image(bytes(flipped), path), pixels_hw3)
+
+
+def test_every_truncated_image_is_noticed(path):
+    for data in (PNGS["rgb"][0], JPEGS["4:2:0"], JPEGS["progressive"]):
+        last = 5 if data.startswith(b"\x89") else 1  # a PNG ends in the checksum of nothing
+        for length in (*range(0, len(data), 37), len(data) - last):
+            refused(data[:length], path)
+
+
+def with_sound_checksums(data):
+    """The PNG `data` with the checksum of each whole chunk written anew."""
+    sound, at = bytearray(data), 8
+    while at + 12 <= len(data):
+        end = at + 8 + struct.unpack_from(">I", data, at)[0]
+        if end + 4 > len(data):
+            break
+        sound[end : end + 4] = struct.pack(">I", zlib.crc32(data[at + 4 : end]))
+        at = end + 4
+    return bytes(sound)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_small_file_that_says_it_is_huge_is_not_decoded(path):
+    png, jpeg = bytearray(PNGS["rgb"][0]), bytearray(JPEGS["4:2:0"])
+    at = jpeg.index(b"\xff\xc0")
+    for side in (2**13 + 1, 9_999, 2**14):  # Pillow warns of the second, refuses the third
+        png[16:24] = struct.pack(">II", side, side)
+        jpeg[at + 5 : at + 9] = struct.pack(">HH", side, side)
+        for data in (with_sound_checksums(png), bytes(jpeg)):
+            refused(data, path, f"{side} x {side} pixels are more than {MAX_PIXELS}|bomb")
+
+
+def damage(data, rng):
+    """`data` with flipped bits, or cut, or with some bytes taken out or put in."""
+    damaged, kind = bytearray(data), rng.randrange(5)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        at = rng.randrange(len(damaged))
+        if kind <= 1:
+            damaged[at] ^= 1 << rng.randrange(8)
+        elif kind == 2:
+            del damaged[max(at, 1) :]
+        elif kind == 3:
+            del damaged[max(at, 1) : at + rng.randrange(1, 20)]
+        else:
+            damaged[at:at] = rng.randbytes(rng.randrange(1, 9))
+    return bytes(damaged)
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow's about EXIF
+@pytest.mark.parametrize("count", [1_000, pytest.param(40_000, marks=pytest.mark.slow)])
+def test_damaged_images_decode_or_raise_the_sentence(path, count):
+    """Half of the damaged PNGs get sound checksums again, so that the damage reaches pixels."""
+    images, refusals = [data for data, _ in PNGS.values()] + list(JPEGS.values()), []
+    for number in range(count):
+        rng = random.Random(number)
+        data = damage(rng.choice(images), rng)
+        if rng.random() < 0.5 and data.startswith(b"\x89PNG"):
+            data = with_sound_checksums(data)
+        try:
+            decode_image(data, path)
+        except InputError as error:
+            refusals.append(str(error))
+    assert 0 < len(refusals) < count
+    assert all(str(path) in refusal for refusal in refusals)

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bload.errors import InputError
+from datasets.annotations.targets import FrameTargets
+from datasets.frames.files import FrameFiles
+from datasets.frames.manifest import Manifest, write_manifest
+
+NAME = "A.mp4/000001.png"
+
+
+def target(name=NAME, size_hw=(24, 40)):
+    box = np.zeros((1, 4), np.float32)
+    return FrameTargets(name, size_hw, box[0], box, np.array([5]), np.zeros((0, 2), dtype=np.int64))
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "frames" / NAME
+    path.parent.mkdir(parents=True)
+    pixels_HW3 = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)
+    Image.fromarray(pixels_HW3).save(path)
+    return path, pixels_HW3
+
+
+def test_pixels_come_back_unchanged_and_grey_gets_three_channels(tmp_path, picture):
+    path, pixels_HW3 = picture
+    frames_TCHW = FrameFiles(tmp_path).read(0, [target(), target()])
+    assert frames_TCHW.shape == (2, 3, 24, 40)
+    assert frames_TCHW.dtype == torch.uint8
+    np.testing.assert_array_equal(frames_TCHW[1].permute(1, 2, 0).numpy(), pixels_HW3)
+    Image.fromarray(pixels_HW3[..., 0]).save(path)
+    grey_TCHW = FrameFiles(tmp_path).read(0, [target()])
+    np.testing.assert_array_equal(grey_TCHW[0].numpy(), np.stack([pixels_HW3[..., 0]] * 3))
+
+
+def test_a_frame_of_another_size_than_annotated_is_refused_with_both_sizes(tmp_path, picture):
+    with pytest.raises(InputError, match=rf"{NAME} is 40 x 24 pixels .* asks for 64 x 48"):
+        FrameFiles(tmp_path).read(0, [target(size_hw=(48, 64))])
+
+
+def test_the_manifest_says_what_the_files_are_called_and_how_large_they_are(tmp_path, picture):
+    made = Manifest(format="jpeg", quality=90, short_side=24, decoder="decoder", encoder="encoder")
+    write_manifest(tmp_path / "frames", made)
+    Image.fromarray(picture[1]).save(picture[0].with_suffix(".jpg"))
+    picture[0].unlink()
+    frames_TCHW = FrameFiles(tmp_path).read(0, [target(size_hw=(48, 80))])
+    assert frames_TCHW.shape == (1, 3, 24, 40)
+
+
+def test_a_bad_frame_is_named_and_never_replaced(tmp_path, picture):
+    path, _ = picture
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    for content in (whole[: len(whole) // 2], b"", bytes(flipped)):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=rf"{NAME} \({len(content)} bytes\) does not decode"):
+            FrameFiles(tmp_path).read(0, [target(), target()])
+    path.unlink()
+    with pytest.raises(InputError, match=rf"{NAME} is missing"):
+        FrameFiles(tmp_path).read(0, [target()])
+    with pytest.raises(InputError, match="is not of the form"):
+        FrameFiles(tmp_path).read(0, [target("../000001.png")])
+
+
+def test_all_missing_frames_are_reported_together_before_any_is_read(tmp_path, picture):
+    files = FrameFiles(tmp_path)
+    files.check_all_there([NAME])
+    names = [NAME, "A.mp4/000004.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
+    with pytest.raises(InputError, match=r"missing frames \(5\): A.mp4/000004.png; .* and 2 more"):
+        files.check_all_there(names)

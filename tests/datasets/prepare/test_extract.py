@@ -1,0 +1,187 @@
+"""What a run writes, reports before it starts, and refuses."""
+
+import errno
+import pickle
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bload.errors import InputError
+from datasets.action_genome import ActionGenome
+from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.frames.manifest import MANIFEST, Manifest, file_of, frames_checksum, read_manifest
+from datasets.frames.one_writer import one_writer
+from datasets.prepare import extract
+from datasets.prepare.__main__ import main
+from datasets.prepare.extract import encode, prepare
+from datasets.prepare.folder import LOCK, FramesFolder
+from tests.datasets.prepare.making import contents, leftovers, videos_of, wanted, written
+from tests.datasets.video_making import official_frames
+
+
+def run(root: Path, *options: str) -> int:
+    return main(["--root", str(root), "--workers", "1", *options])
+
+
+def refusal(root: Path, capsys, *options: str) -> str:
+    """What is said about a root that is refused, in one line; nothing may have been written."""
+    before = written(root)
+    assert run(root, *options) == 2
+    assert written(root) == before
+    error = capsys.readouterr().err
+    assert (error[:7], error.count("\n")) == ("error: ", 1)
+    return error
+
+
+def test_exactly_the_annotated_frames_are_written_as_the_official_command_does(prepared, tmp_path):
+    assert sorted(contents(prepared)) == wanted(prepared)
+    assert leftovers(prepared) == []
+    for video in sorted((prepared / "videos").iterdir()):
+        official = official_frames(video, tmp_path / video.name)
+        names = [name for name in wanted(prepared) if name.startswith(video.name)]
+        assert len(official) > 2 * len(names) > 0
+        for name in names:
+            ours = np.array(Image.open(prepared / "frames" / name))
+            np.testing.assert_array_equal(ours, official[int(Path(name).stem)])
+
+
+def test_a_prepared_root_can_be_read_in_all_orientations(prepared):
+    source = ActionGenome(prepared, "train", (48, 48))
+    sizes = set()
+    for video, length in enumerate(source.lengths.tolist()):
+        frames_TCHW, targets = source.read(video, 0, length)
+        assert frames_TCHW.shape == (length, 3, *source.canvas_hw)
+        sizes |= {target.size_hw for target in targets}
+    assert sizes == {(96, 144), (144, 96), (96, 96)}
+
+
+def test_the_manifest_says_what_is_there(prepared):
+    size_of = {file: len(data) for file, data in contents(prepared).items()}
+    manifest = read_manifest(prepared / "frames")
+    assert manifest.decoder.startswith("ffmpeg ")
+    assert manifest == Manifest(
+        decoder=manifest.decoder,
+        encoder=f"Pillow {Image.__version__}",
+        complete=True,
+        videos=7,
+        frames=len(wanted(prepared)),
+        bytes=sum(size_of.values()),
+        checksum=frames_checksum(size_of),
+    )
+
+
+def test_jpeg_and_short_side_store_what_they_say(root, capsys):
+    assert run(root, "--format", "jpeg", "--quality", "80", "--short-side", "64") == 0
+    manifest = read_manifest(root / "frames")
+    assert (manifest.format, manifest.quality, manifest.short_side) == ("jpeg", 80, 64)
+    assert sorted(contents(root)) == [file_of(name, "jpeg") for name in wanted(root)]
+    for video, stored_wh in (("train00000.mp4", (96, 64)), ("train00001.mp4", (64, 96))):
+        for path in (root / "frames" / video).iterdir():
+            with Image.open(path) as image:
+                assert (image.format, image.size) == ("JPEG", stored_wh)
+    assert "JPEG 80, short side 64" in capsys.readouterr().out
+
+
+def test_png_is_exact_and_jpeg_is_near(tmp_path):
+    ramp = np.add.outer(np.arange(48), np.arange(64)).astype(np.uint8)
+    image = Image.fromarray(np.repeat(ramp[..., None], 3, axis=2))
+    for stored_as, error in ((Manifest(), 0), (Manifest("jpeg", 95), 3)):
+        (tmp_path / "image").write_bytes(encode(image, stored_as))
+        found = np.array(Image.open(tmp_path / "image")).astype(int)
+        assert np.abs(found - np.array(image)).max() <= error
+
+
+def test_time_and_disk_are_reported_early_and_what_cannot_fit_is_refused(root, monkeypatch, capsys):
+    monkeypatch.setattr(extract, "PILOT", 2)
+    usage = namedtuple("usage", "total used free")
+    with monkeypatch.context() as patch:
+        patch.setattr(extract.shutil, "disk_usage", lambda _: usage(9, 9, 1000))
+        with pytest.raises(InputError, match=r"0\.1 MiB .* 0\.0 MiB free.*--format jpeg"):
+            prepare(root, workers=1)
+    assert len(videos_of(contents(root))) == read_manifest(root / "frames").videos == 2
+    assert leftovers(root) == []
+    capsys.readouterr()
+    assert prepare(root, workers=1).complete
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    for sentence, parts in zip(
+        said, (("47 ", "7 videos", "5 videos to do"), ("2 videos", "other 3", " MiB")), strict=True
+    ):
+        assert all(part in sentence for part in parts)
+
+
+def test_a_full_disk_ends_the_run_in_a_sentence(root, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for owner, name in ((FramesFolder, "take"), (Path, "write_bytes")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, full)
+            with pytest.raises(InputError, match=r"No space left.*make room and run"):
+                prepare(root, workers=1)
+        assert (contents(root), leftovers(root)) == ({}, [])
+
+
+def test_frames_stored_in_another_or_an_unknown_way_or_by_another_run_are_refused(done, capsys):
+    with one_writer(done / "frames", lock=done / LOCK):
+        assert "another process is writing" in refusal(done, capsys)
+    error = refusal(done, capsys, "--format", "jpeg")
+    assert "PNG, native size, not JPEG 95, native size" in error
+    assert "PNG, short side 64" in refusal(done, capsys, "--short-side", "64")
+    (done / "frames" / MANIFEST).unlink()
+    assert "7 folders" in refusal(done, capsys)
+
+
+def test_everything_wrong_with_a_root_is_reported_at_once(root, tmp_path, capsys):
+    assert "no is no folder" in refusal(tmp_path / "no", capsys)
+    for options, part in (
+        (["--quality", "90"], "quality 90 "),
+        (["--format", "jpeg", "--quality", "0"], "quality 0 "),
+        (["--format", "jpeg", "--quality", "101"], "quality 101 "),
+        (["--short-side", "0"], "short side 0 "),
+    ):
+        assert part in refusal(root, capsys, *options)
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "frames").write_text("a file")
+    error = refusal(tmp_path, capsys, "--workers", "0")
+    for part in ("--workers 0", "videos is not there", OBJECTS_FILE, PERSONS_FILE, "frames is no"):
+        assert part in error
+
+
+def test_broken_annotations_and_names_that_cannot_be_are_all_named(root, capsys):
+    entries_of = pickle.loads((root / "annotations" / OBJECTS_FILE).read_bytes())
+    for broken in (b"", pickle.dumps([1]), pickle.dumps({})):
+        for file in (OBJECTS_FILE, PERSONS_FILE):
+            (root / "annotations" / file).write_bytes(broken)
+        error = refusal(root, capsys)
+        assert OBJECTS_FILE in error
+        assert PERSONS_FILE in error
+    first = next(iter(entries_of))
+    other = first.replace(".png", ".jpg")
+    for name in ("../../etc/000001.png", "A.mp4/x.png", "/000001.png", 7, other):
+        entries_of[name] = entries_of[first]
+    for file in (OBJECTS_FILE, PERSONS_FILE):
+        (root / "annotations" / file).write_bytes(pickle.dumps(entries_of))
+    error = refusal(root, capsys)
+    assert "(4): '../../etc/000001.png'; 'A.mp4/x.png'; '/000001.png' and 1 more" in error
+    assert f"(1): {first} and {other}" in error
+
+
+def test_videos_in_another_folder_are_found_and_small_boxes_are_not_needed(root, capsys):
+    (root / "annotations" / SMALL_BOXES_FILE).unlink()
+    (root / "videos").rename(root / "unpacked")
+    (root / "videos").mkdir()
+    (root / "videos" / "other.mp4").write_bytes(b"")
+    assert "none of the 7 annotated videos" in refusal(root, capsys)
+    deeper = root / "videos" / "Charades_v1_480"
+    (root / "unpacked").rename(deeper)
+    assert str(deeper) in refusal(root, capsys)
+    for video in deeper.iterdir():
+        (root / "videos" / video.name).symlink_to(video)
+    assert run(root) == 0
+    said = capsys.readouterr().out
+    assert SMALL_BOXES_FILE in said
+    assert "--small-boxes computed" in said

@@ -1,0 +1,271 @@
+"""Runs that are stopped, videos that are not sound, frames that are not as they were written."""
+
+import os
+import pickle
+import random
+import shutil
+import signal
+import zlib
+from pathlib import Path
+
+from PIL import Image
+
+from datasets.annotations.read import OBJECTS_FILE
+from datasets.frames.manifest import CHECKSUMS, MANIFEST, checksum_of, read_checksums, read_manifest
+from datasets.frames.one_writer import one_writer
+from datasets.prepare.__main__ import main as prepare_main
+from datasets.prepare.extract import prepare
+from datasets.prepare.folder import LOCK, FramesFolder
+from datasets.verify import main as verify_main
+from tests.datasets.prepare.making import (
+    contents,
+    leftovers,
+    processes_about,
+    start,
+    videos_of,
+    wait_for,
+    wanted,
+    written,
+)
+from tests.datasets.video_making import moving_pattern
+
+VIDEO, KEPT = "train00001.mp4", "train00002.mp4"
+
+
+def frame_of(root: Path, video: str = VIDEO) -> Path:
+    return sorted((root / "frames" / video).iterdir())[2]
+
+
+def run(root: Path, capsys, *options: str) -> tuple[int, str]:
+    status = prepare_main(["--root", str(root), "--workers", "1", *options])
+    return status, "".join(capsys.readouterr())
+
+
+def verified(root: Path, capsys) -> tuple[int, str]:
+    return verify_main(["--root", str(root), "--workers", "1"]), capsys.readouterr().out
+
+
+def test_a_run_killed_at_any_time_leaves_no_half_video_and_the_next_goes_on(root):
+    killed = start(root, "sleep 0.3", "--workers", "1")
+    wait_for(lambda: contents(root) and leftovers(root))
+    killed.kill()
+    killed.communicate()
+    found = written(root)
+    assert 1 <= len(videos_of(found)) < 7
+    assert sorted(found) == [name for name in wanted(root) if videos_of([name]) <= videos_of(found)]
+    assert not read_manifest(root / "frames").complete
+    wait_for(lambda: not processes_about(root), seconds=20)
+    assert prepare(root).complete
+    assert sorted(contents(root)) == wanted(root)
+    assert found.items() <= written(root).items()
+    assert leftovers(root) == []
+
+
+def test_ctrl_c_and_sigterm_end_a_run_at_once_and_leave_nothing_half_done(root):
+    for send, number in ((os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)):
+        slow = 'case "$*" in *train00003*) exec sleep 60;; esac'
+        stopped = start(root, slow, "--workers", "2")
+        wait_for(lambda: len(videos_of(contents(root))) == 6)
+        send(stopped.pid, number)
+        _, errors = stopped.communicate(timeout=50)
+        assert stopped.returncode == 128 + number
+        assert errors.strip().endswith("stopped; the same command goes on from here")
+        assert "Traceback" not in errors
+        assert (processes_about(root), leftovers(root)) == ([], [])
+        manifest = read_manifest(root / "frames")
+        assert manifest.frames == len(contents(root)) < len(wanted(root))
+        assert manifest.problems == {}  # a video cut off by Ctrl-C is not called corrupt
+        shutil.rmtree(root / "frames" / KEPT)
+    assert prepare(root).complete
+
+
+def test_only_what_is_missing_is_done_and_leftovers_are_cleared(done):
+    before = written(done)
+    lost, cut = min(before), max(before)
+    (done / "frames" / lost).unlink()
+    (done / "frames" / cut).write_bytes(b"")
+    (done / "frames" / ".test00001.mp4.partial").mkdir()
+    (done / "frames" / ".test00001.mp4.partial" / "000001.png").write_bytes(b"half a picture")
+    assert prepare(done).complete
+    after = written(done)
+    assert sorted(after) == sorted(before)
+    assert leftovers(done) == []
+    assert videos_of(f for f in after if after[f] != before[f]) == videos_of([lost, cut])
+    shutil.rmtree(done / "videos")
+    (done / "videos").mkdir()  # what is complete needs no video
+    assert prepare(done).complete
+    assert written(done) == after
+
+
+def test_all_bad_videos_are_listed_and_the_rest_is_kept(root, capsys):
+    videos, annotations = root / "videos", root / "annotations" / OBJECTS_FILE
+    whole = {path.name: path.read_bytes() for path in sorted(videos.iterdir())}
+    (videos / "test00000.mp4").unlink()
+    (videos / "test00001.mp4").write_bytes(b"")
+    (videos / "test00002.mp4").write_bytes(b"no video" * 99)
+    (videos / "train00000.mp4").write_bytes(whole["train00000.mp4"][:2000])
+    entries_of = pickle.loads(annotations.read_bytes())
+    annotations.write_bytes(pickle.dumps(entries_of | {"train00001.mp4/000999.png": []}))
+    status, said = run(root, capsys)
+    assert status == 1
+    assert f"missing (1): test00000.mp4: put it at {videos / 'test00000.mp4'}" in said
+    assert "not decodable (3): " in said
+    assert "too short (1): train00001.mp4: " in said
+    assert str(root / "frames" / MANIFEST) in said
+    manifest, kept = read_manifest(root / "frames"), written(root)
+    assert (manifest.videos, len(manifest.problems), manifest.frames) == (2, 5, len(kept))
+    assert manifest.frames_missing == len(entries_of) + 1 - len(kept)
+    assert videos_of(kept) == {"train00001.mp4", "train00002.mp4", "train00003.mp4"}
+    for name, content in whole.items():
+        (videos / name).write_bytes(content)
+    assert run(root, capsys)[0] == 1
+    assert list(read_manifest(root / "frames").problems) == ["train00001.mp4"]
+    sound = {file: stamp for file, stamp in kept.items() if "train00001" not in file}
+    assert sound.items() <= written(root).items()
+    others = {name: entries for name, entries in entries_of.items() if "train00001" not in name}
+    annotations.write_bytes(pickle.dumps(others))
+    assert run(root, capsys)[0] == 0
+    assert read_manifest(root / "frames").problems == {}
+    annotations.write_bytes(pickle.dumps(entries_of))
+    assert run(root, capsys)[0] == 0
+    assert read_manifest(root / "frames").problems == {}
+
+
+def test_a_damaged_video_stays_listed_until_it_is_fixed(root, capsys):
+    video = root / "videos" / VIDEO
+    whole = video.read_bytes()
+    middle = len(whole) // 3
+    video.write_bytes(whole[:middle] + bytes(400) + whole[middle + 400 :])
+    for _ in range(2):
+        status, said = run(root, capsys)
+        assert status == 0  # each annotated frame is there
+        assert f"damaged (1): {VIDEO}: " in said
+        manifest = read_manifest(root / "frames")
+        assert (list(manifest.problems), manifest.complete) == ([VIDEO], True)
+    video.write_bytes(whole)
+    assert prepare(root).problems == {}
+
+
+def other_bytes(path: Path) -> None:
+    path.write_bytes(b"other bytes")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def other_pixels(path: Path) -> None:
+    Image.new("RGB", (32, 48)).save(path)
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def another_picture(path: Path) -> None:
+    """A whole picture of the right size in pixels and in bytes."""
+    picture, size = Image.new("RGB", Image.open(path).size), path.stat().st_size
+    picture.save(path, compress_level=9)
+    data = path.read_bytes()
+    gap = size - len(data) - 12
+    text = gap.to_bytes(4, "big") + b"tEXt" + bytes(gap)
+    path.write_bytes(data[:33] + text + zlib.crc32(text[4:]).to_bytes(4, "big") + data[33:])
+    assert path.stat().st_size == size
+
+
+def test_a_frame_of_other_size_is_extracted_again_and_one_of_other_content_with_check(done, capsys):
+    before, stamp = contents(done), frame_of(done, KEPT).stat().st_mtime_ns
+    for damage in (other_bytes, cut, other_pixels, flipped, another_picture):
+        damage(frame_of(done))
+        status, said = verified(done, capsys)
+        assert status == 1
+        assert str(frame_of(done)) in said
+        assert f"datasets.prepare --root {done} " in said
+        options = ["--check"] if damage in (flipped, another_picture) else []
+        status, said = run(done, capsys, *options)
+        assert status == 0
+        assert f"1 frames ({VIDEO}" in said
+        assert contents(done) == before
+        assert verified(done, capsys)[0] == 0
+    assert frame_of(done, KEPT).stat().st_mtime_ns == stamp
+
+
+def test_damage_without_the_video_is_never_signed(done, capsys):
+    signed, whole = read_manifest(done / "frames").checksum, frame_of(done).read_bytes()
+    (done / "videos" / VIDEO).unlink()
+    for damage in (cut, other_pixels):
+        damage(frame_of(done))
+        status, said = run(done, capsys)
+        assert status == 1
+        assert f"{VIDEO}/{frame_of(done).name}" in said
+        assert f"missing (1): {VIDEO}" in said
+        manifest = read_manifest(done / "frames")
+        assert (manifest.frames_missing, manifest.complete) == (1, False)
+        assert manifest.checksum != signed
+        status, said = verified(done, capsys)
+        assert (status, "cut short" in said) == (1, False)
+    frame_of(done).write_bytes(whole)
+    assert prepare(done).problems == {}
+
+
+def test_a_video_that_gives_fewer_frames_than_are_there_replaces_none(done):
+    cut(frame_of(done))
+    moving_pattern(done / "videos" / VIDEO, frames=8)
+    before = sorted(frame_of(done).parent.iterdir())
+    manifest = prepare(done)
+    assert "ends at frame 8" in manifest.problems[VIDEO]
+    assert manifest.frames_missing == 1
+    assert sorted(frame_of(done).parent.iterdir()) == before
+    for path in before[:-1]:
+        cut(path)
+    manifest = prepare(done)  # three frames are more than one, though another one is lost
+    assert manifest.frames == len(contents(done)) == len(wanted(done)) - len(before) + 3
+
+
+def test_checksums_are_those_of_the_files_and_bad_lines_are_as_good_as_none(done):
+    files = {name: checksum_of(data) for name, data in contents(done).items()}
+    assert read_checksums(done / "frames") == files
+    path = done / "frames" / CHECKSUMS
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("no line\n" + "".join(lines[2:-1]) + lines[-1][:-1])
+    lost = {lines[1].split()[2], lines[-1].split()[2]}
+    assert read_checksums(done / "frames").keys() == files.keys() - lost
+    assert prepare(done).complete  # frames without a checksum are extracted again
+    assert read_checksums(done / "frames") == files
+
+
+def test_every_annotated_frame_is_compared_with_what_was_written(done, capsys):
+    for path in sorted((done / "frames").glob("t*1.mp4/*")):
+        data = path.read_bytes()
+        path.write_bytes(data + b"more")
+        status, said = verified(done, capsys)
+        path.write_bytes(data)
+        assert status == 1
+        assert "wrote them (1): " in said
+
+
+def test_verify_says_that_an_extraction_goes_on_or_was_cut_short(root, capsys, monkeypatch):
+    taken = []
+
+    def take_two(folder, video, *rest, take=FramesFolder.take):
+        take(folder, video, *rest)
+        taken.append(video)
+        if len(taken) == 2:
+            os._exit(9)
+
+    with (root / "videos" / "train00003.mp4").open("r+b") as video:
+        video.truncate(2000)
+    monkeypatch.setattr(random.Random, "shuffle", lambda _, todo: todo.reverse())
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(FramesFolder, "take", take_two)
+        prepare(root, workers=1)
+    os.waitpid(child, 0)
+    assert len(videos_of(contents(root))) == 1
+    assert len(read_manifest(root / "frames").problems) == 1  # written down before a kill
+    _, said = verified(root, capsys)
+    assert f"cut short (1): {len(contents(root))} frames are there, the manifest has 0" in said
+    with one_writer(root / "frames", lock=root / LOCK):
+        assert verified(root, capsys)[1].endswith("wait until it is done and verify again\n")

@@ -1,0 +1,267 @@
+import json
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from datasets.annotations.read import MADE_BY, OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.frames.manifest import Manifest, write_manifest
+from datasets.prepare import check
+from datasets.prepare.check import verify
+from datasets.verify import main
+from tests.datasets.box_root import write_box_root
+from tests.datasets.prepare.making import REPOSITORY
+
+
+@pytest.fixture
+def root(small_root, tmp_path):
+    return Path(shutil.copytree(small_root, tmp_path / "root"))
+
+
+def checked(root, **options):
+    return verify(root, small_boxes="keep", workers=2, **options)
+
+
+def problems(root, **options):
+    return checked(root, **options).problems.counts()
+
+
+def pickled(root, file=OBJECTS_FILE):
+    return pickle.loads((root / "annotations" / file).read_bytes())
+
+
+def edit(root, change, file=OBJECTS_FILE):
+    value = pickled(root, file)
+    change(value)
+    (root / "annotations" / file).write_bytes(pickle.dumps(value))
+
+
+def counting_frames(root):
+    """Frames with a visible object and a person, as the files say it."""
+    person_of = pickled(root, PERSONS_FILE)
+    return [
+        name
+        for name, entries in pickled(root).items()
+        if any(entry["visible"] for entry in entries) and len(person_of[name]["bbox"])
+    ]
+
+
+def visible_entry(entries):
+    return next(entry for entry in entries if entry["visible"])
+
+
+def test_a_whole_root_has_no_problem_and_its_counts_are_those_of_its_files(root):
+    needed = len(counting_frames(root))
+    for decode in (False, True):
+        report = checked(root, decode=decode)
+        assert not report.problems
+        frames, splits = report.figures["frames"], report.figures["splits"].values()
+        assert (frames["needed"], frames["there"]) == (needed, needed)
+        assert frames["annotated"] == len(list(root.glob("frames/*/*.png")))
+        assert sum(split["steps"][-1]["frames"] for split in splits) == needed
+        assert "7,464 videos, 166,785 frames" in str(report)
+
+
+def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
+    needed = counting_frames(root)
+    (root / "frames" / next(name for name in pickled(root) if name not in needed)).unlink()
+    assert problems(root) == {}
+    (root / "frames" / needed[0]).unlink()
+    report = checked(root)
+    assert report.problems.examples() == {"missing frames": [str(root / "frames" / needed[0])]}
+    frames = report.figures["frames"]
+    assert frames["annotated there"] == frames["annotated"] - 2
+    shutil.rmtree(root / "frames")
+    assert problems(root) == {"missing frames": len(needed)}
+
+
+def test_a_frame_that_cannot_be_read_or_has_another_size_is_named(root):
+    path = root / "frames" / counting_frames(root)[3]
+    data = path.read_bytes()
+    middle = len(data) // 2
+    bit = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    for content in (b"", b"not an image", data[:-20], bit):
+        path.write_bytes(content)
+        report = checked(root)
+        assert report.problems.counts() == {"unreadable frames": 1}
+        assert str(path) in str(report)
+    Image.new("RGB", (32, 48)).save(path)
+    said = f"{path} is 32 x 48, not 64 x 64"
+    assert checked(root).problems.examples() == {check.OTHER_SIZE: [said]}
+
+
+def test_what_training_would_refuse_is_a_problem(tmp_path):
+    """A picture that turns when it is decoded, and a video in two sizes."""
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
+    path = root / "frames" / "A.mp4" / "000004.png"
+    with Image.open(path) as image:
+        turned = image.getexif()
+        turned[0x0112] = 6  # orientation: a quarter turn
+        image.save(path, exif=turned)
+    assert problems(root, decode=True)[check.OTHER_SIZE] == 1
+    edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
+    assert problems(root)["frames annotated in another size than their video"] == 1
+
+
+def test_frames_stored_as_the_manifest_says_are_right(root):
+    for path in root.glob("frames/*/*.png"):
+        Image.open(path).resize((32, 32)).save(path.with_suffix(".jpg"), quality=90)
+        path.unlink()
+    assert set(problems(root)) == {"missing frames"}
+    write_manifest(root / "frames", Manifest("jpeg", 90, 32, "the decoder", complete=True))
+    report = checked(root, decode=True)
+    assert not report.problems
+    assert "JPEG 90, short side 32, the decoder" in str(report)
+    write_manifest(root / "frames", Manifest("jpeg", 90, 24))
+    assert set(problems(root)) == {check.OTHER_SIZE}
+    (root / "frames" / "manifest.json").write_text('{"version": 1, "format": "gif"}')
+    assert "manifests that cannot be read" in problems(root)
+
+
+def test_odd_boxes_are_found(root):
+    name = counting_frames(root)[5]
+    flat, away, out = (f"object boxes {kind}" for kind in check.ODD_BOXES)
+    for box, problem, remark in (
+        ((5.0, 5.0, 0.0, 9.0), flat, None),
+        ((20.0, 20.0, -9.0, 9.0), flat, None),
+        ((64.0, 0.0, 9.0, 9.0), away, None),
+        ((0.0, -30.0, 9.0, 30.0), away, None),
+        ((50.0, 50.0, 16.5, 9.0), None, out),
+        ((-3.0, 5.0, 16.5, 9.0), None, out),
+        ((50.0, 50.0, 14.5, 14.5), None, None),
+    ):
+        edit(root, lambda value, box=box: visible_entry(value[name]).update(bbox=box))
+        report = checked(root)
+        assert set(report.problems.counts()) == {problem} - {None}
+        assert set(report.remarks.counts()) == {remark} - {None}
+        assert (f"{name} (" in str(report)) == bool(problem or remark)
+    box = np.array([[9, 9, 9, 20]], dtype=np.float32)
+    edit(root, lambda value: value[name].update(bbox=box), PERSONS_FILE)
+    assert problems(root) == {"person boxes without an area": 1}
+
+
+def test_all_kinds_of_problems_and_remarks_are_reported_in_one_run(root):
+    names = counting_frames(root)
+
+    def spoil(value):
+        visible_entry(value[names[0]])["class"] = "unicorn"
+        visible_entry(value[names[1]])["spatial_relationship"] = ["inside_out"]
+        visible_entry(value[names[2]])["bbox"] = None
+        value["../../etc/000001.png"] = value[names[3]]
+        visible_entry(value[names[4]])["bbox"] = (1.0, 1.0, 0.0, 0.0)
+
+    edit(root, spoil)
+    (root / "frames" / names[5]).unlink()
+    (root / "frames" / names[6]).write_bytes(b"x")
+    (root / "annotations" / "object_classes.txt").write_text("person\nunicorn\n")
+    (root / "annotations" / "relationship_classes.txt").unlink()
+    (root / "frames" / "unknown.mp4").mkdir()
+    (root / "frames" / "unknown.mp4" / "000001.png").write_bytes(b"")
+    report = checked(root)
+    assert set(report.problems.counts().values()) == set(report.remarks.counts().values()) == {1}
+    kinds = "\n".join(report.problems.counts())
+    patterns = ("class lists", "VIDEO/NUMBER", "four numbers", "'unicorn'", "'inside_out'")
+    for pattern in (*patterns, "without an area", "missing", "unreadable"):
+        assert len(re.findall(f".*{pattern}", kinds)) == 1
+    assert kinds.count("\n") == 7
+    for pattern in ("relationship_classes.txt", "unknown.mp4/000001.png", "no split .*: 1$"):
+        assert re.search(pattern, "\n".join(report.remarks.sentences()), re.MULTILINE)
+
+
+def test_class_lists_that_differ_are_problems_but_not_ones_with_separators(root):
+    path = root / "annotations" / "object_classes.txt"
+    lines = path.read_text().split()
+    for changed, part in (
+        (["unicorn", *lines[1:]], "36 of 36 classes; see person, unicorn"),
+        (lines[:-1], "35 of 36 classes; see window"),
+        ([lines[1], lines[0], *lines[2:]], "order"),
+    ):
+        path.write_text("\n".join(changed))
+        assert part in str(checked(root))
+    path.write_text("\n".join(lines).replace("sofacouch", "sofa/couch") + "\n")
+    assert problems(root) == {}
+
+
+def test_the_published_file_is_compared_with_the_computed_rule(root):
+    small_of = {
+        name: [e for e in entries if not e["visible"] or min(e["bbox"][2:]) > 16]
+        for name, entries in pickled(root).items()
+    }
+    small = root / "annotations" / SMALL_BOXES_FILE
+    for remarks in (0, 1):
+        small.write_bytes(pickle.dumps(small_of))
+        found = verify(root).remarks.counts()
+        assert sum(n for kind, n in found.items() if "computed" in kind) == remarks
+        assert not any("no annotation asks for" in kind for kind in found)
+        small_of.pop(counting_frames(root)[0], None)
+
+
+def test_lengths_are_compared_with_the_published_ones(root, monkeypatch, capsys):
+    assert main(["--root", str(root)]) == 0
+    assert main(["--root", str(root), "--published"]) == 1
+    entries_of = pickled(root)
+    frames_of = Counter(
+        (name.split("/")[0], entries_of[name][0]["metadata"]["set"])
+        for name in counting_frames(root)
+    )
+    for last, status in ((None, 0), (-1, 1)):
+        here = {
+            split: np.array([n for (_, s), n in frames_of.items() if s == split and n > 2][:last])
+            for split in ("train", "test")
+        }
+        monkeypatch.setattr(check, "action_genome_lengths", here.__getitem__)
+        capsys.readouterr()
+        assert main(["--root", str(root), "--published"]) == status
+        assert ("1 lengths differ" in capsys.readouterr().out) == bool(status)
+
+
+def test_the_report_for_machines_has_counts_and_problems(root, tmp_path):
+    (root / "frames" / counting_frames(root)[0]).unlink()
+    out = tmp_path / "report.json"
+    assert main(["--root", str(root), "--out", str(out)]) == 1
+    said = json.loads(out.read_text())
+    assert said["ok"] is False
+    assert (said["problems"][0]["kind"], said["problems"][0]["count"]) == ("missing frames", 1)
+    assert said["splits"]["train"]["steps"][-1]["videos"] == 8
+    assert said["frames"]["there"] == said["frames"]["needed"] - 1
+
+
+def test_what_cannot_be_verified_is_one_sentence_and_status_2(root, tmp_path, capsys):
+    (root / MADE_BY).unlink()  # a real root reads the published file by default
+    for arguments, part in (
+        (["--root", "nowhere"], "nowhere"),
+        (["--root", str(root)], SMALL_BOXES_FILE),
+        (["--root", str(root), "--small-boxes", "keep", "--workers", "0"], "--workers is 0"),
+        (["--root", "nowhere", "--out", "no/folder/r.json"], "no/folder/r.json cannot"),
+        (["--root", str(tmp_path), "--out", str(tmp_path)], f"{tmp_path} cannot"),
+    ):
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert part in error
+        assert error.count("\n") == 1
+    assert main(["--root", str(root), "--small-boxes", "computed"]) == 0
+
+
+def test_verifying_needs_no_torch(root):
+    code = "import sys; sys.modules['torch'] = None; from datasets.verify import main; "
+    code += f"sys.exit(main(['--root', {str(root)!r}, '--decode']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_advice_is_for_what_made_the_frames(root):
+    (root / "frames" / counting_frames(root)[0]).unlink()
+    assert "1 problem; this root is synthetic" in str(checked(root))
+    (root / "videos").mkdir()
+    assert "1 problem; make the frames" in str(checked(root))
+    write_manifest(root / "frames", Manifest())
+    assert f"1 problem; python -m datasets.prepare --root {root} " in str(checked(root))
+    Image.new("RGB", (32, 48)).save(root / "frames" / counting_frames(root)[1])
+    assert '"scaled to 480p"' in str(checked(root))

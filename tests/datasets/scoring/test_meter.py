@@ -1,0 +1,133 @@
+"""From ranks to figures: means by hand, merging, what is refused."""
+
+import numpy as np
+import pytest
+
+from bload.errors import InputError
+from datasets.scoring.ranking import CONSTRAINTS, KS
+from datasets.scoring.recall import RecallMeter
+from tests.datasets.scoring.drawing import cup_frame
+
+
+def frame(name, labels, said):
+    """A frame of one cup with `labels`, of which the model says `said`, one pair for each."""
+    return cup_frame(name, labels, [[relation] for relation in said])
+
+
+def metered(frames, part_of=None, **kwargs):
+    meter = RecallMeter(**kwargs)
+    meter.update([p for p, _ in frames], [t for _, t in frames], part_of)
+    return meter
+
+
+# Relations found with "semi" (only scores above 0.9 beside the best attention):
+#   a: labels 0 4 4 9, says 0 and 4 -> 3 of 4
+#   b: labels 0 4,     says 0       -> 1 of 2
+#   c: labels 1 10,    says nothing -> 0 of 2, and counts
+THREE = [frame("a", [0, 4, 4, 9], [0, 4]), frame("b", [0, 4], [0]), frame("c", [1, 10], [])]
+
+
+def test_recall_is_the_mean_over_all_frames():
+    meter = metered(THREE)
+    summary = meter.summary()
+    assert summary["semi/recall@20"] == pytest.approx((3 / 4 + 1 / 2 + 0) / 3)
+    np.testing.assert_allclose(meter.frame_recalls("semi", 20), [3 / 4, 1 / 2, 0])
+    for constraint in CONSTRAINTS:
+        for name in ("recall", "mean_recall", "pooled_mean_recall"):
+            assert all(0 <= summary[f"{constraint}/{name}@{k}"] <= 1 for k in KS)
+
+
+def test_mean_recall_in_both_definitions():
+    summary = metered(THREE).summary()
+    # By frames: 0 -> (1 + 1) / 2; 4 -> (2/2 + 0/1) / 2; 9, 1, 10 -> 0; the other 21 count as 0.
+    assert summary["semi/mean_recall@20"] == pytest.approx((1 + 0.5) / 26)
+    # Pooled: 0 -> 2 of 2; 4 -> 2 of 3.
+    assert summary["semi/pooled_mean_recall@20"] == pytest.approx((1 + 2 / 3) / 26)
+    assert (summary["frames"], summary["triplets"], summary["relation_classes"]) == (3, 8, 5)
+
+
+def test_recall_by_relation_and_group():
+    meter = metered(THREE)
+    recalls_R = meter.class_recalls("semi", 20)
+    assert np.flatnonzero(~np.isnan(recalls_R)).tolist() == [0, 1, 4, 9, 10]
+    np.testing.assert_allclose(recalls_R[[0, 1, 4, 9, 10]], [1, 0, 0.5, 0, 0])
+    pooled_R = meter.class_recalls("semi", 20, pooled=True)
+    np.testing.assert_allclose(pooled_R[[0, 1, 4, 9, 10]], [1, 0, 2 / 3, 0, 0])
+    # Attention 1, 1, 0 in a, b, c; spatial 2/2, 0/1 in a, b; contacting 0/1, 0/1 in a, c.
+    recalls_3 = meter.class_recalls("semi", 20, "group")
+    np.testing.assert_allclose(recalls_3, [2 / 3, 1 / 2, 0])
+    pooled_3 = meter.class_recalls("semi", 20, "group", pooled=True)
+    np.testing.assert_allclose(pooled_3, [2 / 3, 2 / 3, 0])
+
+
+def test_a_part_of_the_triplets_has_its_own_recall():
+    # Of a only label 9 (missed) and one 4 (found), of b only 0 (found), nothing of c: c is not in
+    # the mean then.
+    flags = [np.array([0, 1, 0, 1], bool), np.array([1, 0], bool), np.zeros(2, bool)]
+    meter = metered(THREE, flags, part="memory")
+    assert meter.summary()["semi/recall@20_memory"] == pytest.approx((1 / 2 + 1) / 2)
+    assert meter.summary()["semi/recall@20"] == pytest.approx((3 / 4 + 1 / 2) / 3)
+    assert np.isnan(meter.recall("semi", 20, np.zeros(8, bool)))
+    with pytest.raises(InputError, match="part_of must be given exactly if"):
+        metered(THREE, part="memory")
+    with pytest.raises(InputError, match="one bool per ground-truth triplet"):
+        metered(THREE, [np.ones(1, bool)] * 3, part="memory")
+
+
+def random_frames(seed, count):
+    rng = np.random.default_rng(seed)
+    return [
+        frame(f"{i:04d}", rng.integers(0, 26, 6), rng.integers(0, 26, rng.integers(0, 9)))
+        for i in range(count)
+    ]
+
+
+def test_merged_ranks_equal_one_meter():
+    for world, seed in ((1, 0), (2, 0), (4, 0), (4, 1)):
+        frames = random_frames(seed, 61)
+        whole = metered(frames).summary()
+        deal = np.random.default_rng(seed).integers(world, size=len(frames))
+        states = [RecallMeter().state()]  # of a rank without frames
+        for rank in range(world):
+            own = [frames[i] for i in np.flatnonzero(deal == rank)[::-1]]
+            meter = RecallMeter()
+            for first in range(0, len(own), 7):
+                meter.update(*zip(*own[first : first + 7], strict=True))
+            states.append(meter.state())
+        assert RecallMeter().merge(states).summary() == whole  # to the last bit
+        assert RecallMeter().merge(states[::-1]).summary() == whole
+
+
+def test_a_state_survives_a_file(tmp_path):
+    np.savez(tmp_path / "ranks.npz", **metered(THREE).state())
+    with np.load(tmp_path / "ranks.npz") as state:
+        assert RecallMeter().merge([state]).summary() == metered(THREE).summary()
+
+
+def test_a_frame_counts_once():
+    sentence = "frame 'b' was counted already"
+    meter = metered(THREE)
+    before = meter.summary()
+    with pytest.raises(InputError, match=sentence):
+        meter.update([THREE[1][0]], [THREE[1][1]])
+    with pytest.raises(InputError, match=sentence):
+        meter.merge([metered([THREE[1]]).state()])
+    with pytest.raises(InputError, match=sentence):
+        metered([THREE[1], THREE[0], THREE[1]])
+    assert meter.summary() == before
+    assert len(meter) == 3
+
+
+def test_what_a_meter_refuses():
+    with pytest.raises(InputError, match="no frame was counted"):
+        RecallMeter().summary()
+    with pytest.raises(InputError, match="2 predictions for 1 frames"):
+        RecallMeter().update([THREE[0][0]] * 2, [THREE[0][1]])
+    with pytest.raises(InputError, match=r"cannot merge .*continuous.*inclusive"):
+        RecallMeter("inclusive").merge([RecallMeter("continuous").state()])
+    with pytest.raises(InputError, match="'none' but must be one of"):
+        metered(THREE).recall("none", 20)
+    with pytest.raises(InputError, match=r"K is 200 but must be 1\.\.100"):
+        metered(THREE).recall("with", 200)
+    with pytest.raises(InputError, match="IoU convention is 'exact'"):
+        RecallMeter("exact")

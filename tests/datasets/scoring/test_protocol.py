@@ -1,0 +1,117 @@
+"""The measure against a slow restatement of its protocol, over hundreds of random frames.
+
+The restatement below follows the text of the protocol with loops and lists and shares nothing with
+the code it checks.
+"""
+
+import numpy as np
+import pytest
+
+from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
+from datasets.scoring.recall import RecallMeter
+from tests.datasets.scoring.drawing import draw_frame, tied
+
+
+def group_of(relation):
+    return "attention" if relation < 3 else "spatial" if relation < 9 else "contacting"
+
+
+def triplet(relation, person, thing):
+    """Subject, relation, object: spatial relations go from the object to the person."""
+    if group_of(relation) == "spatial":
+        return thing, relation, person
+    return person, relation, thing
+
+
+def slow_iou(a, b, convention):
+    border = 1.0 if convention == "inclusive" else 0.0
+    width = min(a[2], b[2]) - max(a[0], b[0]) + border
+    height = min(a[3], b[3]) - max(a[1], b[1]) + border
+    if width <= 0 or height <= 0:
+        return 0.0
+    area_a = (a[2] - a[0] + border) * (a[3] - a[1] + border)
+    area_b = (b[2] - b[0] + border) * (b[3] - b[1] + border)
+    return width * height / (area_a + area_b - width * height)
+
+
+def slow_list(prediction, constraint):
+    """The frame's triplets as (score, subject, relation, object), best first."""
+    listed = []
+    for p in range(len(prediction)):
+        person = (1, prediction.person_boxes_P4[p].tolist())
+        thing = (int(prediction.object_classes_P[p]), prediction.object_boxes_P4[p].tolist())
+        pair_score = float(prediction.person_scores_P[p]) * float(prediction.object_scores_P[p])
+        scores = prediction.relation_scores_PR[p].tolist()
+        for relation, score in enumerate(scores):
+            group = [r for r in range(26) if group_of(r) == group_of(relation)]
+            best = score == max(scores[r] for r in group)
+            if constraint == "with":
+                kept = best
+            elif constraint == "semi":
+                kept = best if group_of(relation) == "attention" else score > 0.9
+            else:
+                kept = True
+            if kept:
+                listed.append((pair_score * score, *triplet(relation, person, thing)))
+    listed.sort(key=lambda entry: -entry[0])
+    return listed[:100]
+
+
+def slow_ranks(listed, target, convention):
+    """For each label the place of the first triplet that finds it, 1000 if none does."""
+    person, places = (1, target.person_box_4.tolist()), []
+    for m, relation in target.relations_G2.tolist():
+        thing = (int(target.object_classes_M[m]), target.object_boxes_M4[m].tolist())
+        subject, _, other = triplet(relation, person, thing)
+        finders = (
+            place
+            for place, (_, s, r, o) in enumerate(listed)
+            if r == relation
+            and s[0] == subject[0]
+            and o[0] == other[0]
+            and slow_iou(s[1], subject[1], convention) >= 0.5
+            and slow_iou(o[1], other[1], convention) >= 0.5
+        )
+        places.append(next(finders, 1000))
+    return np.array(places)
+
+
+def test_found_triplets_are_those_of_the_protocol():
+    for frames, pairs, convention in (
+        (600, (0, 1, 2, 3, 5), "inclusive"),  # sparse: lists shorter than K, empty frames
+        (150, (0, 1, 4, 12, 30), "continuous"),
+        (150, (0, 8, 20), "inclusive"),
+        (12, (100,), "inclusive"),  # crowded
+    ):
+        rng = np.random.default_rng(frames)
+        drawn = [draw_frame(rng, f"{i:05d}", int(rng.choice(pairs))) for i in range(frames)]
+        meter, seen = RecallMeter(convention), 0
+        ranks_SG = meter.update(*zip(*drawn, strict=True))
+        for ranks_G, constraint in zip(ranks_SG, CONSTRAINTS, strict=True):
+            slow = [slow_ranks(slow_list(p, constraint), t, convention) for p, t in drawn]
+            for k in KS:
+                assert ((ranks_G < k) == (np.concatenate(slow) < k)).all()
+                slow_recall = np.mean([np.mean(places < k) for places in slow])
+                assert meter.recall(constraint, k) == pytest.approx(slow_recall, abs=1e-9)
+                seen += np.sum(np.concatenate(slow) < k)
+        assert seen > frames  # the test is not about misses alone
+
+
+def test_one_frame_alone_is_as_in_a_batch():
+    rng = np.random.default_rng(5)
+    drawn = [draw_frame(rng, f"{i}", int(rng.integers(0, 12))) for i in range(100)]
+    ranks_SG = triplet_ranks(*zip(*drawn, strict=True))
+    alone = [triplet_ranks([prediction], [target]) for prediction, target in drawn]
+    np.testing.assert_array_equal(ranks_SG, np.concatenate(alone, axis=1))
+
+
+def test_ties_have_one_order():
+    # By pair, then by relation, which is what a stable sort of the list as written gives.
+    rng = np.random.default_rng(6)
+    for i in range(80):
+        prediction, target = draw_frame(rng, f"{i}", 12)
+        prediction = tied(prediction, rng)
+        ranks_SG = triplet_ranks([prediction], [target])
+        for ranks_G, constraint in zip(ranks_SG[1:], CONSTRAINTS[1:], strict=True):
+            places_G = slow_ranks(slow_list(prediction, constraint), target, "inclusive")
+            assert all(((ranks_G < k) == (places_G < k)).all() for k in KS)

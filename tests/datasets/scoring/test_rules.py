@@ -1,0 +1,190 @@
+"""Every rule of the protocol on a frame small enough to count by hand.
+
+P pairs, M objects, G ground-truth triplets, R = 26 relations: 0-2 attention, 3-8 spatial,
+9-25 contacting.
+"""
+
+import numpy as np
+import pytest
+
+from bload.errors import InputError
+from datasets.annotations.targets import FrameTargets
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.ranking import CONSTRAINTS, NEVER, triplet_ranks
+
+PERSON = (0, 0, 99, 99)
+CUP, CHAIR = 11, 8
+CUP_BOX, CHAIR_BOX = (200, 0, 299, 99), (200, 200, 299, 299)
+
+
+def pair(relations, person=1.0, thing=1.0, cls=CUP, box=CUP_BOX, person_box=PERSON):
+    """One predicted pair; relations not named score 0.01."""
+    scores_R = np.full(26, 0.01)
+    for relation, score in relations.items():
+        scores_R[relation] = score
+    return person_box, box, cls, person, thing, scores_R
+
+
+def chair(relations):
+    return pair(relations, cls=CHAIR, box=CHAIR_BOX)
+
+
+def ranks(pairs, labels, objects=((CUP, CUP_BOX),), convention="inclusive"):
+    """Constraint -> ranks of the frame's labels."""
+    columns = list(zip(*pairs, strict=True)) if pairs else [[]] * 6
+    prediction = FramePrediction(
+        person_boxes_P4=np.array(columns[0], np.float32).reshape(-1, 4),
+        object_boxes_P4=np.array(columns[1], np.float32).reshape(-1, 4),
+        object_classes_P=np.array(columns[2], np.int64),
+        person_scores_P=np.array(columns[3], np.float64),
+        object_scores_P=np.array(columns[4], np.float64),
+        relation_scores_PR=np.array(columns[5], np.float64).reshape(-1, 26),
+    )
+    target = FrameTargets(
+        name="the frame",
+        size_hw=(300, 300),
+        person_box_4=np.array(PERSON, np.float32),
+        object_boxes_M4=np.array([box for _, box in objects], np.float32),
+        object_classes_M=np.array([cls for cls, _ in objects]),
+        relations_G2=np.array(labels),
+    )
+    ranks_SG = triplet_ranks([prediction], [target], convention)
+    return dict(zip(CONSTRAINTS, ranks_SG.tolist(), strict=True))
+
+
+def test_a_frame_without_predictions_finds_nothing():
+    assert list(ranks([], [(0, 0), (0, 4)]).values()) == [[NEVER, NEVER]] * 3
+
+
+def test_with_keeps_the_best_relation_of_each_group():
+    # 1 beats 0 in attention, 4 beats 3 in spatial, 9 beats 10 in contacting, although 10 (0.6)
+    # scores more than 4 (0.5): groups are cut apart, they only compete for ranks.
+    cup = pair({0: 0.3, 1: 0.4, 3: 0.45, 4: 0.5, 9: 0.7, 10: 0.6})
+    places = ranks([cup], [(0, 0), (0, 1), (0, 3), (0, 4), (0, 9), (0, 10)])
+    assert places["with"] == [NEVER, 2, NEVER, 1, 0, NEVER]
+    assert places["no"] == [5, 4, 3, 2, 0, 1]
+
+
+def test_semi_takes_the_best_attention_and_all_others_above_threshold():
+    # Attention 0.4 is below 0.9 and in as the best; of the rest only scores above 0.9 are in, two
+    # of one group if need be; exactly 0.9 is out. The person's score 0.1 has no say in that.
+    cup = pair({0: 0.4, 1: 0.3, 3: 0.95, 4: 0.91, 9: 0.9, 10: 0.5}, person=0.1)
+    places = ranks([cup], [(0, 0), (0, 1), (0, 3), (0, 4), (0, 9), (0, 10)])
+    assert places["semi"] == [2, NEVER, 0, 1, NEVER, NEVER]
+
+
+def test_all_groups_compete_in_one_list():
+    # The chair's three triplets at 0.75 come after the cups' 9 + 9 at 0.9 and 0.8, before 0.7.
+    cups = [pair({0: 0.9, 3: 0.8, 9: 0.7})] * 9
+    thing = chair({0: 0.75, 3: 0.75, 9: 0.75})
+    places = ranks([*cups, thing], [(0, 0), (0, 3), (0, 9)], [(CHAIR, CHAIR_BOX)])
+    assert places["with"] == [18, 19, 20]
+
+
+def test_the_score_is_the_product_of_three():
+    # Ten chairs' attention at 0.5 x 1 x 1 go before the cup's 0.9 x 0.9 x 0.6 = 0.486 and after its
+    # 0.9 x 0.9 x 0.7 = 0.567.
+    cup = pair({0: 0.6, 3: 0.7}, person=0.9, thing=0.9)
+    assert ranks([*[chair({0: 0.5})] * 10, cup], [(0, 0), (0, 3)])["with"] == [11, 0]
+
+
+def test_duplicates_use_up_ranks():
+    # Ten equal cups: their attention triplets alone fill the first ten ranks.
+    assert ranks([pair({0: 0.9, 3: 0.5})] * 10, [(0, 0), (0, 3)])["with"] == [0, 10]
+
+
+def test_one_prediction_finds_every_copy_of_a_label_and_the_best_finder_sets_the_rank():
+    # The label is written twice for one cup, and once for a second cup whose box overlaps enough:
+    # 90 of 110 columns are shared, IoU 0.818.
+    cups = [(CUP, CUP_BOX), (CUP, (210, 0, 309, 99))]
+    places = ranks([pair({3: 0.9}), pair({4: 0.8}), pair({4: 0.7})], [(0, 4), (0, 4), (1, 4)], cups)
+    assert places["with"] == [1, 1, 1]
+
+
+def test_subject_and_object_do_not_trade_places():
+    # Spatial triplets are (object, relation, person). A pair whose two boxes are exchanged finds
+    # neither a spatial label nor any other, though the same two boxes are in it.
+    swapped = pair({0: 0.9, 3: 0.9, 9: 0.9}, box=PERSON, person_box=CUP_BOX)
+    assert ranks([swapped], [(0, 0), (0, 3), (0, 9)])["no"] == [NEVER] * 3
+
+
+def test_class_and_both_boxes_must_fit():
+    # Columns shared: 0-66 of 0-99 is 67 % (found), 0-49 is 50 % (found, >=), 0-48 is 49 %.
+    for candidate, found in (
+        (pair({0: 0.9}, person_box=(0, 0, 66, 99)), True),
+        (pair({0: 0.9}, person_box=(0, 0, 49, 99)), True),
+        (pair({0: 0.9}, person_box=(0, 0, 48, 99)), False),
+        (pair({0: 0.9}, box=(200, 0, 266, 99)), True),
+        (pair({0: 0.9}, box=(200, 0, 249, 99)), True),
+        (pair({0: 0.9}, box=(200, 0, 248, 99)), False),
+        (pair({0: 0.9}, box=CHAIR_BOX), False),
+        (pair({0: 0.9}, cls=CHAIR), False),
+    ):
+        assert ranks([candidate], [(0, 0)])["with"] == [0 if found else NEVER]
+    # 50 of 100 columns inclusive is 0.5; 49 of 99 continuous is below.
+    edge = [pair({0: 0.9}, person_box=(0, 0, 49, 99))]
+    assert ranks(edge, [(0, 0)], convention="continuous")["with"] == [NEVER]
+
+
+def test_no_constraint_lists_the_100_best_products_and_no_more():
+    # Four chairs give 4 x 26 = 104 triplets at 0.5. The cup's 0.4 comes after: under "with" behind
+    # 4 x 3, under "semi" behind 4 chairs' attention, under "no" beyond the end of the list.
+    chairs = [chair(dict.fromkeys(range(26), 0.5))] * 4
+    assert ranks([*chairs, pair({0: 0.4})], [(0, 0), (0, 3), (0, 1)]) == {
+        "with": [12, 13, NEVER],
+        "semi": [4, NEVER, NEVER],
+        "no": [NEVER, NEVER, NEVER],
+    }
+
+
+def test_no_constraint_may_be_below_with():
+    # The chair's ten strong contacting relations are one triplet under "with", ten under "no".
+    places = ranks([chair(dict.fromkeys(range(9, 19), 0.9)), pair({0: 0.5})], [(0, 0)])
+    assert (places["with"], places["no"]) == ([1], [10])
+
+
+def test_ties_go_to_the_earlier_pair_then_to_the_lower_relation():
+    # All scores equal: the list under "no" runs through the first pair's 26 relations, then on.
+    level = dict.fromkeys(range(26), 0.5)
+    assert ranks([pair(level), chair(level)], [(0, 9), (0, 10)])["no"] == [9, 10]
+    assert ranks([chair(level), pair(level)], [(0, 9), (0, 10)])["no"] == [35, 36]
+
+
+def test_bad_predictions_are_refused_with_field_and_value():
+    boxes_24 = np.array([CUP_BOX, CHAIR_BOX], np.float32)
+    half_2, scores_2R = np.full(2, 0.5, np.float32), np.full((2, 26), 0.1, np.float32)
+    fields = {"person_boxes_P4": boxes_24, "object_boxes_P4": boxes_24}
+    fields |= {"object_classes_P": np.array([CUP, CHAIR]), "relation_scores_PR": scores_2R}
+    fields |= {"person_scores_P": half_2, "object_scores_P": half_2}
+    FramePrediction(**fields)
+    for name, value, sentence in (
+        ("person_scores_P", np.array([0.5, np.nan]), "holds nan"),
+        ("object_scores_P", np.array([0.5, -0.1]), "holds -0.1"),
+        ("relation_scores_PR", np.full((2, 26), 3.2), "holds 3.2"),
+        ("relation_scores_PR", np.full((2, 25), 0.1), r"\(2, 25\) .*\(2, 26\)"),
+        ("object_classes_P", np.array([CUP, 37]), "holds 37 .* 1..36"),
+        ("object_classes_P", np.array([0, CUP]), "holds 0 .* 1..36"),
+        ("object_classes_P", np.array([1.0, 2.0]), "is float64"),
+        ("object_classes_P", [CUP, CHAIR], r"numpy array of shape \(P,\)"),
+        ("object_boxes_P4", boxes_24 * [[1, 1, 1, 1], [1, 1, 0, 1]], r"row 1 is \[200.0, 200.0, 0"),
+        ("person_boxes_P4", boxes_24 * [[1], [np.inf]], "row 1 is .*inf"),
+        ("person_boxes_P4", np.zeros((2, 4), np.int64), "is int64"),
+        ("person_scores_P", [0.5, 0.5], "is a list"),
+    ):
+        with pytest.raises(InputError, match=f"{name} .*{sentence}"):
+            FramePrediction(**fields | {name: value})
+
+
+def test_bad_ground_truth_is_refused_with_field_and_value():
+    cups = ((CUP, CUP_BOX),)
+    for labels, objects, sentence in (
+        (np.zeros((0, 2), int), cups, "no ground-truth relation"),
+        ([(0, 26)], cups, r"relations 0..25 .*\[0, 26\]"),
+        ([(1, 0)], cups, "object rows 0..0"),
+        ([(0, -1)], cups, "relations 0..25"),
+        ([(0, 0)], ((0, CUP_BOX),), "holds 0 .* 1..36"),
+        ([(0, 0)], ((CUP, (5, 0, 4, 9)),), "object_boxes_M4 row 0"),
+        ([0, 0], cups, r"\(G, 2\)"),
+    ):
+        with pytest.raises(InputError, match=f"the frame.*{sentence}"):
+            ranks([], labels, objects)

@@ -1,0 +1,74 @@
+"""docs/extending.md works as printed: one of each, added from outside, goes through everything."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.jobs import REPOSITORY, only_run, overrides
+
+PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory) -> Path:
+    """A folder with the files of the page."""
+    folder = tmp_path_factory.mktemp("mine")
+    for name, code in re.findall(
+        r"`(\S+\.(?:py|yaml))`[^`]*?```(?:python|yaml)\n(.*?)```", PAGE, re.S
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(code)
+    assert {p.name for p in folder.rglob("*.*")} >= {"next_fit.py", "mine.py", "short_blocks.yaml"}
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> str:
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{REPOSITORY}:{folder}"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment | {"OMP_NUM_THREADS": "1", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_packer_and_a_temporal_part_train_and_are_in_the_table_and_the_report(
+    mine, data_root, tmp_path
+):
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
+    run(mine, "mine.py", *line, "loader=next_fit", "model.temporal=mean", "loader.long=split")
+    folder = only_run(tmp_path / "runs")
+    assert folder.name.startswith("next_fit-dds_tiny-synthetic-mean-")
+    with (tmp_path / "runs" / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["loader"] == "next_fit"
+    code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
+    (line,) = (line for line in run(mine, "-c", code).splitlines() if "next_fit" in line)
+    assert "94" in line.split()
+    run(mine, "-m", "experiments.report", str(tmp_path / "runs"))
+    assert "next_fit" in (tmp_path / "runs" / "report.md").read_text()
+
+
+def test_a_data_set_of_ones_own_is_trained_on(mine, data_root, tmp_path):
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
+    line = [o for o in line if not o.startswith("dataset.") or o.startswith("dataset.root")]
+    more = ("dataset=first_frames", "dataset.frame_size=[32,32]", "dataset.frames=4")
+    printed = run(mine, "mine.py", *line, *more)
+    assert "8 videos, 32 frames" in printed
+
+
+@pytest.mark.slow
+def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
+    path = f"hydra.searchpath=[file://{mine}]"
+    printed = run(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
+    assert "short_blocks: 2 jobs" in printed
+    assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2
