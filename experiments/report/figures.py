@@ -93,9 +93,7 @@ def cell(value: Any, form: str = "0") -> Cell:
     return made
 
 
-def rows(
-    first: str, columns: Mapping[str, Any], forms: str = "", name: Callable[[Any], str] = label_of
-) -> Rows:
+def rows(first: str, columns: Any, forms: str = "", name: Callable[[Any], str] = label_of) -> Rows:
     """Rows of cells from columns that map the key of a row to its figure.
 
     Args:
