@@ -14,7 +14,7 @@ from experiments.report.figures import (
     estimate,
     note,
 )
-from experiments.report.packing import COMMAND, EPOCHS, packed, paper
+from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times
 
@@ -38,7 +38,7 @@ def claims(results: Results) -> Exhibit:
 def _padding(results: Results) -> tuple[str, str]:
     found = packed().loc[["naive", "bload", "bload_exact"]]
     less = found.padding["naive"] / found.padding["bload"]
-    text = note("padding", *(row for _, row in found.iterrows()), EPOCHS)
+    text = note("padding", *(row for _, row in found.iterrows()))
     return REPRODUCED if less > 100 else NOT_REPRODUCED, text
 
 
