@@ -204,7 +204,7 @@ def _epochs_of(path: Path) -> Iterator[Row]:
     """The epochs of a run without gaps; of one that was logged twice the last line counts."""
     epochs: dict[float, Row] = {}
     evals: dict[float, Row] = {}
-    for line in _lines(path):
+    for line in map(_storable, _lines(path)):
         kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
         if kind == "epoch":
             epochs[figure(epoch)] = line
@@ -244,7 +244,7 @@ def _is_run(folder: Path) -> bool:
 def _object(path: Path) -> Row:
     """A JSON file that holds an object."""
     try:
-        content = _encodable(json.loads(path.read_text(encoding="utf-8")))
+        content = _storable(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     if not isinstance(content, dict):
@@ -252,12 +252,14 @@ def _object(path: Path) -> Row:
     return content
 
 
-def _encodable(value: Any) -> Any:
-    """The same without halves of characters, which names of files may bring into messages."""
+def _storable(value: Any) -> Any:
+    """The same with texts for what no table holds: halves of characters, integers of any size."""
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
+        return {_storable(key): _storable(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_encodable(one) for one in value]
+        return [_storable(one) for one in value]
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return str(value)
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
