@@ -34,7 +34,7 @@ OPTIONAL = (
 )
 """Figures from 0 that a run may lack."""
 TEXTS = ("experiment", "run", "state", "says", "overrides")
-DAMAGED = (ValueError, OSError, RecursionError)
+UNREADABLE = (ValueError, OSError, RecursionError)
 
 
 def read_runs(folder: Path | str) -> pd.DataFrame:
@@ -142,7 +142,7 @@ def _runs(place: Path) -> Iterator[Row]:
     found += [_run(path) for path in _folders(place) if _is_run(path)]
     try:
         found += _csv_rows(place / "runs.csv")
-    except DAMAGED as error:
+    except UNREADABLE as error:
         found.append(_damaged("runs.csv", error))
     jobs = {str(job.get("run")): job.get("overrides") for job in record["jobs"]}
     there = {row["run"] for row in found}
@@ -159,7 +159,7 @@ def _experiment(place: Path) -> tuple[Row, list[Row]]:
     """The record of a folder, or an empty one and the row that says what is damaged."""
     try:
         return read_record(place / "experiment.json"), []
-    except DAMAGED as error:
+    except UNREADABLE as error:
         return {"name": place.name, "jobs": []}, [_damaged("experiment.json", error)]
 
 
@@ -177,7 +177,7 @@ def _run(place: Path) -> Row:
             says = f"{epochs} of {row.get('train.epochs', '?')} epochs"
             row |= {"state": "unfinished", "says": says}
         return {**row, "run": place.name}
-    except DAMAGED as error:
+    except UNREADABLE as error:
         return _damaged(place.name, error)
 
 
@@ -189,12 +189,12 @@ def _damaged(run: str, error: Exception) -> Row:
 def _epochs(place: Path) -> Iterator[Row]:
     try:
         found = _csv_rows(place / "curves.csv")
-    except DAMAGED as error:
+    except UNREADABLE as error:
         found = [_damaged("curves.csv", error)]
     for path in filter(_is_run, _folders(place)):
         try:
             found += [{**row, "run": path.name} for row in _epochs_of(path / "metrics.jsonl")]
-        except DAMAGED as error:
+        except UNREADABLE as error:
             found.append(_damaged(path.name, error))
     name = _experiment(place)[0]["name"]
     yield from ({**row, "experiment": name} for row in found)
