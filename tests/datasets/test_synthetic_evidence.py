@@ -76,5 +76,5 @@ def test_flags_follow_rows_in_another_order(scripts, source):
 
 
 def test_a_root_of_another_world_is_refused(small_world, source):
-    with pytest.raises(InputError, match="which the synthetic world of these knobs does not"):
+    with pytest.raises(InputError, match="world of these knobs"):
         memory_flags(source, write_scripts(replace(small_world, seed=4), "test"))

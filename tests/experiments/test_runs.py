@@ -39,22 +39,6 @@ def test_epochs_have_their_figures_and_those_of_the_evaluation(tmp_path):
     assert last["with/recall@20"] == pytest.approx(0.5)
 
 
-<<<<<<< HEAD
-def test_tables_of_folders_and_of_their_csv_files_are_the_same(made, tmp_path):
-    for experiment in ("paper_table", "tmax_sweep", "temporal"):
-        place = tmp_path / experiment
-        place.mkdir()
-        (place / "experiment.json").write_bytes(
-            (made / experiment / "experiment.json").read_bytes()
-        )
-        runs, epochs = read_runs(made / experiment), read_epochs(made / experiment)
-        runs.drop(columns="overrides").to_csv(place / "runs.csv", index=False)
-        epochs.to_csv(place / "curves.csv", index=False)
-        for before, after in ((runs, read_runs(place)), (epochs, read_epochs(place))):
-            whole = after[list(before)].astype(object).where(after[list(before)].notna(), None)
-            wanted = before.astype(object).where(before.notna(), None)
-            pd.testing.assert_frame_equal(whole, wanted, check_dtype=False)
-=======
 def test_folders_and_the_csv_files_made_of_them_say_the_same(tmp_path):
     make_run(tmp_path / "a", "bload", loader__t_max=64, memory=False)
     make_run(tmp_path / "a", "mix", 1, train__slots=116_360, dataset__size=[64, 64])
@@ -68,7 +52,6 @@ def test_folders_and_the_csv_files_made_of_them_say_the_same(tmp_path):
     for before, after in ((runs, read_runs(place)), (epochs, read_epochs(place))):
         known = [of.astype(object).where(of.notna(), None) for of in (before, after[list(before)])]
         pd.testing.assert_frame_equal(*known, check_dtype=False)
->>>>>>> A
 
 
 def spoil(file, group="", **changes):
@@ -80,45 +63,7 @@ def spoil(file, group="", **changes):
     return change
 
 
-<<<<<<< HEAD
-def spoil(run, name, **changes):
-    content = json.loads((run / name).read_text())
-    for key, value in changes.items():
-        group, _, name_ = key.rpartition("__")
-        (content[group] if group else content)[name_] = value
-    write(run / name, content)
-
-
-def turn_into_a_folder(run):
-    (run / "config.json").unlink()
-    (run / "config.json").mkdir()
-
-
-DAMAGE = {
-    "summary.json": lambda run: (run / "summary.json").write_text("{"),
-    "object": lambda run: (run / "summary.json").write_text("[1]"),
-    "t_max": lambda run: (run / "summary.json").write_text("{}"),
-    "loader.name": lambda run: write(run / "config.json", {}),
-    "config.json cannot": lambda run: (run / "config.json").write_bytes(b"\xff\x00"),
-    "config.json": turn_into_a_folder,
-    "nested": lambda run: (run / "config.json").write_text("[" * 100_000),
-    "deeply": lambda run: (run / "config.json").write_text('{"a":' * 990 + "1" + "}" * 990),
-    "many": lambda run: spoil(run, "config.json", dataset__train_videos="many"),
-    "train.slots": lambda run: spoil(run, "config.json", train__slots=[1]),
-    "0.4": lambda run: spoil(run, "summary.json", t_max=0.4),
-    "frames 1000": lambda run: spoil(run, "summary.json", frames=10**400),
-    "epoch_seconds 1e-320": lambda run: spoil(run, "summary.json", epoch_seconds=1e-320),
-    "with/recall@20 nan": lambda run: spoil(
-        run, "summary.json", **{"with/recall@20": float("nan")}
-    ),
-}
-
-
-@pytest.mark.parametrize("names", DAMAGE)
-def test_a_damaged_run_is_named_and_the_others_count(tmp_path, names):
-=======
 def test_a_damaged_run_is_named_and_the_others_count(tmp_path):
->>>>>>> A
     make_run(tmp_path, "naive")
     for says, change in {
         "summary.json": lambda run: (run / "summary.json").write_text("{"),
