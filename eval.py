@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import hydra
-from omegaconf import DictConfig
 from torch import nn
 
 from bload import InputError
@@ -39,9 +37,9 @@ from datasets.scoring.tables import (
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
 from experiments.checkpoint import find_checkpoints, load_model, short_name
-from experiments.config import EvalJob, typed
+from experiments.config import EvalJob
 from experiments.evaluate import figures_of, measure, measure_and_write
-from experiments.printing import observer_text, told_starts
+from experiments.printing import describe_starts, observer_text
 from experiments.ranks import Ranks, start_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -59,12 +57,9 @@ class Trained:
     yardsticks: Yardsticks | None
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="eval")
-def main(config: DictConfig) -> None:
-    with cli.errors_in_one_line():
-        cfg = typed(config)
-        with start_ranks(cfg.device) as ranks:
-            complete = evaluate_all(cfg, ranks)
+def main(cfg: EvalJob) -> None:
+    with start_ranks(cfg.device) as ranks:
+        complete = evaluate_all(cfg, ranks)
     if not complete:
         sys.exit(1)
 
@@ -159,7 +154,7 @@ def evaluate_one(
         print(
             f"{trained.path}: {config['model']['name']} trained with loader "
             f"{config['loader']['name']}, after epoch {trained.checkpoint['epoch']}"
-            f"{told_starts(starts)}\n"
+            f"{describe_starts(starts)}\n"
             f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
             f"{figures['frames_per_second']:,.0f} frames/s\n"

@@ -10,12 +10,11 @@ The same command goes on where a run stopped. Keys: experiments/config.py.
 """
 
 import logging
+import sys
 from dataclasses import asdict, dataclass
 from functools import partial
 
-import hydra
 import torch
-from omegaconf import DictConfig
 
 from bload import BlockLoader
 from datasets.action_genome import VideoSource
@@ -23,17 +22,17 @@ from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
 from experiments.checkpoint import Progress, load_training, save_training
-from experiments.config import TrainJob, typed
+from experiments.config import TrainJob
 from experiments.engine import Training, add, build_training, train_epoch
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
-from experiments.launch import start
+from experiments.launch import is_launched, launch
 from experiments.memory import reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.recompute import recompute
-from experiments.results import upsert_result
 from experiments.run_folder import RunFolder, run_name
+from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from models import build_criterion, build_model
@@ -41,14 +40,11 @@ from models.backbone import freeze_first_stage
 from models.weights import load_weights
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="train")
-def main(config: DictConfig) -> None:
-    with cli.errors_in_one_line():
-        start(run, typed(config))
-
-
-def run(cfg: TrainJob) -> None:
-    """Entry point of a rank."""
+def main(cfg: TrainJob) -> None:
+    """Entry point of a rank, and of the process that starts ``launch.nproc`` of them."""
+    if cfg.launch.nproc > 1 and not is_launched():
+        launch(cfg.launch.nproc, sys.argv[1:])
+        return
     with start_ranks(cfg.train.device) as ranks:
         train(cfg, ranks)
 
@@ -69,7 +65,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     progress, tracker, log = begin(cfg, folder, training, data)
 
     loader, epochs = data.loader, training.cfg.epochs
-    save = partial(save_checkpoint, cfg, folder, training, loader, progress)
+    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
     reset_peak_memory(ranks.device)
     for epoch in range(loader.sampler.epoch, epochs):
         loader.set_epoch(epoch)
@@ -82,7 +78,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
                 tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
             if loader.step % cfg.train.checkpoint_every == 0 and loader.step < len(loader):
                 progress.epoch_sums = ranks.gather(dict(sums))
-                save()
+                save(folder.last)
 
         figures = epoch_figures(loader, sums, ranks)
         tracker.log("epoch", epoch, len(loader), **figures)
@@ -99,8 +95,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             tracker.log("eval", epoch, steps, **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
                 progress.best = progress.recall["with/recall@20"]
-                save(best=True)
-        save()
+                save(folder.best)
+        save(folder.last)
 
     report(cfg, folder, training, data, progress, tracker)
 
@@ -155,8 +151,7 @@ def begin(
     progress, report = Progress(), None
     if resume != "never" and (resume != "auto" or folder.last.exists()):
         path = folder.last if resume == "auto" else resume
-        progress = load_training(path, cfg, training, loader)
-        folder.check_accepts(path, cfg)
+        progress = load_training(path, cfg, training, loader, folder)
         if not folder.best.exists():
             progress.best = -1.0
         if ranks.is_first:
@@ -200,18 +195,6 @@ def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, flo
     )
 
 
-def save_checkpoint(
-    cfg: TrainJob,
-    folder: RunFolder,
-    training: Training,
-    loader: BlockLoader,
-    progress: Progress,
-    best: bool = False,
-) -> None:
-    if training.ranks.is_first:
-        save_training(folder.best if best else folder.last, cfg, training, loader, progress)
-
-
 def report(
     cfg: TrainJob,
     folder: RunFolder,
@@ -244,13 +227,18 @@ def report(
     }
     if ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, **summary)
-        upsert_result(folder.path.parent / "results.csv", summary)
         folder.write_json(folder.summary, summary)
+        write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         print(summary_text(summary))
     tracker.close()
     ranks.barrier()
 
 
+def command_line() -> None:
+    """Run the command line of this process; a script with packers of its own ends with it."""
+    cli.run(main, "train", sweep)
+
+
 if __name__ == "__main__":
-    cli.run(main, "train", partial(sweep, run))
+    command_line()

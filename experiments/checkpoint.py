@@ -15,6 +15,7 @@ from bload import BlockLoader, InputError
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
 from experiments.engine import Training
+from experiments.run_folder import RunFolder
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 
@@ -36,7 +37,9 @@ class Progress:
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
-    """Write a checkpoint so that `path` always holds a whole one, the old or the new."""
+    """Write a checkpoint, on rank 0, so that `path` always holds a whole one, old or new."""
+    if not training.ranks.is_first:
+        return
     state = {
         "config": asdict(cfg),
         "epoch": loader.sampler.epoch,
@@ -52,16 +55,18 @@ def save_training(
 
 
 def load_training(
-    path: Path | str, cfg: TrainJob, training: Training, loader: BlockLoader
+    path: Path | str, cfg: TrainJob, training: Training, loader: BlockLoader, folder: RunFolder
 ) -> Progress:
-    """Bring a run to where the checkpoint at `path` was.
+    """Bring a run, which is to go on in `folder`, to where the checkpoint at `path` was.
 
     Raises:
-        InputError: the checkpoint cannot be read, or is of another model or other data.
+        InputError: the checkpoint cannot be read, or is of another model, other data or a run
+            that `folder` is not for.
     """
     saved = load_checkpoint(path, training.ranks.device)
     check_same_model(saved["config"]["model"], cfg.model, path)
     loader.load_state_dict(saved["loader"])
+    folder.check_accepts(path, cfg)
     training.model.load_state_dict(saved["model"])
     training.optimiser.load_state_dict(saved["optimiser"])
     if training.average and "average" in saved:

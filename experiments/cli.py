@@ -1,160 +1,149 @@
-"""Entry points: errors of the command line and of the run, each in one sentence."""
+"""Command lines of train.py and eval.py: checked jobs, and every error in one sentence."""
 
 import difflib
+import itertools
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import hydra
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError
 from experiments.config import CONFIGS, register, typed
+from experiments.launch import errors_in_one_line
+
+HYDRAS = ("-", "hydra/launcher", "hydra/sweeper")
+"""Beginnings of arguments with which a command line is left to Hydra, such as ``--cfg job``."""
 
 
-def run(
-    main: Callable[[], None],
-    config_name: str,
-    sweep: Callable[[list[str]], None] | None = None,
-) -> None:
-    """Check the overrides of the command line, then hand over to Hydra.
-
-    Hydra tells a misspelt key in several lines and a trace; here it is one sentence with the
-    nearest key. Exits with status 2.
+def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -> None:
+    """Run an entry point with the command line of this process.
 
     Args:
-        main: what Hydra calls.
-        config_name: of `main`.
-        sweep: called for ``-m`` with the overrides. Left to Hydra are command lines with other
-            options of Hydra, or with a sweeper or launcher of their own.
+        main: called with the `TrainJob` or `EvalJob`.
+        name: its config's file in configs/.
+        sweep: called with the overrides for ``-m``.
     """
     register()
-    arguments = sys.argv[1:]
-    sweeps = any(argument in ("-m", "--multirun") for argument in arguments)
-    try:
+    overrides = [argument for argument in sys.argv[1:] if argument not in ("-m", "--multirun")]
+    sweeps = len(overrides) < len(sys.argv) - 1
+    as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
+    with errors_in_one_line():
         if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
-            raise InputError(
-                "-m starts one run after another and cannot itself run under torchrun; type "
-                f"python {Path(sys.argv[0]).name} {' '.join(arguments)}"
-            )
-        # Other options of Hydra, such as --cfg job, have values of their own: Hydra reads those.
-        jobs = [argument for argument in arguments if argument not in ("-m", "--multirun")]
-        options = any(argument.startswith("-") for argument in jobs)
-        if not options:
-            # A list of plain values stands for its first; the rest is Hydra's grammar.
-            plain = [job if re.search(r"[\[{('\"]", job) else job.split(",")[0] for job in jobs]
-            check_overrides(config_name, plain if sweeps else jobs)
-            if not sweeps:
-                check_is_one_run(config_name, jobs)
-    except InputError as error:
-        stop(error)
-    others = options or any(job.startswith(("hydra/launcher", "hydra/sweeper")) for job in jobs)
-    if sweeps and sweep and not others:
-        with errors_in_one_line():
-            sweep(jobs)
-    else:
-        main()
+            raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
+        if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
+            task = errors_in_one_line()(lambda config: main(typed(config)))
+            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
+        elif sweeps and sweep:
+            sweep(overrides)
+        else:
+            lines, varied = split(name, overrides)
+            if len(lines) > 1:
+                what = f"this is {len(lines)} runs, over {', '.join(varied)}"
+                raise InputError(f"{what}; choose one, or {as_sweep}")
+            main(check_overrides(name, lines[0]))
+
+
+def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The overrides of each job of a command line, and the keys that may differ between jobs.
+
+    An experiment's file says in ``hydra.sweeper.params`` over what it is swept; what is typed
+    replaces that.
+    """
+    chosen = [one for one in overrides if one.startswith(("experiment=", "hydra."))]
+    with _configs():
+        swept: dict[str, Any] = {}
+        if chosen:
+            swept = _compose(name, chosen, return_hydra_config=True).hydra.sweeper.params or {}
+        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        given = [*(f"{key}={value}" for key, value in swept.items()), *overrides]
+        parsed = {one.get_key_element(): one for one in parser.parse_overrides(given)}
+        varied = [key for key, one in parsed.items() if key in swept or one.is_sweep_override()]
+        values = [
+            [f"{key}={value}" for value in one.sweep_string_iterator()]
+            if one.is_sweep_override()
+            else [f"{key}={one.get_value_element_as_str()}"]
+            for key, one in parsed.items()
+        ]
+    return list(itertools.product(*values)), varied
+
+
+def check_overrides(name: str, overrides: Sequence[str]) -> Any:
+    """Compose the job of a command line.
+
+    Raises:
+        InputError: names the override that is wrong, and what there is instead.
+    """
+    with _configs():
+        config = _compose(name, overrides)
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
+    return typed(config)
 
 
 @contextmanager
-def errors_in_one_line() -> Iterator[None]:
-    """End the process with one sentence on an `InputError` or Ctrl-C inside."""
-    try:
-        yield
-    except InputError as error:
-        stop(error)
-    except KeyboardInterrupt:
-        print(
-            "\nstopped; the same command goes on from the last checkpoint, if one was written",
-            file=sys.stderr,
-        )
-        sys.exit(130)
-
-
-def stop(error: InputError) -> None:
-    """Print the sentence and end the process with status 2."""
-    print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
-    sys.exit(2)
-
-
-def check_overrides(config_name: str, overrides: list[str]) -> DictConfig:
-    """The config; raises an `InputError` that says which override is wrong, and how."""
-    folders = {path.name for path in CONFIGS.iterdir() if path.is_dir()}
-    groups = [o for o in overrides if o.split("=")[0].lstrip("+~") in folders]
+def _configs() -> Iterator[None]:
+    """Hydra on configs/, and its errors as an `InputError`."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
-            config = compose(config_name, overrides)
-            missing = OmegaConf.missing_keys(config)
+            yield
         except (HydraException, OmegaConfBaseException) as error:
-            try:
-                known = compose(config_name, groups)
-            except (HydraException, OmegaConfBaseException):
-                known = compose(config_name)
-            raise InputError(_sentence(error, known)) from None
-        unknown = set()
+            text = " ".join(str(error).split())
+            if error.__cause__:
+                text = ": ".join(str(one).splitlines()[0] for one in (error, error.__cause__))
+            raise InputError(text) from None
+
+
+def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
+    try:
         if any(override.startswith("+") for override in overrides):
-            unknown = set(_keys(config)) - set(_keys(compose(config_name, groups)))
-    if unknown:
-        raise InputError(f"there is no config key {min(unknown)!r}; leave it out")
-    if missing:
-        raise InputError(f"{', '.join(sorted(missing))} is not set; give {min(missing)}=VALUE")
-    typed(config)
-    return config
+            _check_each(name, overrides)  # Hydra would add a key that is not there
+        return compose(name, list(overrides), **options)
+    except (HydraException, OmegaConfBaseException, ValueError):
+        _check_each(name, overrides)
+        raise
 
 
-def check_is_one_run(config_name: str, overrides: list[str]) -> None:
-    """Raise an `InputError` if an experiment of several runs was asked for without ``-m``.
-
-    Hydra would quietly train the default values under the experiment's name. One of its runs can
-    be had, under torchrun for instance, by giving all that varies a value.
-    """
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        params = compose(config_name, overrides, return_hydra_config=True).hydra.sweeper.params
-    given = {override.partition("=")[0] for override in overrides}
-    missing = [str(key) for key in params or () if key not in given]
-    if missing:
-        raise InputError(
-            f"this experiment is several runs, over {', '.join(missing)}; type "
-            f"python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
-        )
-
-
-def _sentence(error: Exception, known: DictConfig) -> str:
-    text = str(error)
-    group = re.search(r"Could not find '(\w+)/(\w+)'", text)
-    if group:
-        folder, name = group.groups()
-        options = sorted(path.stem for path in (CONFIGS / folder).glob("*.yaml"))
-        return f"there is no {folder} {name!r}; choose one of {', '.join(options)}"
-    key = re.search(r"Could not override '([^']+)'", text)
-    if key:
-        parent, _, name = key[1].rpartition(".")
-        group = OmegaConf.select(known, parent) if parent else known
-        names = [str(name) for name in group] if isinstance(group, DictConfig) else list(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        if near and parent and isinstance(group, DictConfig):
-            near = [f"{parent}.{near[0]}"]
-        near = near or difflib.get_close_matches(key[1], _keys(known), n=1, cutoff=0.8)
-        there = f"{parent} has" if names != list(known) else "there are"
-        hint = f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}"
-        return f"there is no config key {key[1]!r}; {hint}"
-    merging = re.search(r"Error merging override (\S+)", text)
-    if merging:
-        reason = str(error.__cause__).splitlines()[0].rstrip(".")
-        hint = "; give a list, like [480,640]" if "ListConfig" in reason else ""
-        return f"cannot set {merging[1]}: {reason}{hint}"
-    return " ".join(text.split())
-
-
-def _keys(config: DictConfig, prefix: str = ""):
-    for key in config:
-        child = None if OmegaConf.is_missing(config, key) else config._get_node(key)
-        if isinstance(child, DictConfig):
-            yield from _keys(child, f"{prefix}{key}.")
+def _check_each(name: str, overrides: Sequence[str]) -> None:
+    """Raise an `InputError` if an override names a file or a key that is not there."""
+    elsewhere = any(override.startswith("hydra.searchpath=") for override in overrides)
+    choices, keys = [], []
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        options = GlobalHydra.instance().config_loader().get_group_options(key)
+        there = override.value() in options or override.is_delete() or elsewhere
+        if options and not there:
+            files = [one for one in options if not one.endswith("_schema") and one[0] != "_"]
+            value = override.get_value_string()
+            raise InputError(f"there is no {key} {value!r}; choose one of {', '.join(files)}")
+        if options or override.is_hydra_override():
+            choices.append(str(override.input_line))
         else:
-            yield f"{prefix}{key}"
+            keys.append(key)
+    known = list(_keys(OmegaConf.to_container(compose(name, choices))))
+    for key in keys:
+        if key not in known:
+            parent = key.rpartition(".")[0]
+            beside = [one for one in known if one.rpartition(".")[0] == parent]
+            beside = beside or [one for one in known if "." not in one]
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(beside)}"
+            raise InputError(f"there is no config key {key!r}; {hint}")
+
+
+def _keys(group: Any, prefix: str = "") -> Iterator[str]:
+    """All keys of nested dicts, dotted, those of groups among them."""
+    for name, value in group.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{name}.")

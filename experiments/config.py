@@ -91,6 +91,8 @@ class TrainConfig:
             raise InputError(
                 f"train.bptt is {self.bptt}; give at least 1 slot, or null for the whole block"
             )
+        if self.amp not in ("auto", "bf16", "off"):
+            raise InputError(f"train.amp is {self.amp!r}; choose auto, bf16 or off")
         check_starts(self.starts)
         check_padding(self.padding)
 

@@ -34,8 +34,8 @@ from experiments.config import TrainJob, register
 from experiments.engine import build_training, train_step
 from experiments.measured import begin_record, write_record
 from experiments.ranks import Ranks
-from experiments.report.collect import collect
-from experiments.report.turns import turns, turns_table
+from experiments.report.results import read_results
+from experiments.report.times import turn_times, turns_table
 from experiments.sweep import jobs_of
 from models import build_criterion, build_model
 
@@ -136,11 +136,9 @@ def main() -> None:
     )
     record |= {"setting": setting, "threads": args.threads, "rows": rows}
     write_record(args.out / "epoch_turns.json", record)
-    times = turns(collect(args.out))
+    times = turn_times(read_results(args.out))
     if times:  # naive is among the loaders
-        shown = turns_table(times)
-        cells = [[cell.text for cell in row] for row in shown.rows]
-        print("\n" + tabulate(cells, shown.columns, disable_numparse=True))
+        print("\n" + tabulate(turns_table(times).rows, "keys", disable_numparse=True))
 
 
 if __name__ == "__main__":

@@ -1,135 +1,141 @@
-"""Starting the ranks of a run from a plain ``python``, with torch's own launcher.
+"""Ranks of a job on this machine, started from a plain ``python`` as torchrun starts them.
 
-What `torchrun` does for one machine, as a call: processes with the usual variables set, a free
-port, and an end for all of them when one fails or someone presses Ctrl-C.
+This module run as a program is torchrun without its report of thirty lines: what is left is the
+sentence of the rank that failed.
 """
 
+import contextlib
+import ctypes
 import logging
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
 
-Run = Callable[[Any], None]
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""What the launcher takes over while it runs."""
+ERROR_FILE = "BLOAD_ERROR_FILE"
+"""Environment variable: the file for the sentence of a rank that `launch` started."""
+SAID = (1, 2, 130, -signal.SIGTERM, -signal.SIGABRT)
+"""Exit codes of ranks that left a sentence, or that end because another one failed."""
 
 
-def start(run: Run, config: Any) -> None:
-    """``run(config)`` here, or on ``launch.nproc`` ranks of this machine if that is more than 1."""
-    nproc = config.launch.nproc
-    if nproc > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+def launch(nproc: int, overrides: Sequence[str]) -> None:
+    """Run the script of this process with `overrides` on `nproc` ranks, and wait for their end.
+
+    Raises `InputError` with the sentence of the rank that failed, and `KeyboardInterrupt` on Ctrl-C
+    and when this process is asked to end. No rank is left running either way.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError(
             f"launch.nproc is {nproc} under torchrun, which starts the ranks itself; leave "
             "launch.nproc out, or start with python instead of torchrun"
         )
-    if nproc > 1:
-        launch(run, config, nproc)
-    else:
-        run(config)
-
-
-def launch(run: Run, config: dict[str, Any], nproc: int) -> None:
-    """``run(config)`` on `nproc` new processes; returns when all have ended.
-
-    Raises `InputError` with the sentence of the rank that failed, and `KeyboardInterrupt` when this
-    process is told to stop. No rank is left running either way.
-    """
-    others = multiprocessing.active_children()
-    with tempfile.TemporaryDirectory(prefix="bload_") as errors, _threads(nproc), _quiet():
-        settings = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=nproc,
-            run_id="bload",
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",  # a free port
-            max_restarts=0,
-            logs_specs=DefaultLogsSpecs(log_dir=errors),
-        )
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="bload_") as folder:
+        error = Path(folder, "error.txt")
+        paths = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+        environment = os.environ | {ERROR_FILE: str(error), "PYTHONPATH": os.pathsep.join(paths)}
+        if nproc > 1:
+            environment["OMP_NUM_THREADS"] = str(threads(nproc))
+        command = [sys.executable, "-m", "experiments.launch", "--standalone"]
+        command += [f"--nproc_per_node={nproc}", sys.argv[0], *overrides]
+        # In a session of its own: Ctrl-C in the terminal reaches this process alone.
+        process = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
-            elastic_launch(settings, _rank)(run, config)
-        except ChildFailedError as error:
-            raise InputError(_sentence(*error.get_first_failure())) from None
-        except SignalException:
-            raise KeyboardInterrupt from None
-        finally:
-            # The launcher does not know of ranks that it was still starting.
-            for process in multiprocessing.active_children():
-                if process not in others:
-                    process.kill()
-                    process.join()
-
-
-def _rank(run: Run, config: dict[str, Any]) -> None:
-    """What a rank does: as told, and stops at the first Ctrl-C, however many are sent."""
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        run(config)
-    except InputError as error:
-        raise InputError(str(error)) from None  # under the name that `_sentence` looks for
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _sentence(rank: int, failure: ProcessFailure) -> str:
-    """What a rank failed of. The traceback of what nobody foresaw is printed."""
-    if isinstance(failure.message, dict):  # the rank wrote down what it raised
-        text = failure.message["message"]
-        if text.startswith(f"{InputError.__name__}: "):
-            return text.partition(": ")[2]
-        print(failure.message["extraInfo"]["py_callstack"], file=sys.stderr)
-        return f"rank {rank} failed with {' '.join(text.split())}"
-    if failure.exitcode >= 0:
-        return f"rank {rank} ended with status {failure.exitcode}"
-    hint = "; if memory ran out, lower train.batch_frames" if failure.exitcode == -9 else ""
-    return f"rank {rank} was ended by {failure.signal_name()}{hint}"
+            status = process.wait()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            process.send_signal(signal.SIGINT)
+            process.wait()  # until its ranks have ended or are killed
+            raise
+        if status:
+            unknown = f"the launcher of the ranks ended with status {status}"
+            said = error.read_text() if error.exists() else unknown
+            sentence, _, traceback_of_rank = said.partition("\n")
+            print(traceback_of_rank, end="", file=sys.stderr)
+            raise InputError(sentence)
 
 
 def threads(nproc: int) -> int:
-    """Threads of a rank: ranks share the cores, unless OMP_NUM_THREADS says otherwise."""
+    """Threads per rank: ranks share the cores, unless OMP_NUM_THREADS says otherwise."""
     if "OMP_NUM_THREADS" in os.environ:
         return int(os.environ["OMP_NUM_THREADS"])
     return torch.get_num_threads() if nproc == 1 else max(1, (os.cpu_count() or 1) // nproc)
 
 
-@contextmanager
-def _threads(nproc: int) -> Iterator[None]:
-    if nproc == 1 or "OMP_NUM_THREADS" in os.environ:
-        yield
-        return
-    os.environ["OMP_NUM_THREADS"] = str(threads(nproc))
+def is_launched() -> bool:
+    """True in a rank that `launch` started."""
+    return ERROR_FILE in os.environ
+
+
+def leave_error(sentence: str) -> bool:
+    """Leave the reason why this rank fails to `launch`; False if that did not start it."""
+    if not is_launched():
+        return False
+    with contextlib.suppress(FileExistsError), open(os.environ[ERROR_FILE], "x") as file:
+        file.write(sentence)  # where no other rank was first
+    return True
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """End the process with one sentence on an `InputError` or Ctrl-C inside.
+
+    A rank leaves the sentence to the process that started it, if that one is ours.
+    """
     try:
         yield
-    finally:
-        del os.environ["OMP_NUM_THREADS"]
+    except InputError as error:
+        if not leave_error(" ".join(str(error).split())):
+            print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        how = "the same command goes on from the last checkpoint, if one was written"
+        if not leave_error("stopped"):
+            print(f"\nstopped; {how}", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        sentence = f"rank {os.environ.get('RANK')} failed with {what}"
+        if not leave_error(f"{sentence}\n{traceback.format_exc()}"):
+            raise
+        sys.exit(1)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the launcher's own log and, afterwards, its signal handlers."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    level = logging.root.manager.disable
+def main() -> None:
+    """Run torchrun, silently; leave how a rank ended that could not say so itself."""
+    if sys.platform == "linux":  # PR_SET_PDEATHSIG: whatever ends the parent ends the ranks
+        ctypes.CDLL(None).prctl(1, signal.SIGINT)
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "15")  # seconds
     logging.disable(logging.CRITICAL)
     try:
-        yield
-    finally:
-        logging.disable(level)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        torchrun(sys.argv[1:])
+    except ChildFailedError as error:
+        silent = {rank: end for rank, end in error.failures.items() if end.exitcode not in SAID}
+        rank, end = next(iter(silent.items()), error.get_first_failure())
+        how = f"ended with status {end.exitcode}"
+        if end.exitcode < 0:
+            how = f"was ended by {end.signal_name()}"
+        hint = "; if memory ran out, lower train.batch_frames" if end.exitcode == -9 else ""
+        if silent:  # the others could only say that it is gone
+            Path(os.environ[ERROR_FILE]).unlink(missing_ok=True)
+        leave_error(f"rank {rank} {how}{hint}")
+        sys.exit(1)
+    except (SignalException, KeyboardInterrupt):
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,8 +14,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.provenance import surroundings
-from experiments.record_form import now
+from experiments.provenance import now, surroundings
 
 
 def measure(

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import torch
 
-PROC = Path("/proc/self")
-
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Begin to measure anew: a process may train several runs. Off Linux the CPU cannot."""
+    """Reset the peak, for a process may train several runs. No effect on CPUs outside Linux."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
         with contextlib.suppress(OSError):
-            (PROC / "clear_refs").write_text("5")
+            Path("/proc/self/clear_refs").write_text("5")
 
 
 def free_memory(device: torch.device) -> int:
@@ -28,11 +26,8 @@ def free_memory(device: torch.device) -> int:
     """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    if Path("/proc/meminfo").exists():
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) << 10
-    else:
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    built_in = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10 or built_in // 2
     return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
@@ -40,8 +35,13 @@ def peak_memory_mib(device: torch.device) -> float:
     """MiB: the GPU's allocated peak, or on the CPU the resident peak of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    if (PROC / "status").exists():
-        lines = (PROC / "status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**10
+    if peak := _read_kib("/proc/self/status", "VmHWM"):
+        return peak / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else KiB
+
+
+def _read_kib(path: str, name: str) -> int:
+    """A value in a file of Linux, 0 elsewhere."""
+    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -11,7 +11,7 @@ import torch
 from tabulate import tabulate
 
 from experiments.cli import check_overrides, errors_in_one_line
-from experiments.config import TrainJob, register, typed
+from experiments.config import TrainJob, register
 from experiments.ranks import autocast, start_ranks
 from models.cost import GIB, PER_FRAME, Cost, measure_cost
 from models.recompute import CHUNK
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     overrides = parser.parse_args(arguments).overrides
     register()
     with errors_in_one_line():
-        print(summary(typed(check_overrides("train", overrides))))
+        print(summary(check_overrides("train", overrides)))
 
 
 def summary(cfg: TrainJob) -> str:

@@ -1,10 +1,17 @@
-"""What a run says for people: a line an epoch, and the summary at the end."""
+"""What a run prints: one line per epoch, the summary at the end, and runs side by side."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+Figures = Mapping[str, Any]
 
 
-def epoch_line(epoch: int, epochs: int, figures: dict) -> str:
-    """One line a training epoch."""
+def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
+    """One line for a training epoch."""
     return (
         f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
         f"{figures['frames_per_second']:,.0f} frames/s  padding {figures['padding']:,}  "
@@ -12,16 +19,16 @@ def epoch_line(epoch: int, epochs: int, figures: dict) -> str:
     )
 
 
-def summary_text(summary: dict) -> str:
+def summary_text(summary: Figures) -> str:
     """The end of a run: what it cost, what it reached, where everything is."""
     share = 100 * summary["padding"] / summary["processed"]
-    starts = summary.get("starts", "table")
     ranks = "1 rank" if summary["ranks"] == 1 else f"{summary['ranks']} ranks"
+    blocks = f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"
     rows = [
-        ("loader", f"{summary['loader']}, T_max {summary['t_max']}, {ranks}" + told_starts(starts)),
-        ("padding", f"{summary['padding']:,.0f} frames an epoch ({share:.1f} % of the work)"),
-        ("filler", f"{summary['filler']:,.0f} empty slots an epoch, to fill the last step"),
-        ("deleted frames", f"{summary['deleted']:,.0f} an epoch"),
+        ("loader", blocks + describe_starts(summary["starts"])),
+        ("padding", f"{summary['padding']:,.0f} frames per epoch ({share:.1f} % of the work)"),
+        ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
+        ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
         (
             "epoch time",
             f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
@@ -29,80 +36,62 @@ def summary_text(summary: dict) -> str:
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
         ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
-        ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB a rank"),
-        *(
-            (
-                f"Recall@20 {constraint}",
-                f"{100 * summary[f'{constraint}/recall@20']:.2f} %   "
-                f"(@10 {100 * summary[f'{constraint}/recall@10']:.2f}, "
-                f"@50 {100 * summary[f'{constraint}/recall@50']:.2f})",
-            )
-            for constraint in ("with", "semi", "no")
-        ),
-        *observer_rows(summary),
-        ("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"),
-        ("results", summary["results"]),
+        ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
     ]
+    for constraint in ("with", "semi", "no"):
+        at = {k: f"{100 * summary[f'{constraint}/recall@{k}']:.2f}" for k in (10, 20, 50)}
+        others = f"(@10 {at[10]}, @50 {at[50]})"
+        rows.append((f"Recall@20 {constraint}", f"{at[20]} %   {others}"))
+    rows += observer_rows(summary)
+    rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
+    rows.append(("results", summary["results"]))
     return f"\n{_table(rows)}"
 
 
-def comparison(summaries: dict[str, dict | None]) -> str:
-    """A line a run, for runs by what tells them apart; None is a run that failed."""
-    rows = [("", "padding", "deleted", "epoch", "Recall@20 with", "of these, memory")]
-    for name, figures in summaries.items():
-        if figures is None:
-            rows.append((name, "failed", "", "", "", ""))
-            continue
-        recalls = (figures.get(f"with/recall@20{part}", math.nan) for part in ("", "_memory"))
-        rows.append(
-            (
-                name,
-                f"{figures['padding']:,.0f}",
-                f"{figures['deleted']:,.0f}",
-                f"{figures['epoch_seconds']:.1f} s",
-                *(f"{100 * recall:.2f} %" if math.isfinite(recall) else "" for recall in recalls),
-            )
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for name, *figures in rows:
-        cells = [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
-        lines.append("  ".join([name.ljust(widths[0]), *cells]).rstrip())
-    return "\n".join(lines)
+def comparison(runs: pd.DataFrame) -> str:
+    """One line per run of a table as `experiments.runs.read_runs` makes it, by its index."""
+    columns = {
+        "padding": runs.padding.map("{:,.0f}".format),
+        "deleted": runs.deleted.map("{:,.0f}".format),
+        "epoch": runs.epoch_seconds.map("{:.1f} s".format),
+        "Recall@20 with": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
+        "of these, memory": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
+    }
+    table = pd.DataFrame(columns).replace("nan %", "")
+    table[runs.state != "finished"] = ""
+    table.padding = table.padding.where(runs.state == "finished", runs.state)
+    sides = ["left", *["right"] * len(columns)]
+    return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
 
 
-def observer_rows(figures: dict) -> list[tuple[str, str]]:
-    """Recall@20 beside what observers reach that see all but remember all or nothing.
+def observer_rows(figures: Figures) -> list[tuple[str, str]]:
+    """Recall@20 beside that of observers which see all but remember everything or nothing.
 
-    Empty for real data, of which that is not known.
+    Empty for real data, for which that is not known.
     """
     rows = []
     for name, ending in (("with, of all", ""), ("with, memory", "_memory")):
         keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
-        if not all(math.isfinite(figures.get(key, math.nan)) for key in keys):
-            continue
-        model, remembering, memoryless = (100 * figures[key] for key in keys)
-        rows.append(
-            (
-                f"Recall@20 {name}",
+        model, remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
+        if math.isfinite(model + remembering + memoryless):
+            value = (
                 f"{model:.2f} %   ({100 * model / remembering:.0f} % of the all-remembering "
-                f"observer's {remembering:.2f}; memoryless observer {memoryless:.2f})",
+                f"observer's {remembering:.2f}; memoryless observer {memoryless:.2f})"
             )
-        )
+            rows.append((f"Recall@20 {name}", value))
     return rows
 
 
-def observer_text(figures: dict) -> str:
-    """Those rows as lines after an empty one, or nothing."""
+def observer_text(figures: Figures) -> str:
+    """`observer_rows` as lines after an empty one, or nothing."""
     rows = observer_rows(figures)
     return f"\n{_table(rows)}\n" if rows else ""
 
 
-def told_starts(starts: str) -> str:
-    """How states are cleared, to be added to a sentence if it is not by the table."""
+def describe_starts(starts: str) -> str:
+    """How states are cleared, to end a sentence with; nothing if it is by the table."""
     return "" if starts == "table" else f", starts {starts}"
 
 
-def _table(rows: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    return tabulate(rows, tablefmt="plain", disable_numparse=True)

@@ -3,35 +3,34 @@
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
+from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
 
-TOLD = (
+IN_NAME = (
     ("loader", "t_max", None, "T{}"),
     ("model", "temporal", "dds", "{}"),
     ("train", "starts", "table", "starts_{}"),
     ("train", "padding", "masked", "padding_{}"),
 )
-"""Group, key, default and form of what a run's name says if it is not the default."""
+"""Group, key, default and form of values that a run's name has if they are not the default."""
 
 
 def run_name(cfg: TrainJob, world_size: int) -> str:
     """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks.
 
-    ``bload-dds_tiny-synthetic-T32-gru-s0-r2-1a2b3c4d`` is one with other blocks and another
-    temporal part.
+    With blocks of 32 and a GRU, ``bload-dds_tiny-synthetic-T32-gru-s0-r2-5e6f7a8b``.
     """
     config = defining(cfg)
     text = json.dumps([config, world_size], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
-    for group, key, default, form in TOLD:
+    for group, key, default, form in IN_NAME:
         if config[group][key] != default:
             parts.append(form.format(config[group][key]))
-    parts += [f"s{config['train']['seed']}", f"r{world_size}"]
+    parts += [f"s{cfg.train.seed}", f"r{world_size}"]
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
@@ -39,8 +38,8 @@ class RunFolder:
     """Where one run writes; rank 0 makes the folder, every rank has its own log.
 
     Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
-    exists once the run has finished; `error`, the file that exists in its stead where a sweep saw
-    the run fail.
+    exists once the run has finished; `error`, the file that exists instead where a sweep saw the
+    run fail.
     """
 
     def __init__(self, root: str, name: str) -> None:
@@ -56,14 +55,13 @@ class RunFolder:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
         source = Path(checkpoint)
         home = source if source.is_dir() else source.parent
-        elsewhere = home.resolve() != self.path.resolve()
-        if elsewhere and self.last.exists():
+        if home.resolve() == self.path.resolve():
+            self.check_same_config(cfg)
+        elif self.last.exists():
             raise InputError(
                 f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
                 "a run.name of its own"
             )
-        if not elsewhere:
-            self.check_same_config(cfg)
 
     def check_same_config(self, cfg: TrainJob) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
@@ -72,12 +70,12 @@ class RunFolder:
         """
         if not self.config.exists():
             return
-        here, wanted = json.loads(self.config.read_text()), defining(cfg)
+        here = json.loads(self.config.read_text())
         differs = [
-            f"{group}.{key} was {here.get(group, {}).get(key)} and is {values[key]}"
-            for group, values in wanted.items()
-            for key in values
-            if (group, key) != ("dataset", "root") and here.get(group, {}).get(key) != values[key]
+            f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
+            for group, values in defining(cfg).items()
+            for key, value in values.items()
+            if (group, key) != ("dataset", "root") and here.get(group, {}).get(key) != value
         ]
         if differs:
             raise InputError(
@@ -91,9 +89,9 @@ class RunFolder:
         logger = logging.getLogger(f"bload.rank{rank}")
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        for handler in list(logger.handlers):
-            logger.removeHandler(handler)
-            handler.close()
+        while logger.handlers:
+            logger.handlers[0].close()
+            logger.removeHandler(logger.handlers[0])
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
@@ -103,16 +101,17 @@ class RunFolder:
         return json.loads(self.summary.read_text())
 
     def write_json(self, path: Path, value: Any) -> None:
-        """Write a json file whole or not at all."""
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
-        os.replace(part, path)
+        write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
     def note_error(self, sentence: str, when: str) -> None:
-        """Say why this run failed, unless an earlier one finished here."""
+        """Write down why this run failed, unless an earlier one finished here."""
         if not self.summary.exists():
             self.path.mkdir(parents=True, exist_ok=True)
             self.write_json(self.error, {"error": sentence, "when": when})
+
+    def saved_at(self) -> list[int]:
+        """When checkpoint and summary, if they are there, were written, in ns."""
+        return [path.stat().st_mtime_ns for path in (self.last, self.summary) if path.exists()]
 
     def clear(self) -> None:
         """Forget an earlier run in this folder."""
@@ -123,14 +122,12 @@ class RunFolder:
         """Drop the lines of steps that come after a checkpoint, which will be trained again."""
         if not self.metrics.exists():
             return
-        kept = []
-        for text in self.metrics.read_text().splitlines():
+        kept = ""
+        for text in self.metrics.read_text().splitlines(keepends=True):
             try:
                 line = json.loads(text)
             except ValueError:  # half a line: the process was killed while it wrote
                 continue
             if (line["epoch"], line["step"]) <= (epoch, step) and line["kind"] != "summary":
-                kept.append(line)
-        part = self.metrics.with_suffix(".part")
-        part.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        os.replace(part, self.metrics)
+                kept += text
+        write_whole(self.metrics, kept)

@@ -13,37 +13,38 @@ class Tracker:
     """Writes the figures of a run; on ranks other than the first it does nothing.
 
     Args:
-        wandb: mode (``offline`` needs no account and no network, ``online``, ``disabled``),
-            project and group.
+        config: of the run, as wandb shows it.
+        wandb: mode (``offline`` needs no account and no network), project and group.
     """
 
     def __init__(
         self, folder: RunFolder, config: dict[str, Any], wandb: WandbConfig, active: bool
     ) -> None:
-        self.active = active
-        self.wandb = None
-        if not active:
-            return
-        self.file = folder.metrics.open("a")
-        if wandb.mode != "disabled":
+        self.file = folder.metrics.open("a") if active else None
+        self.wandb: Any = None
+        if active and wandb.mode != "disabled":
             self.wandb = _wandb_run(folder.path, config, wandb)
 
     def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
-        """One line: `kind` (step, epoch, eval, summary), where in training, and the figures."""
-        if not self.active:
+        """Write a line: `kind` (step, epoch, eval, summary), place in training, and the figures."""
+        if self.file is None:
             return
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
-        if self.wandb is not None:
-            numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
-            values = {f"{kind}/{key}": value for key, value in numbers.items()}
-            if kind == "summary":
-                values["figures"] = _table(figures)
-            self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
+        if self.wandb is None:
+            return
+        numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+        values: dict[str, Any] = {f"{kind}/{key}": value for key, value in numbers.items()}
+        if kind == "summary":
+            import wandb
+
+            rows = [[name, str(value)] for name, value in figures.items()]
+            values["figures"] = wandb.Table(columns=["figure", "value"], data=rows)
+        self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
 
     def close(self) -> None:
-        if self.active:
+        if self.file is not None:
             self.file.close()
         if self.wandb is not None:
             self.wandb.finish()
@@ -53,9 +54,9 @@ def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig) -> Any:
     import wandb  # slow to import, and wanted by one rank only
 
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
-    ours = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
+    ours: Any = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
     run = wandb.init(
-        mode=options.mode,
+        mode=options.mode,  # type: ignore[arg-type]
         project=options.project,
         group=options.group,
         name=path.name,
@@ -67,10 +68,3 @@ def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig) -> Any:
     for kind in ("epoch", "eval"):
         run.define_metric(f"{kind}/*", step_metric="epoch")
     return run
-
-
-def _table(figures: dict[str, Any]) -> Any:
-    import wandb
-
-    rows = [[name, str(value)] for name, value in figures.items()]
-    return wandb.Table(columns=["figure", "value"], data=rows)

@@ -30,7 +30,11 @@ class Problems:
 
     def examples(self) -> dict[str, list[str]]:
         """Return kind -> the first `SHOWN` problems."""
-        return {kind: [*map(_short, islice(all_, SHOWN))] for kind, all_ in self._found.items()}
+        firsts = {kind: islice(found, SHOWN) for kind, found in self._found.items()}
+        return {
+            kind: [f"{e[:_LONGEST]}..." if len(e) > _LONGEST else e for e in first]
+            for kind, first in firsts.items()
+        }
 
     def as_list(self) -> list[dict[str, Any]]:
         """Return ``{"kind", "count", "first"}`` of each kind, for json."""
@@ -51,10 +55,6 @@ class Problems:
         """Raise `InputError` about `what` with all problems and the way out, if there are any."""
         if self._found:
             raise InputError(f"{what}: {', and '.join(self.sentences())}; {remedy}")
-
-
-def _short(example: str) -> str:
-    return example if len(example) <= _LONGEST else f"{example[:_LONGEST]}..."
 
 
 def shown(value: Any) -> str:

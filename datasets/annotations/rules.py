@@ -91,8 +91,7 @@ class Step:
 class FilterCounts:
     """What each rule left of one split, in the order of the rules.
 
-    `boxes_without_area` counts such boxes of objects and persons in the frames that count. They
-    stay, as in the field.
+    `boxes_without_area` are those of objects and persons in the frames that count, where they stay.
     """
 
     steps: tuple[Step, ...]

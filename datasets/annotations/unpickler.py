@@ -97,9 +97,7 @@ def read_pickle(path: Path) -> Any:
                 raise pickle.UnpicklingError(f"it is larger than {MOST_BYTES:,} bytes")
             return _PlainUnpickler(file).load()
     except FileNotFoundError:
-        raise InputError(
-            f"{path} is missing; put Action Genome's annotations there, or give another root"
-        ) from None
+        raise InputError(f"{path} is missing; put Action Genome's annotations there") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check the path") from error
     except Exception as error:  # a broken pickle raises nearly anything

@@ -211,7 +211,7 @@ def _check_frames(
         counts = f"{len(folder.sound):,} frames are there, the manifest has {manifest.frames:,}"
         problems.add("extractions that are going on or were cut short", counts)
     for video, why in folder.problems.items():
-        report.remarks.add("videos that datasets.prepare has problems with", f"{video} {why}")
+        report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {why}")
     if len(problems) > before:
         report.remedies += _remedies(root, folder, OTHER_SIZE in problems.counts())
     annotated_there = sum(file in folder.size_of for file in folder.files)
@@ -223,7 +223,7 @@ def _check_frames(
         "annotated": len(folder.files),
         "annotated there": annotated_there,
         "not asked for": len(folder.size_of) - annotated_there,
-        "decoded": decode,
+        "decoded": len(there) if decode else 0,
     }
     table = tabulate(report.figures["frames"].items(), intfmt=",", tablefmt="plain")
     report.lines += ["", f"frames: {stored_as}", table]

@@ -24,7 +24,7 @@ from datasets.prepare.decoder import Decoder, VideoError, decoder_version
 from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
 PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
-PILOT = 16  # videos after which time and disk are estimated
+PILOT = 8  # videos per worker after which time and disk are estimated
 CORES = os.cpu_count() or 1
 AS_PUBLISHED = Manifest()
 
@@ -118,9 +118,7 @@ def check_root(root: Path, stored_as: Manifest, workers: int) -> tuple[Wanted, M
     if wrong:
         raise InputError("; and ".join(wrong))
     if not (small := root / "annotations" / read.SMALL_BOXES_FILE).is_file():
-        without = (
-            "--small-boxes computed (datasets.verify), dataset.small_boxes=computed (train.py)"
-        )
+        without = "datasets.verify --small-boxes computed, train.py dataset.small_boxes=computed"
         print(f"{small} is missing; put it there, or do without it: {without}")
     return wanted, before or stored_as
 
@@ -145,8 +143,9 @@ def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> N
                 bar.update(len(jobs[job]))
                 written += sum(checksum.bytes for checksum in job.result()[1].values())
                 done.append(jobs[job])
-                if len(done) == PILOT < len(todo):
-                    print(_estimate(folder.path, done, todo, time.perf_counter() - began, written))
+                if len(done) == PILOT * workers < len(todo):
+                    seconds = time.perf_counter() - began
+                    tqdm.write(_estimate(folder.path, done, todo, seconds, written))
         finally:
             decoder.stop()
             pool.shutdown(cancel_futures=True)
@@ -190,10 +189,8 @@ def _extract(
 
 def encode(image: Image.Image, stored_as: Manifest) -> bytes:
     """Return the file of a frame, resized (bilinear, antialiased) where a short side is set."""
-    file, (height, width) = (
-        io.BytesIO(),
-        stored_size((image.height, image.width), stored_as.short_side),
-    )
+    height, width = stored_size((image.height, image.width), stored_as.short_side)
+    file = io.BytesIO()
     image = image.resize((width, height), Image.Resampling.BILINEAR)
     if stored_as.format == "png":
         image.save(file, "PNG", compress_level=PNG_LEVEL)

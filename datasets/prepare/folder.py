@@ -48,7 +48,7 @@ class FramesFolder:
                 there = {f"{video.name}/{f.name}": f.stat().st_size for f in files if f.is_file()}
             self.size_of |= there
         self.files = [self.file_of(frame) for frame in chain(*wanted.values())]
-        known = [file for file in self.files if file in self.written and self.size_of.get(file)]
+        known = [file for file in self.files if file in self.written and file in self.size_of]
         look = self._content if readers else self._size
         with ThreadPoolExecutor(readers or 1) as pool:  # reading and checksums free the lock
             found = zip(known, pool.map(look, known), strict=True)

@@ -13,10 +13,12 @@ import contextlib
 import io
 import pickle
 import resource
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+import imageio_ffmpeg
 import matplotlib
 import numpy as np
 from PIL import Image
@@ -24,7 +26,6 @@ from PIL import Image
 from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE
 from datasets.frames.manifest import Manifest
 from datasets.prepare.extract import prepare
-from tests.datasets.video_making import ffmpeg
 
 SIZES_HW = ((270, 480), (360, 480))
 FRAMES, EVERY = 720, 24
@@ -51,7 +52,9 @@ def make_video(path: Path, height: int, width: int, seed: int) -> None:
         frame_HW3 = frame_HW3 + noise_HW3[dy : dy + height, dx : dx + width]
         pixels.write(frame_HW3.clip(0, 255).astype(np.uint8).tobytes())
     raw = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", "30")
-    ffmpeg(*raw, "-i", "pipe:", "-pix_fmt", "yuv420p", path, given=pixels.getvalue())
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", *raw, "-i", "pipe:"]
+    command += ["-pix_fmt", "yuv420p", str(path)]
+    subprocess.run(command, input=pixels.getvalue(), check=True)
 
 
 def reading_ms(files: list[Path]) -> float:
@@ -83,7 +86,9 @@ def main() -> None:
             for seed, name in enumerate(names):
                 make_video(first / "videos" / name, height, width, seed)
             numbers = range(EVERY, FRAMES + 1, EVERY)
-            entries_of = {f"{name}/{number:06d}.png": [] for name in names for number in numbers}
+            entries_of: dict[str, list] = {
+                f"{name}/{number:06d}.png": [] for name in names for number in numbers
+            }
             for file in (OBJECTS_FILE, PERSONS_FILE):
                 (first / "annotations" / file).write_bytes(pickle.dumps(entries_of))
             rows, files_of = [], []

@@ -1,10 +1,8 @@
-"""The report: one HTML page, the same as Markdown and CSV, from whatever runs a folder holds.
+"""The report: one HTML page, and the same as Markdown and CSV, from whatever runs a folder holds.
 
-    collect -> sections of tables, charts and texts (document) -> html, markdown, figures (CSV)
-
-Needs jinja2 and scipy (``pip install bload[report]``); the rest of the library does not.
+runs and epochs (experiments.runs) -> results -> sections of texts, tables and charts -> page
 """
 
-from experiments.report.write import Report, write_report
+from experiments.report.page import Report, write_report
 
 __all__ = ["Report", "write_report"]

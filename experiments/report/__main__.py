@@ -1,4 +1,4 @@
-"""``python -m experiments.report runs``: what finished runs say, beside the paper."""
+"""``python -m experiments.report runs``: finished runs beside the paper."""
 
 import argparse
 import sys
@@ -12,9 +12,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m experiments.report", description="Runs beside the paper."
     )
     parser.add_argument(
-        "folder", nargs="?", default="runs", help="an experiment's folder or one of several"
+        "folder", nargs="?", default="runs", help="an experiment's folder, or one of several"
     )
-    parser.add_argument("--charts", metavar="FOLDER", help="every plot as an SVG file there")
+    parser.add_argument("--charts", metavar="FOLDER", help="write every chart there as an SVG file")
     args = parser.parse_args(arguments)
     try:
         report = write_report(args.folder, args.charts)

@@ -1,155 +1,79 @@
 """Recall@20 of each loader against epochs, training time and the work done."""
 
-from collections.abc import Sequence
+import pandas as pd
 
-from experiments.report.chart import Point, Series, line_chart, swatch
-from experiments.report.collect import Collection, Run, is_figure, percent
-from experiments.report.document import Block, Cell, Chart, Missing, Section, Table, number
-from experiments.report.measured import MEMORY, WITH, equal_epochs, equal_work
-from experiments.report.names import in_order, loader_name, style
-from experiments.report.statistics import estimate
+from bload.draw import label_of
+from experiments.report.charts import line_chart
+from experiments.report.figures import Block, Exhibit, missing, note, rows
+from experiments.report.results import NAMES, Compared, Results, equal_epochs, equal_work
 
 
-def curves_section(collection: Collection) -> Section:
-    compared, work = equal_epochs(collection), equal_work(collection)
-    groups = compared.by_loader if compared else {}
-    at_epochs, at_work = (_curves(one.by_loader if one else {}, WITH) for one in (compared, work))
-    blocks: list[Block] = []
-    if _has_a_line(at_epochs):
-        blocks += [
-            _chart("Recall@20 against epochs", "epoch", at_epochs, "epochs"),
-            _chart("Recall@20 against training time", "training seconds", at_epochs, "seconds"),
-        ]
-    if _has_a_line(at_work):
-        label = "thousand slots processed, padding included"
-        blocks.append(_chart("Recall@20 against work, at equal work", label, at_work, "work"))
-    remembered = _curves(groups, MEMORY)
-    if _has_a_line(remembered):
-        observers = _observers([run for runs in groups.values() for run in runs])
-        title = "Recall@20 on what must be remembered"
-        blocks.append(_chart(title, "epoch", remembered, "epochs", observers))
-    if not blocks:
-        missing = Missing(
-            "No finished runs here were evaluated after several epochs.",
-            "python train.py -m experiment=paper_table",
-        )
-        blocks.append(missing)
-    return Section("curves", "Recall@20 while training", tuple(blocks))
+def evaluations(results: Results, runs: pd.DataFrame) -> pd.DataFrame:
+    """The epochs of these runs, in their order, with the name of the loader."""
+    return runs[[*NAMES, "loader"]].merge(results.epochs, on=NAMES)
 
 
-def _has_a_line(curves: dict[str, list[dict[str, float]]]) -> bool:
-    return any(len(points) > 1 for points in curves.values())
+def story(results: Results) -> list[Block]:
+    """The one plot that says most: what each loader reaches with the same work."""
+    title = "Recall@20 against work, at equal work"
+    label = "thousand slots processed, padding included"
+    return [
+        _chart(results, equal_work(results), title, "work", label)
+        or missing("evaluations on the way at equal work", "paper_table_equal_time")
+    ]
 
 
-def _curves(groups: dict[str, list[Run]], key: str) -> dict[str, list[dict[str, float]]]:
-    """Loader -> its curve, without loaders whose seeds were never evaluated at one epoch."""
-    curves = {loader: _curve(groups[loader], key) for loader in in_order(groups)}
-    return {loader: points for loader, points in curves.items() if points}
-
-
-def _curve(runs: Sequence[Run], key: str) -> list[dict[str, float]]:
-    """Mean, lowest and highest over seeds after each epoch that all of them evaluated."""
-    seen = [_evaluated(run, key) for run in runs]
-    common = set.intersection(*(set(one) for one in seen)) if seen else set()
-    points = []
-    for epoch in sorted(common):
-        seconds, slots, values = zip(*(one[epoch] for one in seen), strict=True)
-        points.append(
-            {
-                "epochs": epoch + 1,
-                "seconds": estimate(seconds).mean,
-                "work": estimate(slots).mean / 1000,
-                "mean": estimate(values).mean,
-                "low": min(values),
-                "high": max(values),
-                "seeds": len(values),
-            }
-        )
-    return points
-
-
-def _evaluated(run: Run, key: str) -> dict[int, tuple[float, float, float]]:
-    """Epoch -> (training seconds and slots processed until then, the figure in percent)."""
-    found = {}
-    # a resumed epoch may have been logged twice: the last line counts
-    lines = {str(e.get("epoch")): (e.get("seconds"), e.get("processed")) for e in run.epochs}
-    for line in run.evals:
-        value, epoch = percent(line, key), line.get("epoch")
-        if value is None or not isinstance(epoch, int):
-            continue
-        until = [lines.get(str(i), (None, None)) for i in range(epoch + 1)]
-        if all(is_figure(figure) for line in until for figure in line):
-            seconds, slots = map(sum, zip(*until, strict=True))
-            found[epoch] = (seconds, slots, value)
-    return found
-
-
-def last_before(run: Run, key: str, seconds: float) -> tuple[int, float | None]:
-    """Epochs trained and the figure at the last evaluation within so many training seconds."""
-    found = _evaluated(run, key)
-    within = [epoch for epoch in found if found[epoch][0] <= seconds * (1 + 1e-9)]
-    if not within:
-        return 0, None
-    return max(within) + 1, found[max(within)][2]
-
-
-def _observers(runs: Sequence[Run]) -> list[tuple[str, float]]:
-    found = []
-    for name in ("remembering", "memoryless"):
-        values = [v for run in runs if (v := run.percent(f"{name}/recall@20_memory")) is not None]
-        if values:
-            found.append((f"{name} observer", estimate(values).mean))
-    return found
+def curves(results: Results) -> list[Block]:
+    """The same at equal epochs, and on what must be remembered."""
+    found, name = equal_epochs(results), "Recall@20"
+    charts = [
+        _chart(results, found, f"{name} against epochs", "epochs", "epoch"),
+        _chart(results, found, f"{name} against training time", "seconds", "training seconds"),
+        _chart(results, found, f"{name} on what must be remembered", "epochs", "epoch", "memory"),
+    ]
+    lacking = missing("evaluations after several epochs", "paper_table")
+    return [chart for chart in charts if chart] or [lacking]
 
 
 def _chart(
-    title: str,
-    x_label: str,
-    curves: dict[str, list[dict[str, float]]],
-    x: str,
-    observers: Sequence[tuple[str, float]] = (),
-) -> Chart:
-    series = [
-        Series(
-            loader_name(loader),
-            tuple(Point(p[x], p["mean"], p["low"], p["high"]) for p in points),
-            style(loader),
-        )
-        for loader, points in curves.items()
-    ]
-    places = [point[x] for points in curves.values() for point in points]
-    lines = [
-        Series(name, (Point(min(places), value), Point(max(places), value)), broken)
-        for (name, value), broken in zip(observers, ("bound", "dotted"), strict=False)
-    ]
-    columns = (
-        *("loader", "epoch", "training seconds", "thousand slots"),
-        *("mean, %", "lowest", "highest", "seeds"),
+    results: Results, found: Compared | None, title: str, x: str, label: str, key: str = "recall"
+) -> Exhibit | None:
+    """Mean, lowest and highest over seeds after each epoch that all seeds evaluated.
+
+    None if no loader was evaluated twice.
+    """
+    if found is None:
+        return None
+    lines = evaluations(results, found.main).dropna(subset=key)
+    groups = lines.groupby(["loader", "epoch"], sort=False)
+    points = groups[["seconds", "processed"]].mean().reset_index()
+    points = points.assign(epochs=points.epoch + 1, work=points.processed / 1000)
+    points[["y", "low", "high", "seeds"]] = (
+        groups[key].agg(["mean", "min", "max", "size"]).to_numpy()
     )
-    rows = tuple(
-        (
-            Cell(loader_name(loader)),
-            number(point["epochs"]),
-            number(point["seconds"], 1),
-            number(point["work"], 1),
-            *(number(point[key], 1) for key in ("mean", "low", "high")),
-            number(point["seeds"]),
-        )
-        for loader, points in curves.items()
-        for point in points
-    )
-    ends = "; ".join(
-        f"{loader_name(loader)} {points[-1]['mean']:.1f}" for loader, points in curves.items()
-    )
-    told = "".join(f"; {name} {value:.1f}" for name, value in observers)
-    return Chart(
+    points = points[points.seeds == points.loader.map(found.main.loader.value_counts())]
+    points["x"] = points[x]
+    if not points.loader.duplicated().any():
+        return None
+    others = {}
+    for observer in ("remembering observer", "memoryless observer") if key == "memory" else ():
+        level = found.main[observer].mean()
+        if level > 0:
+            ends = [points.x.min(), points.x.max()]
+            others[f"{observer}: {level:.1f} %"] = pd.Series(level, index=ends)
+    last = points.drop_duplicates("loader", keep="last")
+    told = [f"{label_of(one.loader)} {one.y:.1f}" for one in last.itertuples()]
+    columns = {
+        **{"epoch": points.epochs, "training seconds": points.seconds},
+        **{"thousand slots": points.work, "mean, %": points.y, "lowest": points.low},
+        **{"highest": points.high, "seeds": points.seeds},
+    }
+    table = rows("loader", columns, "0 1 1 1 1 1", lambda row: label_of(points.loader[row]))
+    text = f"{title}, mean over seeds in percent, at the end of training: "
+    return Exhibit(
         title,
-        line_chart([*series, *lines], x_label, "Recall@20, %"),
-        f"{title}, mean over seeds in percent, at the end of training: {ends}{told}.",
-        (
-            *((swatch(one.style), one.label) for one in series),
-            *((swatch(one.style), f"{one.label}: {one.points[0].y:.1f} %") for one in lines),
-        ),
-        Table(title, columns, rows),
-        "With constraint; line: mean over seeds, band: lowest to highest seed.",
+        table,
+        note("curve", x),
+        line_chart(title, points, (label, "Recall@20, %"), others=others),
+        f"{text}{'; '.join([*told, *others])}.",
     )

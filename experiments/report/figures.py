@@ -1,24 +1,184 @@
-"""The report as CSV: every figure of every table on a line of its own."""
+"""Figures with 95 % intervals, and the texts, tables and charts that show them.
 
-import csv
-import io
+Texts may hold `code` between backticks, as in Markdown; long ones are in notes.md.
+"""
 
-from experiments.report.document import Page
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from typing import Any
 
-COLUMNS = ("section", "table", "line", "row", "column", "text", "value", "low", "high", "count")
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from markupsafe import Markup, escape
+from scipy import stats
+from tabulate import tabulate
+
+from bload.draw import label_of
+
+CONFIDENCE = 0.95
 
 
-def render_csv(page: Page) -> str:
-    """One line a cell; `value`, `low` and `high` are not rounded, `count` is of seeds or runs."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for section, table in page.tables:
-        for line, row in enumerate(table.rows, start=1):
-            for column, cell in zip(table.columns[1:], row[1:], strict=True):
-                figures = (cell.value, cell.low, cell.high, cell.count)
-                writer.writerow(
-                    [section.anchor, table.title, line, row[0].text, column, cell.text]
-                    + ["" if figure is None else repr(figure) for figure in figures]
-                )
-    return out.getvalue()
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The mean of `count` values with its interval; fewer than two have none (NaN)."""
+
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    count: int = 0
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """The mean of independent values with Student's interval."""
+    return _interval(stats.ttest_1samp, values, popmean=0)
+
+
+def difference(ones: Iterable[float], others: Iterable[float]) -> Estimate:
+    """mean(ones) - mean(others) with Welch's interval: unpaired, and spreads may differ."""
+    return _interval(stats.ttest_ind, ones, others, equal_var=False)
+
+
+def ratio(ones: Iterable[float], others: Iterable[float], *, paired: bool = False) -> Estimate:
+    """The ratio of geometric means of positive values; the interval is of the logarithms."""
+    a, b = (np.log(np.asarray(values, dtype=float)) for values in (ones, others))
+    found = estimate(a - b) if paired else difference(a, b)
+    mean, low, high = np.exp([found.mean, found.low, found.high]).tolist()
+    return Estimate(mean, low, high, found.count)
+
+
+def _interval(test: Callable, *samples: Iterable[float], **options: Any) -> Estimate:
+    """What scipy's t-test says of the values that are there."""
+    found = [pd.Series(values, dtype=float).dropna() for values in samples]
+    first, *others = (float(values.mean()) for values in found)
+    mean, count = first - sum(others), min(map(len, found))
+    if count < 2:
+        return Estimate(mean, count=count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # equal values: an interval of no width
+        ends = test(*found, **options).confidence_interval(CONFIDENCE)
+    low, high = (mean if math.isnan(end) else float(end) for end in ends)
+    return Estimate(mean, low, high, count)
+
+
+class Cell(str):
+    """What a table's cell says, and the figure behind it if it is one."""
+
+    figure: Estimate | None = None
+
+
+Rows = list[dict[str, Cell]]
+
+
+def cell(value: Any, form: str = "0") -> Cell:
+    """A text; ``1,234``, ``+0.3``, ``60.1 [58.0, 62.2]`` of a figure; ``-`` for nothing.
+
+    `form` has the digits after the point, and a plus before them if signs are shown.
+    """
+    if value is None or isinstance(value, str):
+        return Cell(value or "-")
+    figure = value if isinstance(value, Estimate) else Estimate(float(value))
+    if math.isnan(figure.mean):
+        return Cell("-")
+    sign, digits = "+" * form.startswith("+"), int(form)
+    mean, low, high = (f"{of:{sign},.{digits}f}" for of in (figure.mean, figure.low, figure.high))
+    whole = "0" if sign and not round(figure.mean, digits) else mean
+    made = Cell(whole if math.isnan(figure.low) else f"{mean} [{low}, {high}]")
+    made.figure = figure
+    return made
+
+
+def rows(first: str, columns: Any, forms: str = "", name: Callable[[Any], str] = label_of) -> Rows:
+    """Rows of cells from columns that map the key of a row to its figure.
+
+    Args:
+        first: heading of the column that names the rows, by `name` of their keys.
+        columns: heading -> Series or dict; the first one has all rows.
+        forms: how `cell` shows each column; further ones have no digits after the point.
+    """
+    found = {heading: dict(values) for heading, values in columns.items()}
+    shown = list(zip_longest(found, forms.split(), fillvalue="0"))
+    return [
+        {first: Cell(name(key))}
+        | {heading: cell(found[heading].get(key), form) for heading, form in shown}
+        for key in next(iter(found.values()))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A table, a chart, or a chart with the figures that it shows.
+
+    All rows have the same headings, of which the first one names the row. `alternative` says what a
+    drawing shows. `kind` is ``cards`` (rows under one another), ``words`` (long texts), ``lead``
+    or ``blocks`` (a drawing that is no plot).
+    """
+
+    title: str
+    rows: Rows
+    note: str = ""
+    svg: str = ""
+    alternative: str = ""
+    kind: str = ""
+
+    @property
+    def numeric(self) -> list[bool]:
+        """The columns of figures, which are set to the right."""
+        return [any(row[heading].figure for row in self.rows) for heading in self.rows[0]]
+
+
+Block = str | Exhibit
+
+
+@cache
+def template(name: str) -> Template:
+    """A template of this folder; ``{{ value | figure("1") }}`` shows a value as `cell` does."""
+    environment = Environment(
+        loader=PackageLoader("experiments.report", "."),
+        autoescape=select_autoescape(["html", "svg"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"figure": cell, "label": label_of, "drawing": Markup}
+    environment.filters |= {"prose": _prose, "line": _line, "markdown": _markdown}
+    return environment.get_template(name)
+
+
+def note(name: str, *values: Any) -> str:
+    """The text of that name in notes.md, on one line."""
+    return " ".join(getattr(template("notes.md").module, name)(*values).split())
+
+
+def missing(what: str, experiment: str) -> str:
+    """The text in place of what has not been run."""
+    return f"Not here: {what}. Run `{command_of(experiment)}`"
+
+
+def command_of(experiment: str) -> str:
+    """What runs an experiment."""
+    if experiment in ("deadlock", "length_variance"):
+        return f"python -m experiments.{experiment}"
+    return f"python train.py -m experiment={experiment}"
+
+
+def _prose(text: str) -> Markup:
+    """Escaped text in which `code` between backticks is set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _line(text: str) -> str:
+    """One line of Markdown in which nothing from a run is a column, a tag or a link."""
+    return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
+
+
+def _markdown(table: Exhibit) -> str:
+    lines = [{name: _line(cell) for name, cell in row.items()} for row in table.rows]
+    sides = ["right" if numeric else "left" for numeric in table.numeric] if lines else None
+    text = tabulate(lines, "keys", "pipe", disable_numparse=True, colalign=sides)
+    return re.sub("  +", " ", re.sub("-{4,}", "---", text))

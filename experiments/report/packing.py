@@ -1,129 +1,93 @@
-"""What packing alone says: Action Genome's real lengths, no training and no data set needed."""
+"""What packing alone shows: Action Genome's real lengths, without training or data."""
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import cache
 
+import pandas as pd
+
+from bload.draw import label_of
 from bload.lengths import action_genome_lengths
-from bload.packers import make_plan
+from bload.packers import PACKERS, make_plan, packer_options
 from bload.plan import Plan
-from bload.table import table_rows
-from experiments.report.chart import Point, Series, line_chart, swatch
-from experiments.report.document import Chart, Section, Table, Text, number
-from experiments.report.drawing import draw_blocks
-from experiments.report.names import LOADERS, loader_name, style
+from bload.table import PAPER, table_rows
+from experiments.report.charts import blocks_chart, line_chart
+from experiments.report.figures import Block, Exhibit, note, rows
 
 EPOCHS = 20
-"""Plans drawn a loader: BLoad's differ by epoch."""
+"""Plans drawn per loader: BLoad's differ by epoch."""
+COMMAND = f"python -m bload table --epochs {EPOCHS}"
 T_MAX = (64, 72, 80, 87, 94, 110, 128, 160, 188, 256)
 """Block sizes tried; smaller ones than half the longest video take bload_exact seconds."""
-PACKED = ("naive", "bload", "bload_exact")
-COMMAND = f"python -m bload table --epochs {EPOCHS}"
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """One loader over `EPOCHS` epochs of Action Genome's training lengths."""
-
-    padding: float
-    padding_min: int
-    padding_max: int
-    deleted: float
-    processed: float
-    bound: float
-    """Padding of the fewest blocks possible."""
-    frames: int
+def packed() -> pd.DataFrame:
+    """The padding table of Action Genome's training lengths, a row per loader."""
+    return _packed(tuple(PACKERS))
 
 
 @cache
-def packed_action_genome() -> dict[str, Packed]:
-    """Loader -> what it pads and deletes there."""
-    rows = table_rows(action_genome_lengths("train"), epochs=EPOCHS)
-    return {
-        row["loader"]: Packed(
-            row["padding"],
-            row["padding_min"],
-            row["padding_max"],
-            row["deleted"],
-            row["processed"],
-            row["lower_bound_padding"],
-            row["frames"],
-        )
-        for row in rows
-        if row["loader"] in LOADERS
-    }
+def _plans(names: tuple[str, ...]) -> dict[str, Plan]:
+    return {name: make_plan(action_genome_lengths("train"), name) for name in names}
 
 
 @cache
-def _plans() -> dict[str, Plan]:
-    return {name: make_plan(action_genome_lengths("train"), name) for name in LOADERS}
+def _packed(names: tuple[str, ...]) -> pd.DataFrame:
+    found = table_rows(action_genome_lengths("train"), epochs=EPOCHS)
+    return pd.DataFrame(found).set_index("loader").reindex(names)
 
 
-@cache
-def _padding_by_t_max() -> dict[str, dict[int, tuple[int, int]]]:
-    """Loader -> T_max -> (padding, padding of the fewest blocks possible)."""
-    lengths = action_genome_lengths("train")
-    found: dict[str, dict[int, tuple[int, int]]] = {}
-    for name in PACKED:
-        plans = {t_max: make_plan(lengths, name, t_max, long="split") for t_max in T_MAX}
-        found[name] = {t: (plan.padding, plan.lower_bound_padding) for t, plan in plans.items()}
+def paper() -> pd.DataFrame:
+    """The paper's table, a row per loader; frames processed and ratios follow from it."""
+    given = pd.DataFrame({name: asdict(row) for name, row in PAPER.items()}).T
+    found = given[["padding", "deleted", "minutes", "recall_at_20"]].astype(float)
+    found = found.reindex(list(PACKERS))
+    processed = packed().frames["naive"] + found.padding - found.deleted
+    return found.assign(processed=processed, faster=found.minutes["naive"] / found.minutes)
+
+
+def blocks() -> list[Block]:
+    """The first blocks of each loader."""
+    plans = _plans(tuple(PACKERS))
+    widest = max(plan.t_max for plan in plans.values())
+    found: list[Block] = [note("blocks")]
+    for name, plan in plans.items():
+        says = f"{plan.blocks:,} blocks, {plan.padding:,} padded, {plan.deleted:,} deleted"
+        title = f"{label_of(name)}: {says}"
+        alternative = f"The first 9 blocks of {label_of(name)}, T_max {plan.t_max}: {says}."
+        svg = blocks_chart(title, plan, 9, widest)
+        found.append(Exhibit(title, [], "", svg, alternative, kind="blocks"))
     return found
 
 
-def blocks_section() -> Section:
-    """The first blocks of each loader."""
-    plans = _plans()
-    widest = max(plan.t_max for plan in plans.values())
-    charts = []
-    for name, plan in plans.items():
-        says = f"{plan.blocks:,} blocks, {plan.padding:,} padded, {plan.deleted:,} deleted"
-        charts.append(
-            Chart(
-                f"{loader_name(name)}: {says}",
-                draw_blocks(plan, 9, widest),
-                f"The first 9 blocks of {loader_name(name)} on Action Genome's training lengths, "
-                f"T_max {plan.t_max}: {says}.",
-            )
-        )
-    text = (
-        "The first blocks of an epoch, from Action Genome's training lengths. Hatched slots "
-        "are padding; a dark edge on the left of a video is an entry of the start table: the state "
-        "is cleared there."
-    )
-    return Section("blocks", "Blocks of each loader", (Text(text), *charts))
-
-
-def t_max_chart() -> Chart:
+def t_max_chart() -> Exhibit:
     """Padding of Action Genome's training lengths against T_max, with the lower bound."""
-    found = _padding_by_t_max()
-    series = [
-        Series(
-            loader_name(name),
-            tuple(Point(t, padding) for t, (padding, _) in found[name].items()),
-            style(name),
-        )
-        for name in PACKED
-    ]
-    bound = Series(
-        "fewest possible", tuple(Point(t, b) for t, (_, b) in found["bload"].items()), "bound"
-    )
-    rows = tuple(
-        (
-            number(t),
-            *(number(found[name][t][0]) for name in PACKED),
-            number(found["bload"][t][1]),
-        )
-        for t in T_MAX
-    )
-    columns = ("T_max", *map(loader_name, PACKED), "fewest possible")
+    whole = tuple(name for name in PACKERS if "long" in packer_options(name))
+    found = _padding_by_t_max(whole, T_MAX)
+    padded, bound = found[list(whole)], found["fewest possible"]
     title = "Padding against T_max, Action Genome's training lengths"
-    return Chart(
-        title,
-        line_chart([*series, bound], "T_max", "padded frames an epoch", log_y=True),
-        "Padded frames an epoch on a logarithmic scale: naive padding grows from "
-        f"{found['naive'][T_MAX[0]][0]:,} at T_max {T_MAX[0]} to {found['naive'][T_MAX[-1]][0]:,} "
-        f"at {T_MAX[-1]}, BLoad falls from {found['bload'][T_MAX[0]][0]:,} to "
-        f"{found['bload'][T_MAX[-1]][0]:,}, BLoad exact stays on the lower bound.",
-        tuple((swatch(one.style), one.label) for one in [*series, bound]),
-        Table(title, columns, rows),
-        "Videos longer than T_max are split (`long=split`); one epoch each.",
+    points = padded.unstack().rename_axis(["loader", "x"]).reset_index(name="y")
+    labels = ("T_max", "padded frames per epoch")
+    first, last = found.iloc[0], found.iloc[-1]
+    text = (
+        "Padded frames per epoch on a logarithmic scale: naive padding grows from "
+        f"{first.naive:,} at T_max {first.name} to {last.naive:,} at {last.name}, BLoad falls from "
+        f"{first.bload:,} to {last.bload:,}, BLoad exact stays on the lower bound."
     )
+    return Exhibit(
+        title,
+        rows("T_max", found.rename(columns=label_of), name=str),
+        "Videos longer than T_max are split; one epoch each.",
+        line_chart(title, points, labels, log="y", others={"fewest possible": bound}),
+        text,
+    )
+
+
+@cache
+def _padding_by_t_max(names: tuple[str, ...], sizes: tuple[int, ...]) -> pd.DataFrame:
+    lengths = action_genome_lengths("train")
+    found = {}
+    for size in sizes:
+        plans = {name: make_plan(lengths, name, size, long="split") for name in names}
+        found[size] = {name: plan.padding for name, plan in plans.items()}
+        found[size]["fewest possible"] = plans["bload"].lower_bound_padding
+    return pd.DataFrame(found).T

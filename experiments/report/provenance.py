@@ -1,214 +1,118 @@
-"""Where the figures are from: experiments, machines, commands, every run, and what is not there."""
+"""Where the figures are from: every run, machines, versions, commands, and what is not there."""
 
+import re
 import shlex
 from typing import Any
 
-from experiments.report.collect import Collection, Experiment, is_figure
-from experiments.report.document import (
-    NOTHING,
-    Block,
-    Cell,
-    Commands,
-    Section,
-    Table,
-    Text,
-    number,
-    words,
-)
-from experiments.report.measured import EXPERIMENTS, MEMORY, NO, WITH
-from experiments.report.names import loader_name
+import pandas as pd
+
+from bload.draw import label_of
+from experiments.report.figures import Block, Exhibit, command_of, note, rows
+from experiments.report.results import EXPERIMENTS, Results
+from experiments.runs import figure
 
 
-def runs_section(collection: Collection) -> Section:
-    """Every finished run, every failed one with its sentence, and the unfinished."""
-    blocks: list[Block] = []
-    finished = [
-        (
-            Cell(experiment.name),
-            Cell(run.name),
-            Cell(loader_name(run.loader)),
-            *(number(run.summary["t_max"] if k == "t_max" else run.seed) for k in ("t_max", "")),
-            Cell(" ".join(_varied(experiment, run.overrides))) if run.overrides else NOTHING,
-            number(run.summary["epochs"]),
-            number(run.summary["padding"]),
-            number(run.summary["deleted"]),
-            number(run.summary["epoch_seconds"], 1),
-            *(_percent(run.percent(key)) for key in (WITH, NO, MEMORY)),
-        )
-        for experiment in collection.experiments
-        for run in experiment.finished
+def every_run(results: Results) -> list[Block]:
+    """Every finished run, and all others with what became of them."""
+    done, rest = results.finished, results.runs[results.runs.state != "finished"]
+    columns = {
+        **{"run": done.run, "loader": done.loader.map(label_of), "T_max": done.t_max},
+        **{"seed": done["train.seed"], "overrides": done.overrides, "epochs": done.epochs},
+        **{"padded": done.padding, "deleted": done.deleted},
+        **{"seconds an epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
+        **{"no constraint, %": done.no, "must be remembered, %": done.memory},
+    }
+    table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
+    columns = {"run or file": rest.run, "state": rest.state, "overrides": rest.overrides}
+    others = rows("experiment", {**columns, "it says": rest.says}, name=rest.experiment.get)
+    return [
+        Exhibit(f"Finished runs: {len(table)}", table)
+        if table
+        else "There is no finished run here.",
+        *([Exhibit(f"Others: {len(others)}", others, kind="words")] if others else []),
     ]
-    if finished:
-        columns = (
-            *("experiment", "run", "loader", "T_max", "seed", "overrides", "epochs", "padded"),
-            *("deleted", "seconds an epoch", "Recall@20 with, %", "no constraint, %"),
-            "must be remembered, %",
-        )
-        blocks.append(Table(f"Finished runs: {len(finished)}", columns, tuple(finished)))
-    else:
-        blocks.append(Text("There is no finished run here."))
-    for state, title, says in (
-        ("failed", "Failed", "what it said"),
-        ("unfinished", "Not finished", "how far it came"),
-    ):
-        rows = tuple(
-            words(experiment.name, run.name, " ".join(run.overrides) or "-", run.says)
-            for experiment in collection.experiments
-            for run in experiment.runs
-            if run.state == state
-        )
-        if rows:
-            columns = ("experiment", "run", "overrides", says)
-            blocks.append(Table(f"{title}: {len(rows)}", columns, rows))
-    if collection.strange:
-        rows = tuple(words(path, says) for path, says in collection.strange)
-        blocks.append(Table("Not in this report", ("folder or file", "why"), rows))
-    return Section("runs", "Every run", tuple(blocks))
 
 
-def _varied(experiment: Experiment, overrides: tuple[str, ...]) -> list[str]:
-    """The overrides that are not those of every job."""
-    jobs = [set(run.overrides) for run in experiment.runs if run.overrides]
-    common = set.intersection(*jobs) if len(jobs) > 1 else set()
-    return [override for override in overrides if override not in common]
-
-
-def _percent(value: float | None) -> Cell:
-    return number(value, 1)
-
-
-def origin_section(collection: Collection) -> Section:
+def origin(results: Results) -> list[Block]:
     """Every command with its machine, versions, commit and times, and what there is none of."""
-    blocks: list[Block] = []
-    with_runs = [experiment for experiment in collection.experiments if experiment.runs]
-    if with_runs:
-        columns = ("experiment", "finished", "failed", "not finished", "by no command listed here")
-        rows = tuple(_counts(experiment) for experiment in with_runs)
-        blocks.append(Table("Runs by experiment", columns, rows))
-    blocks += _commands(collection)
-    mixed = [said for experiment in with_runs if (said := _mixed(experiment))]
-    if mixed:
-        blocks.append(Text(f"Not all was measured alike: {'; '.join(mixed)}."))
-    lacking = [name for name in EXPERIMENTS if collection.find(name) is None]
+    commands = _commands(results)
+    blocks = [*_counts(results, commands), *_command_table(results, commands)]
+    mixed = [_mixed(of, results.finished) for _, of in commands.groupby("experiment", sort=False)]
+    if any(mixed):
+        blocks.append(f"Not all was measured alike: {'; '.join(filter(None, mixed))}.")
+    there = {*results.finished.experiment, *(one["name"] for one in results.records if one["rows"])}
+    lacking = [name for name in EXPERIMENTS if not {name, f"{name}_quick"} & there]
+    quick = [name for name in EXPERIMENTS if name not in {*lacking, *there}]
     if lacking:
-        text = "Experiments without results here; `_quick` behind a name takes minutes:"
-        blocks += [Text(text), Commands(tuple(_command(name) for name in lacking))]
-    quick = [
-        name
-        for name in EXPERIMENTS
-        if (found := collection.find(name)) is not None and found.name != name
-    ]
+        listed = ", ".join(f"`{command_of(name)}`" for name in lacking)
+        blocks.append(f"Experiments without results here, each with a quick form: {listed}.")
     if quick:
-        blocks.append(Text(f"Quick forms stand in for the full ones of: {', '.join(quick)}."))
-    folder = shlex.quote(str(collection.folder))
-    blocks.append(Text(f"This page: `python -m experiments.report {folder}`."))
-    return Section("origin", "Machines, versions, commands", tuple(blocks))
+        blocks.append(f"Quick forms stand in for the full ones of: {', '.join(quick)}.")
+    folder = shlex.quote(str(results.folder))
+    return [*blocks, f"This page: `python -m experiments.report {folder}`."]
 
 
-def _command(name: str) -> str:
-    many = "" if name in ("deadlock", "length_variance") else " -m"
-    return f"python train.py{many} experiment={name}"
-
-
-def _counts(experiment: Experiment) -> tuple[Cell, ...]:
-    """Runs by state, and the finished ones that no command trained; unknown of old records."""
-    states = [run.state for run in experiment.runs]
-    made: int | None = None
-    if all(sweep.runs is not None for sweep in experiment.sweeps):
-        trained = {name for sweep in experiment.sweeps for name in sweep.runs or ()}
-        made = sum(run.name not in trained for run in experiment.finished)
-    return (
-        Cell(experiment.name),
-        *(number(states.count(state)) for state in ("finished", "failed", "unfinished")),
-        number(made),
-    )
-
-
-def _commands(collection: Collection) -> list[Block]:
-    """All commands in one table; a machine or versions that all share stand above it."""
-    sweeps = [(one.name, sweep) for one in collection.experiments for sweep in one.sweeps]
-    if not sweeps:
-        return []
-    blocks: list[Block] = []
-    varied: list[tuple[str, list[str]]] = []
-    for name, texts in (
-        ("machine", [_machine(sweep.machine) for _, sweep in sweeps]),
-        ("versions", [_pairs(sweep.versions) for _, sweep in sweeps]),
-    ):
-        if len({*texts}) == 1:
-            blocks.append(Text(f"The {name} of all that follows: {texts[0]}."))
-        else:
-            varied.append((name, texts))
-    rows = tuple(
-        (
-            Cell(name),
-            Cell(f"`{sweep.command}`") if sweep.command else NOTHING,
-            Cell(_time(sweep.started)),
-            Cell(_time(sweep.ended)),
-            number(None if sweep.runs is None else len(sweep.runs)),
-            number(sweep.threads),
-            Cell(_short(sweep.commit)),
-            *(Cell(texts[line]) for _, texts in varied),
-        )
-        for line, (name, sweep) in enumerate(sweeps)
-    )
-    columns = (
-        *("experiment", "command", "began", "ended", "runs", "threads", "commit"),
-        *(name for name, _ in varied),
-    )
-    note = "Times are UTC. Runs are those that the command trained, not those that it found."
-    if any(
-        sweep.runs is None and one.runs for one in collection.experiments for sweep in one.sweeps
-    ):
-        note += (
-            " Where `-` stands for them, only the last command was recorded, and others may have "
-            "made some of the runs."
-        )
-    return [*blocks, Table("Commands", columns, rows, note, stacks=True)]
-
-
-def _short(commit: str | None) -> str:
-    """``0123456789ab``, with ``-dirty`` where files had changed since."""
-    if not commit:
-        return NOTHING.text
-    return commit[:12] + ("-dirty" if commit.endswith("-dirty") else "")
-
-
-def _mixed(experiment: Experiment) -> str:
-    """Whether its finished runs were made on several machines or with several thread counts."""
-    finished = {run.name for run in experiment.finished}
-    sweeps = [
-        sweep
-        for sweep in experiment.sweeps
-        if finished and (sweep.runs is None or finished & {*sweep.runs})
+def _commands(results: Results) -> pd.DataFrame:
+    """A row per command; `trained` are names of runs, None if unknown."""
+    found = [
+        {
+            "experiment": record["name"],
+            "command": f"`{one['command']}`" if one.get("command") else "-",
+            "began": str(one.get("started") or "-")[:16].replace("T", " "),
+            "ended": str(one.get("ended") or "-")[:16].replace("T", " "),
+            "trained": one["runs"] if isinstance(one.get("runs"), list) else None,
+            "threads": figure(one.get("threads")),
+            "commit": re.sub(r"^(\w{12})\w*", r"\1", str(one.get("git") or "-")),
+            "machine": _pairs(one.get("machine")),
+            "versions": _pairs(one.get("versions")),
+        }
+        for record in results.records
+        for one in record["sweeps"]
     ]
-    machines = {_machine(sweep.machine) for sweep in sweeps if sweep.machine}
-    threads = sorted({sweep.threads for sweep in sweeps if sweep.threads is not None})
-    told = []
-    if len(machines) > 1:
-        told.append(f"from {len(machines)} machines")
-    if len(threads) > 1:
-        told.append(f"from runs with {' and '.join(map(str, threads))} threads")
-    return f"times of {experiment.name} come {' and '.join(told)}" if told else ""
+    columns = ["experiment", "command", "began", "ended", "trained", "threads", "commit"]
+    return pd.DataFrame(found, columns=[*columns, "machine", "versions"], dtype=object)
 
 
-def _machine(machine: dict[str, Any] | None) -> str:
-    if machine is None:
-        return NOTHING.text
-    told = [str(machine.get("cpu") or "CPU unknown"), f"{machine.get('cores', '?')} cores"]
-    told.append(str(machine.get("gpu") or "no GPU"))
-    if is_figure(machine.get("memory_gib")):
-        told.append(f"{machine['memory_gib']:.0f} GiB")
-    if machine.get("system"):
-        told.append(str(machine["system"]))
-    return ", ".join(told)
+def _pairs(values: Any) -> str:
+    known = values.items() if isinstance(values, dict) else []
+    return ", ".join(f"{key} {value}" for key, value in known if value is not None) or "-"
 
 
-def _pairs(values: dict[str, Any] | None) -> str:
-    if values is None:
-        return NOTHING.text
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+def _counts(results: Results, commands: pd.DataFrame) -> list[Block]:
+    """Runs by state, and the finished ones that no command trained."""
+    if not len(results.runs):
+        return []
+    alone = {}
+    for name, of in results.finished.groupby("experiment"):
+        trained = commands.trained[commands.experiment == name]
+        if trained.notna().all():
+            alone[name] = len({*of.run}.difference(*trained))
+    states = pd.crosstab(results.runs.experiment, results.runs.state)
+    columns = {**states, "finished by no command listed here": alone}
+    return [Exhibit("Runs by experiment", rows("experiment", columns, name=str))]
 
 
-def _time(value: str | None) -> str:
-    return value[:16].replace("T", " ") if value else NOTHING.text
+def _command_table(results: Results, commands: pd.DataFrame) -> list[Block]:
+    """All commands; a machine or versions that all share stand above them."""
+    shared = [name for name in ("machine", "versions") if commands[name].nunique() == 1]
+    blocks: list[Block] = [
+        f"The {name} of all that follows: {commands[name].iloc[0]}." for name in shared
+    ]
+    of_runs = commands.experiment.isin(results.runs.experiment)
+    text = note("commands", bool((commands.trained.isna() & of_runs).any()))
+    frame = commands.drop(columns=["experiment", *shared]).rename(columns={"trained": "runs"})
+    columns = dict(frame.assign(runs=frame.runs.map(len, na_action="ignore")))
+    table = rows("experiment", columns, name=commands.experiment.get)
+    return [*blocks, Exhibit("Commands", table, text, kind="words")] if table else []
+
+
+def _mixed(commands: pd.DataFrame, finished: pd.DataFrame) -> str:
+    """The machines and thread counts of the finished runs of an experiment, if several."""
+    name = commands.experiment.iloc[0]
+    runs = {*finished.run[finished.experiment == name]}
+    of = commands[[bool(runs if made is None else runs & {*made}) for made in commands.trained]]
+    machines = of.machine[of.machine != "-"].nunique()
+    threads = [f"{count:.0f}" for count in sorted(of.threads.dropna().unique())]
+    told = [f"from {machines} machines"] * (machines > 1)
+    told += [f"from runs with {' and '.join(threads)} threads"] * (len(threads) > 1)
+    return f"times of {name} come {' and '.join(told)}" if told else ""

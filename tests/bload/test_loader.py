@@ -46,7 +46,7 @@ def rows_of_plan(plan) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_every_frame_is_read_once_in_equally_many_batches(packer, loader, small_lengths):
-    for ranks in range(1, 10):
+    for ranks in (1, 2, 3, 5, 8):
         loaders = [loader(packer, rank=rank, world_size=ranks, seed=3) for rank in range(ranks)]
         for epoch in (2, 0):
             for one in loaders:
@@ -84,7 +84,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
-    original = loader(packer, seed=5)
+    original = loader(packer, batch_frames=48, seed=5)
     original.set_epoch(3)
     whole = fingerprints(original)
     states = [original.state_dict() | {"step": 0}]
@@ -92,7 +92,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
         states.append(json.loads(json.dumps(original.state_dict())))
     assert len(states) == len(whole) + 1
     for step, state in enumerate(states):
-        resumed = loader(packer, seed=5)
+        resumed = loader(packer, batch_frames=48, seed=5)
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         resumed.set_epoch(state["epoch"])

@@ -17,14 +17,14 @@ def test_a_share_of_the_steps_is_spread_evenly_over_rounds():
 
 
 def test_every_loader_takes_its_turn(data_root, tmp_path, monkeypatch, capsys):
-    knobs = [*DATA_KNOBS, f"dataset.root={data_root}", "train.batch_frames=53", "--share=0.5"]
+    knobs = [*DATA_KNOBS, f"dataset.root={data_root}", "train.batch_frames=53", "--share=1"]
     line = ["epoch_time.py", f"--out={tmp_path}", *knobs]
     monkeypatch.setattr(sys, "argv", [*line, "--rounds=2", "loader=naive,mix"])
     main()
     rows = json.loads((tmp_path / "epoch_turns.json").read_text())["rows"]
-    assert [(row["loader"], row["timed_steps"]) for row in rows] == [("naive", 4), ("mix", 2)]
+    assert [(row["loader"], row["timed_steps"]) for row in rows] == [("naive", 8), ("mix", 4)]
     for row in rows:
-        assert (row["frames"], row["steps"]) == (174, 2 * row["timed_steps"])
+        assert (row["frames"], row["steps"]) == (174, row["timed_steps"])
         assert len(row["seconds_a_step"]) == 2
         assert min(row["seconds_a_step"]) > 0
     assert f"{rows[0]['slots']:,}" in capsys.readouterr().out

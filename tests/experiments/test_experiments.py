@@ -89,12 +89,16 @@ def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
 
 
 def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(monkeypatch, capsys):
-    line = ["experiment=paper_table_quick", "loader=bload"]
-    for given, over in (line[:1], "loader, train.seed"), (line, "train.seed"):
+    line = ["experiment=paper_table_quick", "loader=bload,mix"]
+    for count, given in (5, line[:1]), (2, line):
         monkeypatch.setattr(sys, "argv", ["train.py", *given])
         with pytest.raises(SystemExit, match="2"):
             cli.run(pytest.fail, "train")
         error = capsys.readouterr().err
-        assert f" {over};" in error
-        assert f"python train.py -m {' '.join(given)}\n" in error
-    cli.check_is_one_run("train", [*line, "train.seed=0"])
+        assert f" {count} runs" in error
+        assert "loader" in error.partition("python")[0]
+        assert f"python train.py -m {' '.join(given)}" in error
+    jobs = []
+    monkeypatch.setattr(sys, "argv", ["train.py", line[0], "loader=bload"])
+    cli.run(jobs.append, "train")
+    assert jobs[0].experiment.name == "paper_table_quick"

@@ -1,113 +1,136 @@
 """`launch` starts the ranks, and they end together: in peace, by an error, a signal or Ctrl-C."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from bload.errors import InputError
-from experiments.config import check_values
-from experiments.launch import launch, start
+from experiments.launch import ERROR_FILE, errors_in_one_line, launch
 from tests.experiments.jobs import REPOSITORY, only_run
-from tests.experiments.rank_functions import fail, note_who
 
 pytestmark = pytest.mark.dist
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
+def all_end(pids: list[int], within: float) -> bool:
+    """True if none of the processes runs any more after so many seconds."""
+    deadline = time.monotonic() + within
+    while pids and time.monotonic() < deadline:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,stat=", "-p", ",".join(map(str, pids))], capture_output=True
+        )
+        states = dict(line.split() for line in listed.stdout.splitlines())
+        pids = [int(pid) for pid, state in states.items() if not state.startswith(b"Z")]
+        time.sleep(0.1)
+    return not pids
+
+
 @pytest.fixture
-def ranks() -> Callable[[], set]:
-    """The processes of this test that run; those of the session's ranks were there before."""
-    before = set(multiprocessing.active_children())
-    return lambda: set(multiprocessing.active_children()) - before
-
-
-def test_ranks_are_joined_and_share_the_cores(tmp_path, monkeypatch):
+def ranks(monkeypatch, tmp_path):
+    """Starts two ranks that end as they are asked to, and gives what they note: pid, facts."""
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    monkeypatch.setattr(sys, "argv", [str(Path(__file__).with_name("ranks_that_fail.py"))])
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    launch(note_who, {"folder": str(tmp_path)}, 2)
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "0": "2 3 3",
-        "1": "2 3 3",
-    }
-    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
-    assert "OMP_NUM_THREADS" not in os.environ
+
+    def notes(how: str | None = None) -> list[str]:
+        if how:
+            launch(2, [how, str(tmp_path)])
+        return [path.read_text() for path in sorted(tmp_path.glob("[01]"))]
+
+    yield notes
+    for number, handler in handlers.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+    assert all_end([int(note.split()[0]) for note in notes()], within=15)
 
 
 @pytest.mark.parametrize(
     ("how", "says"),
     [
         ("subclass of InputError", r"^sequence 1 has 50 frames but t_max is 20; raise t_max"),
-        slow("signal", r"^rank 1 was ended by SIGKILL; if memory ran out, lower train"),
+        slow("signal", r"^rank 1 was ended by SIGKILL; .* train.batch_frames"),
         slow("status", r"^rank 1 ended with status 7$"),
-        ("bug", r"^rank 1 failed with KeyError: 'nobody foresaw this'$"),
+        slow("bug", r"^rank 1 failed with KeyError: 'nobody foresaw this'$"),
     ],
 )
 def test_the_error_of_a_rank_ends_all_with_one_sentence(capfd, ranks, how, says):
     began = time.monotonic()
     with pytest.raises(InputError, match=says):
-        launch(fail, {"rank": 1, "how": how}, 2)
-    assert time.monotonic() - began < 40
-    assert not ranks()
+        ranks(how)
+    assert time.monotonic() - began < 150, "they waited for the others, who sleep"
+    # They were joined, and shared the cores.
+    assert [note.split()[1:] for note in ranks()] == [["2", "3", "3"]] * 2
+    assert "OMP_NUM_THREADS" not in os.environ
     printed = capfd.readouterr().err
     assert ("Traceback" in printed) == (how == "bug")
+    assert "torch.distributed.elastic" not in printed
 
 
 @pytest.mark.parametrize(
-    ("number", "started", "pause"),
-    [(signal.SIGINT, 2, 3), (signal.SIGTERM, 2, 0), (signal.SIGINT, 1, 0)],
-    ids=["at work", "while they import", "before the second is started"],
+    ("number", "started"),
+    [(signal.SIGINT, True), slow(signal.SIGTERM, True), slow(signal.SIGINT, False)],
+    ids=["at work", "asked to end", "while they import"],
 )
-def test_a_signal_leaves_no_rank_running(ranks, number, started, pause):
+def test_a_signal_leaves_no_rank_running(ranks, number, started):
     def send():
-        while len(ranks()) < started:
-            time.sleep(0.001)
-        time.sleep(pause)
+        time.sleep(2)
+        while started and len(ranks()) < 2:
+            time.sleep(0.01)
+        sent.append(time.monotonic())
         os.kill(os.getpid(), number)
 
+    sent = []
     threading.Thread(target=send).start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        launch(fail, {"rank": None, "how": "not"}, 2)
-    assert time.monotonic() - began < 40
-    assert not ranks()
+        ranks("not")
+    assert time.monotonic() - sent[0] < 60
+
+
+def test_a_rank_leaves_its_sentence_to_the_process_that_started_it(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "error.txt"
+    monkeypatch.setenv(ERROR_FILE, str(path))
+    monkeypatch.setenv("RANK", "3")
+    for error, status, says in (
+        (InputError("this was wrong"), 2, "this was wrong"),
+        (KeyboardInterrupt(), 130, ""),
+        (KeyError("nobody foresaw this"), 1, "rank 3 failed with KeyError: 'nobody"),
+    ):
+        with pytest.raises(SystemExit) as end, errors_in_one_line():
+            raise error
+        assert end.value.code == status
+        assert path.read_text().startswith(says)
+        with pytest.raises(SystemExit), errors_in_one_line():
+            raise InputError("the others fail because of that")
+        assert path.read_text().startswith(says), "the first to fail knows why"
+        path.unlink()
+    assert not capsys.readouterr().err
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    with pytest.raises(InputError, match=r"launch.nproc is 2 under torchrun.*leave launch.nproc"):
-        start(pytest.fail, {"launch": {"nproc": 2}})
+    with pytest.raises(InputError, match=r"launch.nproc is 2 under torchrun"):
+        launch(2, [])
 
 
-def test_less_than_one_rank_is_refused(config):
-    with pytest.raises(InputError, match=r"launch.nproc is 0; give at least 1"):
-        check_values(config("launch.nproc=0"))
-
-
-def train_py(*arguments: str) -> subprocess.Popen:
+def train_py(*arguments: str, script: Path | str = "train.py") -> subprocess.Popen:
+    """Start train.py, or a script that calls it, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "train.py", *arguments],
+        [sys.executable, script, *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-
-
-def processes_of(session: int) -> int:
-    """How many processes run in a session."""
-    listed = subprocess.run(["ps", "-o", "pid=", "--sid", str(session)], capture_output=True)
-    return len(listed.stdout.split())
 
 
 @pytest.mark.slow
@@ -130,22 +153,35 @@ def test_a_wrong_value_is_one_sentence_once(command_line):
     assert "has 33 frames but t_max is 10; raise t_max to 45" in err
 
 
+def descendants(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    children = [child for child, parent in pairs if parent == pid]
+    return [one for child in children for one in (child, *descendants(child))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("everyone", [True, False], ids=["from the terminal", "by kill"])
-def test_ctrl_c_on_training_says_how_to_go_on_and_leaves_nothing(command_line, everyone):
-    """A terminal sends the signal to all processes of the job, `kill` to the first."""
+@pytest.mark.parametrize(
+    ("send", "number", "status"),
+    [
+        (os.killpg, signal.SIGINT, 130),  # as a terminal does
+        (os.kill, signal.SIGINT, 130),
+        (os.kill, signal.SIGKILL, -signal.SIGKILL),
+    ],
+    ids=["from the terminal", "by kill", "by kill -9"],
+)
+def test_ctrl_c_on_training_says_how_to_go_on_and_leaves_nothing(
+    command_line, send, number, status
+):
     process = train_py(*command_line("launch.nproc=2", "train.epochs=500", "train.workers=1"))
     for line in process.stdout:
         if "epoch   2/" in line:
             break
-    assert processes_of(process.pid) >= 5  # two ranks with a reader each
-    (os.killpg if everyone else os.kill)(process.pid, signal.SIGINT)
+    started = descendants(process.pid)
+    assert len(started) >= 5  # the launcher and two ranks with a reader each
+    send(process.pid, number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert [line for line in err.splitlines() if line] == [
-        "stopped; the same command goes on from the last checkpoint, if one was written"
-    ]
-    deadline = time.monotonic() + 15  # readers look for their rank every five seconds
-    while processes_of(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert processes_of(process.pid) == 0
+    assert process.returncode == status
+    assert ("stopped; " in err) == (status == 130)
+    assert len(err.splitlines()) <= 2
+    assert all_end(started, within=15)  # readers look for their rank every five seconds

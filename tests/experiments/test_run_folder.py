@@ -2,73 +2,80 @@
 
 import json
 import re
+from dataclasses import asdict, replace
 
 import pytest
 
+from bload.errors import InputError
 from experiments.run_folder import RunFolder, run_name
+from tests.experiments.jobs import compose_config
 
 
-def test_the_same_config_has_the_same_name(config):
+def test_the_config_and_the_ranks_name_a_run(config):
     first, second = config(), config()
     assert run_name(first, 2) == run_name(second, 2)
     assert re.fullmatch(r"bload-dds_tiny-synthetic-s0-r2-[0-9a-f]{8}", run_name(first, 2))
+    assert len({run_name(first, ranks) for ranks in (1, 2, 4)}) == 3
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "train.seed=1",
-        "loader=bload_exact",
-        "loader.draw=length",
-        "loader.t_max=50",
-        "train.lr=0.5",
-        "train.batch_frames=65",
-        "train.epochs=3",
-        "train.amp=bf16",
-        "model.width=32",
-        "dataset.seed=4",
-        "loss.relations_on=all",
-    ],
-)
-def test_what_changes_training_changes_the_name(config, change):
-    assert run_name(config(change), 1) != run_name(config(), 1)
+def change(job, line):
+    """The job with another value, given as ``group.key=json``."""
+    group, key, text = re.split("[.=]", line, maxsplit=2)
+    return replace(job, **{group: replace(getattr(job, group), **{key: json.loads(text)})})
 
 
-def test_the_ranks_change_the_name(config):
-    assert len({run_name(config(), ranks) for ranks in (1, 2, 4)}) == 3
+def test_what_changes_training_changes_the_name(config):
+    changes = (
+        *("train.seed=1", "train.lr=0.5", "train.batch_frames=65", "train.epochs=3"),
+        *('train.amp="bf16"', "train.slots=9", "train.bptt=9", "train.ema=0.9"),
+        *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
+        *('loader.name="bload_exact"', 'loader.draw="length"', "loader.t_max=50"),
+        *('loader.last="drop"', "model.width=32", 'model.weights="resnet18"'),
+        *('model.time="gap"', 'model.temporal="gru"', 'loss.relations_on="all"'),
+        *("dataset.seed=4", "dataset.augment=null", 'dataset.augment={"flip": 0.5}'),
+    )
+    job = config()
+    names = {run_name(change(job, line), 1) for line in changes}
+    assert len(names | {run_name(job, 1)}) == len(changes) + 1
 
 
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
+def test_what_does_not_change_training_does_not_change_the_name(config):
+    job = config()
+    for line in (
+        *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
+        *("train.checkpoint_every=3", 'wandb.mode="online"', 'wandb.group="mine"'),
+        *("launch.nproc=2", 'experiment.name="mine"', 'run.resume="never"'),
+        *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
+    ):
+        assert run_name(change(job, line), 1) == run_name(job, 1), line
+
+
+def test_people_can_tell_runs_apart_by_their_names(config):
+    job = config()
+    for line, part in (
         ("loader.t_max=50", "-T50-s0"),
-        ("model.temporal=gru", "-gru-s0"),
-        ("train.starts=wrong", "-starts_wrong-s0"),
-        ("train.padding=repeated", "-padding_repeated-s0"),
+        ('model.temporal="gru"', "-gru-s0"),
+        ('train.starts="wrong"', "-starts_wrong-s0"),
+        ('train.padding="repeated"', "-padding_repeated-s0"),
         ("train.seed=7", "-synthetic-s7-r1-"),
-    ],
-)
-def test_people_can_tell_runs_apart_by_their_names(config, change, part):
-    assert part in run_name(config(change), 1)
+    ):
+        assert part in run_name(change(job, line), 1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "train.workers=5",
-        "train.device=auto",
-        "train.log_every=3",
-        "train.checkpoint_every=3",
-        "wandb.mode=online",
-        "wandb.group=mine",
-        "launch.nproc=2",
-        "experiment.name=mine",
-        "run.resume=never",
-        "run.root=elsewhere",
-    ],
-)
-def test_what_does_not_change_training_does_not_change_the_name(config, change):
-    assert run_name(config(change), 1) == run_name(config(), 1)
+def test_the_runs_of_the_committed_results_keep_their_names():
+    """A name changes with a value, not with the order or the making of configs."""
+    for line, name in (
+        ("experiment=paper_table", "bload-dds_tiny-synthetic-s0-r1-525c4684"),
+        (
+            "experiment=reset_ablation train.starts=ignored",
+            "bload-dds_tiny-synthetic-starts_ignored-s0-r1-58a5616a",
+        ),
+        (
+            "experiment=tmax_sweep loader=bload_exact loader.t_max=32",
+            "bload_exact-dds_tiny-synthetic-T32-s0-r1-36d6c52a",
+        ),
+    ):
+        assert run_name(compose_config("train", line.split()), 1) == name
 
 
 @pytest.fixture
@@ -78,12 +85,12 @@ def folder(tmp_path):
     return folder
 
 
-def write(folder, lines):
-    folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def read(folder):
-    return [json.loads(text) for text in folder.metrics.read_text().splitlines()]
+def test_a_folder_refuses_another_config_by_what_differs(folder, config):
+    folder.check_same_config(config())
+    folder.write_json(folder.config, asdict(config()))
+    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"))
+    with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
+        folder.check_same_config(config("train.lr=0.5"))
 
 
 LINES = [
@@ -93,32 +100,19 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "step", "kept"), [(0, 0, 0), (0, 2, 2), (1, 0, 5), (1, 1, 6), (2, 2, 12), (3, 0, 15)]
-)
-def test_going_back_drops_exactly_the_later_lines(folder, epoch, step, kept):
-    write(folder, LINES)
-    folder.rewind_metrics(epoch, step)
-    assert read(folder) == LINES[:kept]
+def test_going_back_drops_exactly_the_later_lines(folder):
+    def rewound(lines, epoch, step, cut=None):
+        folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines)[:cut])
+        folder.rewind_metrics(epoch, step)
+        return [json.loads(text) for text in folder.metrics.read_text().splitlines()]
 
-
-def test_going_back_drops_a_summary_for_it_will_be_written_again(folder):
-    write(folder, [*LINES, {"kind": "summary", "epoch": 3, "step": 0}])
-    folder.rewind_metrics(3, 0)
-    assert read(folder) == LINES
-
-
-def test_half_a_line_of_a_killed_process_is_dropped(folder):
-    write(folder, LINES)
-    whole = folder.metrics.read_text()
-    folder.metrics.write_text(whole[:-20])
-    folder.rewind_metrics(3, 0)
-    assert read(folder) == LINES[:-1]
-
-
-def test_going_back_before_anything_was_written_is_fine(folder):
     folder.rewind_metrics(0, 0)
     assert not folder.metrics.exists()
+    for epoch, step, kept in ((0, 0, 0), (0, 2, 2), (1, 0, 5), (1, 1, 6), (2, 2, 12), (3, 0, 15)):
+        assert rewound(LINES, epoch, step) == LINES[:kept]
+    # A summary will be written again; of half a line the process was killed while it wrote.
+    assert rewound([*LINES, {"kind": "summary", "epoch": 3, "step": 0}], 3, 0) == LINES
+    assert rewound(LINES, 3, 0, cut=-20) == LINES[:-1]
 
 
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from bload import PACKERS
 from tests.experiments.jobs import REPOSITORY, only_run
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
@@ -29,66 +28,51 @@ def torchrun(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-def traceback_of_the_job(text: str) -> bool:
-    """A traceback in our own code; torchrun (which may live in .venv here) always adds its own."""
-    return re.search(rf'File "{re.escape(str(REPOSITORY))}/(?!\.)', text) is not None
-
-
-def test_a_misspelt_key_ends_all_ranks_with_the_sentence(command_line, tmp_path):
-    done = torchrun("train.py", *command_line("train.epoch=3"))
-    assert done.returncode != 0
-    sentence = "train.py: error: there is no config key 'train.epoch'; did you mean train.epochs?"
-    assert sentence in done.stderr
-    assert not traceback_of_the_job(done.stderr)
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_corrupt_frame_in_a_worker_ends_all_ranks_with_the_sentence(
-    command_line, data_root, tmp_path
-):
-    root = tmp_path / "broken"
-    shutil.copytree(data_root, root)
-    for frame in (root / "frames").glob("train*/*.png"):
-        frame.write_bytes(frame.read_bytes()[:-40])
+def error_of(*arguments: str) -> str:
+    """The sentence with which a job ends, without a traceback in our own code."""
     began = time.monotonic()
-    done = torchrun("train.py", *command_line(f"dataset.root={root}", "train.workers=1"))
-    assert time.monotonic() - began < 60
+    done = torchrun("train.py", *arguments)
+    assert time.monotonic() - began < 90
     assert done.returncode != 0
-    assert re.search(
-        rf"^train.py: error: frame {re.escape(str(root))}\S+ \(\d+ bytes\) does not decode "
-        r".*; extract or copy it again$",
-        done.stderr,
-        re.MULTILINE,
-    )
-    assert not traceback_of_the_job(done.stderr)
+    # torchrun (which may live in .venv here) always adds a traceback of its own.
+    assert not re.search(rf'File "{re.escape(str(REPOSITORY))}/(?!\.)', done.stderr)
+    return re.search(r"^train.py: error: (.*)$", done.stderr, re.MULTILINE)[1]
 
 
-@pytest.mark.slow
-def test_one_rank_that_fails_tells_the_other(command_line, data_root, tmp_path):
-    """A frame of one video is corrupt: only the rank that reads it knows why."""
+@pytest.fixture
+def cut(data_root, tmp_path):
+    """A copy of the data, and a function that cuts frames of its training videos short."""
     root = tmp_path / "broken"
     shutil.copytree(data_root, root)
-    frame = next(iter(sorted((root / "frames").glob("train*/*.png"))))
-    frame.write_bytes(frame.read_bytes()[:-40])
-    done = torchrun("train.py", *command_line(f"dataset.root={root}"))
-    assert done.returncode != 0
-    assert f"train.py: error: frame {frame} (" in done.stderr
-    assert not traceback_of_the_job(done.stderr)
+
+    def cut(count):
+        frames = sorted((root / "frames").glob("train*/*.png"))[:count]
+        for frame in frames:
+            frame.write_bytes(frame.read_bytes()[:-40])
+        return f"dataset.root={root}", frames[0]
+
+    return cut
+
+
+def test_a_corrupt_frame_in_a_worker_ends_all_ranks_with_the_sentence(command_line, cut):
+    root, _ = cut(None)
+    said = error_of(*command_line(root, "train.workers=1"))
+    assert re.match(r"frame \S+/broken/frames/train\S+ \(\d+ bytes\) does not decode", said)
 
 
 @pytest.mark.slow
-def test_missing_data_end_all_ranks_with_the_sentence(tmp_path):
-    done = torchrun("train.py", "dataset=action_genome", f"dataset.root={tmp_path / 'nothing'}")
-    assert done.returncode != 0
-    assert f"{tmp_path / 'nothing'} holds no Action Genome" in done.stderr
-    assert not traceback_of_the_job(done.stderr)
+def test_other_errors_end_all_ranks_with_the_sentence_too(command_line, cut, tmp_path):
+    assert "train.epochs?" in error_of(*command_line("train.epoch=3"))
+    nothing = str(tmp_path / "nothing")
+    assert nothing in error_of("dataset=action_genome", f"dataset.root={nothing}")
+    assert not (tmp_path / "runs").exists()
+    root, frame = cut(1)  # the rank that does not read it hears why the other one failed
+    assert f"frame {frame} (" in error_of(*command_line(root))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loader", sorted(PACKERS))
-def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, loader):
-    options = command_line(f"loader={loader}", "train.epochs=1", "train.workers=1")
-    done = torchrun("train.py", *options)
+def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path):
+    done = torchrun("train.py", *command_line("train.epochs=1", "train.workers=1"))
     assert done.returncode == 0, done.stderr
     assert "Recall@20 with" in done.stdout
     assert done.stdout.count("epoch   1/1") == 1
@@ -97,7 +81,6 @@ def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path, load
     with (tmp_path / "runs" / "results.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["run"], row["ranks"]) == (folder.name, "2")
-    if loader == "bload":
-        done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("constraint ") == 1
+    done = torchrun("eval.py", f"checkpoint={folder}", "device=cpu")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("constraint ") == 1

@@ -12,11 +12,12 @@ import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from experiments.cli import check_overrides
+from experiments.config import WandbConfig, register
 from experiments.run_folder import RunFolder
 from experiments.tracking import Tracker
 from tests.experiments.jobs import REPOSITORY
 
-DISABLED = {"mode": "disabled", "project": "bload", "group": None}
+DISABLED, OFFLINE = WandbConfig("disabled"), WandbConfig("offline", group="mine")
 
 
 @pytest.fixture
@@ -26,25 +27,21 @@ def folder(tmp_path):
     return folder
 
 
-def test_lines_say_their_kind_and_place(folder):
-    tracker = Tracker(folder, {}, DISABLED, active=True)
-    tracker.log("step", 2, 7, loss=0.5)
-    # On disk at once: a killed process loses nothing.
-    line = json.loads(folder.metrics.read_text())
-    assert line == {"kind": "step", "epoch": 2, "step": 7, "loss": 0.5}
-    tracker.close()
+def read(folder):
+    return [json.loads(line) for line in folder.metrics.read_text().splitlines()]
 
 
-def test_an_opened_file_goes_on(folder):
-    for step in (1, 2):
+def test_lines_say_their_kind_and_place_and_are_on_disk_at_once(folder):
+    for step in (7, 8):  # opened again, the file goes on
         tracker = Tracker(folder, {}, DISABLED, active=True)
-        tracker.log("step", 0, step)
+        tracker.log("step", 2, step, loss=0.5)
+        assert read(folder)[-1] == {"kind": "step", "epoch": 2, "step": step, "loss": 0.5}
         tracker.close()
-    assert [json.loads(t)["step"] for t in folder.metrics.read_text().splitlines()] == [1, 2]
+    assert len(read(folder)) == 2
 
 
 def test_other_ranks_write_nothing(folder):
-    tracker = Tracker(folder, {}, {**DISABLED, "mode": "offline"}, active=False)
+    tracker = Tracker(folder, {}, OFFLINE, active=False)
     tracker.log("step", 0, 1, loss=0.5)
     tracker.close()
     assert not folder.metrics.exists()
@@ -52,11 +49,8 @@ def test_other_ranks_write_nothing(folder):
 
 
 @pytest.mark.slow
-def test_wandb_is_not_imported_unless_used(folder):
-    code = (
-        "import sys, train; from experiments.tracking import Tracker; "
-        "sys.exit('wandb' in sys.modules)"
-    )
+def test_wandb_is_not_imported_unless_used():
+    code = "import sys, train, experiments.tracking; sys.exit('wandb' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, timeout=60)
 
 
@@ -74,9 +68,8 @@ def test_wandb_offline_writes_a_run_without_network_or_prompt(folder, monkeypatc
 
     monkeypatch.setattr(socket.socket, "connect", only_here)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("wandb asked something"))
-    options = {"mode": "offline", "project": "bload", "group": "mine"}
     for step in (1, 2):  # the second goes on with the run of the first
-        tracker = Tracker(folder, {"train": {"lr": 0.1}}, options, active=True)
+        tracker = Tracker(folder, {"train": {"lr": 0.1}}, OFFLINE, active=True)
         tracker.log("step", 0, step, loss=0.5)
         if step == 2:
             tracker.log("summary", 1, 0, **{"run": "here", "with/recall@20": 0.25})
@@ -90,35 +83,29 @@ def test_wandb_offline_writes_a_run_without_network_or_prompt(folder, monkeypatc
     assert b"mine" in records
     (table,) = folder.path.glob("wandb/offline-run-*/files/media/table/*.table.json")
     assert json.loads(table.read_text())["data"] == [["run", "here"], ["with/recall@20", "0.25"]]
-    assert len(folder.metrics.read_text().splitlines()) == 3
+    assert len(read(folder)) == 3
 
 
-@pytest.mark.parametrize("swept", [False, True])
-def test_the_run_of_a_wandb_sweep_has_the_id_that_its_agent_gave(folder, monkeypatch, swept):
+def test_the_run_of_a_wandb_sweep_has_the_id_that_its_agent_gave(folder, monkeypatch):
     monkeypatch.setenv("WANDB_RUN_ID", "of-the-agent")
-    if swept:
+    for own in (f"{folder.path.parent.name}-run", "of-the-agent"):
+        wandb.teardown()  # it reads the environment once
+        tracker = Tracker(folder, {}, OFFLINE, active=True)
+        assert tracker.wandb.id == own
+        tracker.close()
         monkeypatch.setenv("WANDB_SWEEP_ID", "sweep")
-    wandb.teardown()  # it reads the environment once
-    tracker = Tracker(folder, {}, {**DISABLED, "mode": "offline"}, active=True)
-    assert tracker.wandb.id == ("of-the-agent" if swept else f"{folder.path.parent.name}-run")
-    tracker.close()
     wandb.teardown()
 
 
 def test_the_example_of_a_wandb_sweep_starts_training_with_configs_that_exist():
+    register()
     sweep = yaml.safe_load((REPOSITORY / "examples" / "wandb_sweep.yaml").read_text())
     values = {key: each["values"] for key, each in sweep["parameters"].items()}
+    at = sweep["command"].index("${program}") + 1
     for loader in values["loader"]:
-        args = create_sweep_command_args(
-            {
-                "args": {
-                    "loader": {"value": loader},
-                    "train.seed": {"value": values["train.seed"][0]},
-                }
-            }
-        )
-        at = sweep["command"].index("${program}") + 1
-        assert sweep["command"][-1] == "${args_no_hyphens}"
+        chosen = {"loader": {"value": loader}, "train.seed": {"value": values["train.seed"][0]}}
+        args = create_sweep_command_args({"args": chosen})
         check_overrides("train", [*sweep["command"][at:-1], *args["args_no_hyphens"]])
+    assert sweep["command"][-1] == "${args_no_hyphens}"
     assert sweep["command"][1] == "torchrun"
     assert set(values) == {"loader", "train.seed"}

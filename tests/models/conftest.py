@@ -4,15 +4,22 @@ B blocks, T slots, F frames, M objects.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
 from models import DDS, Outputs, build_model
+from models.config import ModelConfig
 
 SIDE = 32
+SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}
+LAYERS = {"encoder_layers": 1, "decoder_layers": 2, "temporal_layers": 2}
+NAMES = {"name": "small", "backbone": "conv", "temporal": "dds"}
+SMALL = ModelConfig(**NAMES, **SIZES, **LAYERS, norm_first=True, anchored=False, dense=False)
 
 
 @pytest.fixture(autouse=True)
@@ -24,121 +31,101 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def tiny():
-    """Build a small network in float64 with the wished changes; the same for the same wishes."""
-
-    def build(**changes: int | float | bool | str) -> DDS:
-        torch.manual_seed(0)
-        sizes = {
-            "width": 16,
-            "heads": 2,
-            "feedforward": 24,
-            "encoder_layers": 1,
-            "decoder_layers": 2,
-            "temporal_layers": 2,
-            "queries": 5,
-            "dropout": 0.0,
-            "backbone": "conv",
-            "norm_first": True,
-        }
-        model = build_model(**(sizes | changes)).double()
-        # Memories and gaps are silent before training; here they speak, or none would be heard.
-        for name, parameter in model.named_parameters():
-            if "readout" in name or ".gap." in name:
-                torch.nn.init.normal_(parameter, std=0.3)
-        return model
-
-    return build
+def tensors(outputs: Outputs) -> dict[str, Tensor]:
+    """The predictions by name, without the dense task."""
+    return {field.name: getattr(outputs, field.name) for field in fields(Outputs)[:5]}
 
 
-@pytest.fixture
-def annotate():
-    """Annotations of `frames` random frames with 1 to `most` objects each."""
-
-    def draw(
-        rng: np.random.Generator, frames: int, most: int = 3, size_hw: tuple[int, int] = (30, 40)
-    ) -> list[FrameTargets]:
-        return [_random_frame(rng, f"{frame}", most, size_hw) for frame in range(frames)]
-
-    return draw
+def difference(first: Outputs, second: Outputs) -> float:
+    """The largest between any two numbers."""
+    others = tensors(second)
+    return max((one - others[name]).abs().max().item() for name, one in tensors(first).items())
 
 
-@pytest.fixture
-def random_outputs():
-    """Outputs ``(L, B, T, N)`` at random, float64, with gradients."""
+def gradients(model: nn.Module) -> Tensor:
+    """All gradients in one vector; every parameter has one. Clears them."""
+    assert not [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    vector = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    model.zero_grad(set_to_none=True)
+    return vector
 
-    def draw(seed: int, *shape: int) -> Outputs:
-        generator = torch.Generator().manual_seed(seed)
 
-        def normal(channels: int) -> torch.Tensor:
-            return torch.randn(*shape, channels, generator=generator, dtype=torch.float64)
+def tiny(**changes: int | float | bool | str) -> DDS:
+    """A small network in float64 with the given changes; the same for the same changes."""
+    torch.manual_seed(0)
+    model = build_model(replace(SMALL, **changes)).double()
+    # Memories and gaps are silent before training; here they speak, or none would be heard.
+    for name, parameter in model.named_parameters():
+        if "readout" in name or ".gap." in name:
+            nn.init.normal_(parameter, std=0.3)
+    return model
 
-        return Outputs(
-            person_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
-            object_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
-            class_logits_LBTNK=normal(37).requires_grad_(),
-            union_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
-            relation_logits_LBTNR=normal(26).requires_grad_(),
+
+def annotate(
+    seed: int, frames: int, most: int = 3, size_hw: tuple[int, int] = (30, 40)
+) -> list[FrameTargets]:
+    """Annotations of random frames with 1 to `most` objects each."""
+    rng, (height, width), annotations = np.random.default_rng(seed), size_hw, []
+    for frame in range(frames):
+        objects = int(rng.integers(1, most + 1))
+        low = rng.uniform(0, 0.5, size=(objects + 1, 2))
+        high = low + rng.uniform(0.1, 0.5, size=(objects + 1, 2))
+        boxes = np.concatenate((low, high), axis=1) * (width, height, width, height)
+        relations = [
+            (row, relation)
+            for row in range(objects)
+            for relation in (rng.integers(3), 3 + rng.integers(6), 9 + rng.integers(17))
+        ]
+        target = FrameTargets(
+            name=f"{frame}",
+            size_hw=size_hw,
+            person_box_4=boxes[0].astype(np.float32),
+            object_boxes_M4=boxes[1:].astype(np.float32),
+            object_classes_M=rng.integers(2, 37, size=objects),
+            relations_G2=np.array(relations, dtype=np.int64),
         )
+        annotations.append(target)
+    return annotations
 
-    return draw
+
+def random_outputs(seed: int, *shape: int) -> Outputs:
+    """Outputs ``(L, B, T, N)`` at random, float64, with gradients."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(channels: int) -> Tensor:
+        return torch.randn(*shape, channels, generator=generator, dtype=torch.float64)
+
+    return Outputs(
+        person_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+        object_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+        class_logits_LBTNK=normal(37).requires_grad_(),
+        union_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
+        relation_logits_LBTNR=normal(26).requires_grad_(),
+    )
 
 
-@pytest.fixture
-def pack():
+def pack(
+    videos: Sequence[Tensor], blocks: Sequence[Sequence[int]], slots: int, padding: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
     """Put videos (uint8 frames each) into blocks of `slots`, the rest filled with `padding`."""
-
-    def fill(
-        videos: Sequence[torch.Tensor],
-        blocks: Sequence[Sequence[int]],
-        slots: int,
-        padding: int = 0,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        frames_BTCHW = torch.full((len(blocks), slots, 3, SIDE, SIDE), padding, dtype=torch.uint8)
-        start_BT = torch.zeros(len(blocks), slots, dtype=torch.bool)
-        valid_BT = torch.zeros_like(start_BT)
-        for row, block in enumerate(blocks):
-            slot = 0
-            for video in block:
-                last = slot + len(videos[video])
-                frames_BTCHW[row, slot:last] = videos[video]
-                start_BT[row, slot] = True
-                valid_BT[row, slot:last] = True
-                slot = last
-        return frames_BTCHW, start_BT, valid_BT
-
-    return fill
+    frames_BTCHW = torch.full((len(blocks), slots, 3, SIDE, SIDE), padding, dtype=torch.uint8)
+    start_BT = torch.zeros(len(blocks), slots, dtype=torch.bool)
+    valid_BT = torch.zeros_like(start_BT)
+    for row, block in enumerate(blocks):
+        slot = 0
+        for video in block:
+            last = slot + len(videos[video])
+            frames_BTCHW[row, slot:last] = videos[video]
+            start_BT[row, slot] = valid_BT[row, slot:last] = True
+            slot = last
+    return frames_BTCHW, start_BT, valid_BT
 
 
 @pytest.fixture
-def videos() -> list[torch.Tensor]:
+def videos() -> list[Tensor]:
     """Four videos of 3, 1, 4 and 2 random frames."""
     generator = torch.Generator().manual_seed(1)
     return [
         torch.randint(0, 256, (length, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
         for length in (3, 1, 4, 2)
     ]
-
-
-def _random_frame(
-    rng: np.random.Generator, name: str, most: int, size_hw: tuple[int, int]
-) -> FrameTargets:
-    objects = int(rng.integers(1, most + 1))
-    height, width = size_hw
-    low = rng.uniform(0, 0.5, size=(objects + 1, 2))
-    high = low + rng.uniform(0.1, 0.5, size=(objects + 1, 2))
-    boxes = np.concatenate((low, high), axis=1) * (width, height, width, height)
-    relations = [
-        (row, relation)
-        for row in range(objects)
-        for relation in (rng.integers(3), 3 + rng.integers(6), 9 + rng.integers(17))
-    ]
-    return FrameTargets(
-        name=name,
-        size_hw=size_hw,
-        person_box_4=boxes[0].astype(np.float32),
-        object_boxes_M4=boxes[1:].astype(np.float32),
-        object_classes_M=rng.integers(2, 37, size=objects),
-        relations_G2=np.array(relations, dtype=np.int64),
-    )

@@ -29,14 +29,8 @@ def detr_positions(not_mask: Tensor, dim: int) -> Tensor:
     return torch.cat((pos_y, pos_x), dim=3).permute(0, 3, 1, 2)
 
 
-class EncoderLayer(nn.Module):
-    def __init__(self, width: int, heads: int, feedforward: int) -> None:
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(width, heads)
-        self.linear1 = nn.Linear(width, feedforward)
-        self.linear2 = nn.Linear(feedforward, width)
-        self.norm1 = nn.LayerNorm(width)
-        self.norm2 = nn.LayerNorm(width)
+class EncoderLayer(nn.TransformerEncoderLayer):
+    """With PyTorch's parameters, whose names are DETR's."""
 
     def forward(self, src: Tensor, pos: Tensor, padded_IS: Tensor) -> Tensor:
         q = k = src + pos
@@ -44,17 +38,7 @@ class EncoderLayer(nn.Module):
         return self.norm2(src + self.linear2(self.linear1(src).relu()))
 
 
-class DecoderLayer(nn.Module):
-    def __init__(self, width: int, heads: int, feedforward: int) -> None:
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(width, heads)
-        self.multihead_attn = nn.MultiheadAttention(width, heads)
-        self.linear1 = nn.Linear(width, feedforward)
-        self.linear2 = nn.Linear(feedforward, width)
-        self.norm1 = nn.LayerNorm(width)
-        self.norm2 = nn.LayerNorm(width)
-        self.norm3 = nn.LayerNorm(width)
-
+class DecoderLayer(nn.TransformerDecoderLayer):
     def forward(
         self, tgt: Tensor, memory: Tensor, pos: Tensor, query_pos: Tensor, padded_IS: Tensor
     ) -> Tensor:
@@ -70,46 +54,34 @@ class LiteralDETR(nn.Module):
     """Everything but dropout; classes are COCO's 91 and "no object"."""
 
     def __init__(
-        self,
-        backbone: str = "resnet50",
-        width: int = 256,
-        heads: int = 8,
-        feedforward: int = 2048,
-        layers: int = 6,
-        queries: int = 100,
+        self, backbone="resnet50", width=256, heads=8, feedforward=2048, layers=6, queries=100
     ) -> None:
         super().__init__()
         resnet = torchvision.models.get_model(backbone, norm_layer=FrozenBatchNorm2d)
         channels = resnet.fc.in_features
-        body = nn.Sequential()
-        for name, child in resnet.named_children():
-            if name not in ("avgpool", "fc"):
-                body.add_module(name, child)
+        del resnet.avgpool, resnet.fc
         joined = nn.Module()
-        joined.body = body
+        joined.body = nn.Sequential()
+        for name, child in resnet.named_children():
+            joined.body.add_module(name, child)
         self.backbone = nn.Sequential(joined)
         self.input_proj = nn.Conv2d(channels, width, 1)
         self.transformer = nn.Module()
-        self.transformer.encoder, self.transformer.decoder = nn.Module(), nn.Module()
-        sizes = (width, heads, feedforward)
-        self.transformer.encoder.layers = nn.ModuleList(EncoderLayer(*sizes) for _ in range(layers))
-        self.transformer.decoder.layers = nn.ModuleList(DecoderLayer(*sizes) for _ in range(layers))
-        self.transformer.decoder.norm = nn.LayerNorm(width)
+        layer = EncoderLayer(width, heads, feedforward, dropout=0.0)
+        self.transformer.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        layer, norm = DecoderLayer(width, heads, feedforward, 0.0), nn.LayerNorm(width)
+        self.transformer.decoder = nn.TransformerDecoder(layer, layers, norm)
         self.query_embed = nn.Embedding(queries, width)
         self.class_embed = nn.Linear(width, 92)
         self.bbox_embed = nn.Module()
         self.bbox_embed.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
 
-    def forward(
-        self, pictures_ICHW: Tensor, padded_IHW: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, pictures_ICHW: Tensor, padded_IHW: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised pictures -> memory ``(I, S, D)``, embeddings and boxes ``(L, I, N, .)``.
 
         `padded_IHW` is True on the tokens beside pictures.
         """
         src = self.input_proj(self.backbone[0].body(pictures_ICHW))
-        if padded_IHW is None:
-            padded_IHW = torch.zeros(len(src), *src.shape[2:], dtype=torch.bool)
         pos = detr_positions(~padded_IHW, src.shape[1]).to(src.dtype)
         pos = pos.flatten(2).permute(2, 0, 1)
         padded_IS = padded_IHW.flatten(1)

@@ -1,29 +1,28 @@
 """Costs as counted by hand, and as real tensors cost."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from experiments import model_summary as summary_module
 from models import build_model
-from models.cost import kept_bytes, measure_cost
-from models.temporal import TEMPORAL
+from models.cost import Affine, Cost, kept_bytes, measure_cost
+from models.temporal import PARTS
+from tests.models.conftest import SIDE, SMALL
 
-SIZES = {
-    **{"width": 16, "heads": 2, "feedforward": 24, "encoder_layers": 1, "decoder_layers": 2},
-    **{"temporal_layers": 1, "queries": 5, "dropout": 0.0, "backbone": "conv"},
-}
-SIDE = 32
 TOKENS = (SIDE // 8) ** 2
-CPU = torch.device("cpu")
+SLOTS = 3
+SMALL_COST = replace(SMALL, decoder_layers=1, temporal_layers=1, norm_first=False)
 
 
-def full_precision():
-    return torch.autocast("cpu", enabled=False)
+def measured(cfg, side=(SIDE, SIDE), slots=SLOTS) -> Cost:
+    full = torch.autocast("cpu", enabled=False)
+    return measure_cost(cfg, side, slots, full, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
 def cost():
-    return measure_cost(SIZES, (SIDE, SIDE), 6, full_precision(), CPU)
+    return measured(SMALL_COST)
 
 
 def test_parameters_are_those_counted_by_hand(cost):
@@ -32,13 +31,13 @@ def test_parameters_are_those_counted_by_hand(cost):
     assert cost.parameters["person_box"] == cost.trainable["person_box"] == box
     assert cost.parameters["object_class"] == 16 * 37 + 37
     assert cost.parameters["encoder"] == encoder
-    total = sum(p.numel() for p in build_model(**SIZES).parameters())
+    total = sum(p.numel() for p in build_model(SMALL_COST).parameters())
     assert sum(cost.parameters.values()) == total
     assert cost.parameter_bytes == cost.trainable_bytes == 4 * total
 
 
 def test_flops_are_those_counted_by_hand(cost):
-    layers, queries = 2 + 1, 5
+    layers, queries = 1 + 1, 5
     assert cost.flops["object_class"] == 2 * layers * queries * 16 * 37
     assert cost.flops["person_box"] == 2 * layers * queries * (2 * 16 * 16 + 16 * 4)
     assert cost.flops["input_proj"] == 2 * TOKENS * 128 * 16
@@ -49,19 +48,21 @@ def test_flops_are_those_counted_by_hand(cost):
     assert cost.flops["backbone"] == 2 * convolutions
 
 
-@pytest.mark.parametrize("temporal", TEMPORAL)
-def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(temporal):
+@pytest.mark.parametrize("temporal", PARTS)
+def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(cost, temporal):
     """`Affine` comes from one and two blocks; a real forward pass of more keeps what it says."""
-    sizes = SIZES | {"temporal": temporal}
-    cost = measure_cost(sizes, (SIDE, SIDE), 6, full_precision(), CPU)
-    model = build_model(**sizes).train()
+    cfg = replace(SMALL_COST, temporal=temporal, time="none" if temporal == "dds" else "gap")
+    if temporal != SMALL_COST.temporal:
+        cost = measured(cfg)
+    model = build_model(cfg).train()
     for recompute in (False, True):
         model.recompute = recompute
-        for blocks in (1, 4):
-            frames = 6 * blocks
-            pixels = torch.zeros(blocks, 6, 3, SIDE, SIDE, dtype=torch.uint8)
-            flags = torch.zeros(2, blocks, 6, dtype=torch.bool)
-            real = kept_bytes(model, (pixels, *flags), full_precision())
+        for blocks in (1, 3):
+            frames = SLOTS * blocks
+            pixels = torch.zeros(blocks, SLOTS, 3, SIDE, SIDE, dtype=torch.uint8)
+            flags = torch.zeros(2, blocks, SLOTS, dtype=torch.bool)
+            batch = (pixels, *flags, None, None, torch.zeros(blocks, SLOTS))
+            real = kept_bytes(model, batch, torch.autocast("cpu", enabled=False))
             if recompute:
                 assert cost.kept_recomputing(frames) == pytest.approx(real.total(), rel=0.01)
             else:
@@ -80,49 +81,29 @@ def test_what_a_linear_layer_keeps_is_its_input():
         def forward(self, inputs):
             return self.second(self.first(inputs)) * inputs.sum()
 
-    kept = kept_bytes(Two(), (torch.ones(4, 3),), full_precision())
+    kept = kept_bytes(Two(), (torch.ones(4, 3),), torch.autocast("cpu", enabled=False))
     # The input itself is there anyway; `first` keeps that, `second` what `first` said, and the
     # product at the end the sum (its other factor needs no gradient for it).
     assert kept == {"second": 4 * 4 * 5, "other": 4}
 
 
-def test_recomputing_takes_less_in_long_steps_and_never_more_than_its_chunk_on_top(cost):
-    assert cost.activations(94, True) < 0.8 * cost.activations(94, False)
-    assert cost.activations(4, True) < 1.2 * cost.activations(4, False)
+def test_a_step_fits_if_it_takes_at_most_four_fifths_of_what_is_free():
+    kept, again = {"encoder": Affine(0, 30 << 20)}, Affine(0, 1 << 20)
+    cost = Cost({}, {}, {}, kept, again, parameter_bytes=0, trainable_bytes=100 << 20)
+    needed = 10 * (30 << 20) + 3 * (100 << 20)  # ten frames; gradients and two moments
+    assert cost.fits(10, int(needed / 0.8) + 1)
+    assert not cost.fits(10, int(needed / 0.8) - 1)
+    assert not cost.fits(11, int(needed / 0.8) + 1)
+    for recompute, words in ((True, "recomputing them"), (False, "keeping them")):
+        said = cost.decision(100, 4 << 30, recompute)
+        for figure in ("100 frames", "3.2 GiB", "0.9 with", "80%", words):
+            assert figure in said
 
 
-def test_the_full_model_at_real_size_takes_no_memory():
-    cost = measure_cost({}, (480, 640), 4, full_precision(), CPU)
-    assert 40e9 < cost.flops["backbone"] < 60e9  # 4.1 G multiply-adds at 224 x 224, six times that
-    assert 20 * 2**30 < cost.activations(94, False) < 100 * 2**30
+def test_a_network_at_real_size_takes_no_memory_and_less_of_it_if_recomputed():
+    cfg = replace(SMALL_COST, backbone="resnet18", width=256, heads=8, queries=100, temporal="none")
+    cost = measured(cfg, (480, 640), slots=1)
+    assert 20e9 < cost.flops["backbone"] < 24e9  # 1.8 G multiply-adds at 224 x 224, six times that
+    assert 5 * 2**30 < cost.activations(94, False) < 10 * 2**30
     assert cost.activations(94, True) < 0.5 * cost.activations(94, False)
-
-
-def test_the_summary_takes_overrides_and_prints_a_short_table(monkeypatch, capsys):
-    line = ["summary", "model.queries=5", "train.batch_frames=50", "train.device=cpu"]
-    monkeypatch.setattr("sys.argv", line)
-    summary_module.main()
-    text = capsys.readouterr().out
-    assert "dds_tiny, frames of 64 x 64, on cpu in float32, blocks of 50" in text
-    assert "a step of 50 frames" in text
-    (row,) = (row.split() for row in text.splitlines() if row.startswith("object_class"))
-    assert row[1] == f"{64 * 37 + 37:,}"
-    assert len(text.splitlines()) < 40
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("model=huge", "there is no model 'huge'; choose one of"),
-        ("model.depth=3", "there is no config key 'model.depth'"),
-        ("model.checkpoint=all", "choose none, backbone or auto"),
-        ("model.backbone=vgg", "no backbone is called 'vgg'"),
-    ],
-)
-def test_bad_overrides_end_in_one_sentence(override, sentence, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["summary.py", override])
-    with pytest.raises(SystemExit) as stopped:
-        summary_module.main()
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert sentence in line
+    assert cost.activations(4, True) < 1.2 * cost.activations(4, False)  # a chunk at most on top

@@ -1,65 +1,48 @@
 """The dense side task on the encoder's tokens."""
 
-import numpy as np
 import torch
 
-from models import Criterion, counts, to_tensors
+from models import to_tensors
 from models.dense import dense_loss
+from tests.models.conftest import annotate, tiny
 
 
-def literal_loss(logits_FHWE: torch.Tensor, frames: list) -> float:
-    """The definition, token by token; of a list of logits each has a picture's own tokens."""
+def literal_loss(logits_FHWE, frames: list) -> float:
+    """The definition, token by token; each picture may have a grid of its own."""
     total = 0.0
     for logits_HWE, frame in zip(logits_FHWE, frames, strict=True):
-        rows, columns = logits_HWE.shape[:2]
-        height, width = frame.size_hw
-        centres = [
-            (row, column, (column + 0.5) / columns * width, (row + 0.5) / rows * height)
-            for row in range(rows)
-            for column in range(columns)
-        ]
-        free = set(range(len(centres)))
+        sides = zip(logits_HWE.shape, frame.size_hw, strict=False)
+        centres = [(torch.arange(cells) + 0.5).double() / cells * side for cells, side in sides]
+        y, x = torch.meshgrid(*centres, indexing="ij")
+        free = torch.ones_like(y, dtype=torch.bool)
         # The person is class 1, and has no relations to itself.
         boxes = [frame.person_box_4, *frame.object_boxes_M4]
         kinds = [1, *frame.object_classes_M]
         for box, kind, relations in zip(boxes, kinds, [None, *frame.relations_MR()], strict=True):
-            inside = [
-                i
-                for i, (_, _, x, y) in enumerate(centres)
-                if box[0] <= x < box[2] and box[1] <= y < box[3]
-            ]
-            free -= set(inside)
-            for i in inside:
-                logits = logits_HWE[centres[i][0], centres[i][1]]
+            left, top, right, bottom = map(float, box)
+            inside = (left <= x) & (x < right) & (top <= y) & (y < bottom)
+            free &= ~inside
+            for logits in logits_HWE[inside]:
                 loss = -logits[:37].log_softmax(0)[kind]
                 if relations is not None:
-                    wanted = torch.from_numpy(relations).double()
-                    loss -= (wanted[:3] * logits[37:40].log_softmax(0)).sum()
+                    attention, labels = torch.from_numpy(relations).double().split((3, 23))
+                    loss -= (attention * logits[37:40].log_softmax(0)).sum()
                     chance = logits[40:].sigmoid()
-                    loss -= (wanted[3:] * chance.log()).sum()
-                    loss -= ((1 - wanted[3:]) * (1 - chance).log()).sum()
-                total += float(loss) / len(inside)
-        for i in free:
-            logits = logits_HWE[centres[i][0], centres[i][1]]
-            share = len(frame.object_classes_M) / len(free)
+                    loss -= (labels * chance.log() + (1 - labels) * (1 - chance).log()).sum()
+                total += float(loss) / int(inside.sum())
+        for logits in logits_HWE[free]:
+            share = len(frame.object_classes_M) / int(free.sum())
             total -= share * float(logits[:37].log_softmax(0)[0])
     return total
 
 
-def test_dense_loss_is_its_definition(annotate):
-    frames = annotate(np.random.default_rng(3), 6)
-    valid_BT = torch.tensor([[True, True, True, False], [True, True, True, False]])
-    logits = torch.randn(2, 4, 5, 7, 37 + 26, dtype=torch.float64)
-    loss = dense_loss(logits, to_tensors(frames), valid_BT)
-    torch.testing.assert_close(
-        float(loss), literal_loss(logits[valid_BT], frames), rtol=1e-6, atol=0
-    )
-
-
-def test_dense_loss_of_letterboxed_pictures_is_that_of_their_own_tokens(annotate):
-    frames = annotate(np.random.default_rng(3), 6)
+def test_dense_loss_is_its_definition_on_the_tokens_of_each_picture():
+    frames = annotate(3, 6)
     valid_BT = torch.tensor([[True, True, True, False], [True, True, True, False]])
     logits = torch.randn(2, 4, 8, 10, 37 + 26, dtype=torch.float64, requires_grad=True)
+    loss = dense_loss(logits, to_tensors(frames), valid_BT)
+    wanted = literal_loss(logits.detach()[valid_BT], frames)
+    torch.testing.assert_close(loss.item(), wanted, rtol=1e-6, atol=0)
     # Boxes may reach a rounding beyond the picture, but not to what is beside it.
     for box in (frames[1].person_box_4, frames[1].object_boxes_M4[0]):
         box[:] = (0, 0, 40.00001, 30.00001)
@@ -79,9 +62,9 @@ def test_dense_loss_of_letterboxed_pictures_is_that_of_their_own_tokens(annotate
         assert not gradient[:, columns:].any()
 
 
-def test_a_token_half_in_the_picture_lies_where_its_half_lies(annotate):
+def test_a_token_half_in_the_picture_lies_where_its_half_lies():
     # One row of four tokens on a canvas; a picture of 40 pixels fills two and a half.
-    frame = annotate(np.random.default_rng(0), 1, most=1, size_hw=(10, 40))[0]
+    (frame,) = annotate(0, 1, most=1, size_hw=(10, 40))
     frame.person_box_4[:] = (0, 0, 16, 10)
     frame.object_boxes_M4[0] = (33, 0, 40, 10)  # from beyond the centre of the half token
     logits = torch.zeros(1, 1, 1, 4, 37 + 26, requires_grad=True)
@@ -92,19 +75,8 @@ def test_a_token_half_in_the_picture_lies_where_its_half_lies(annotate):
     assert wants == [[0, 1], [1, 0], [2, kind]]
 
 
-def test_only_training_has_the_dense_task(tiny):
+def test_only_training_has_the_dense_task():
     model = tiny(dense=True)
     frames, start = torch.zeros(1, 2, 3, 32, 32, dtype=torch.uint8), torch.ones(1, 2, dtype=bool)
     assert model(frames, start).dense_logits_BTHWE.shape == (1, 2, 4, 4, 37 + 26)
     assert model.eval()(frames, start).dense_logits_BTHWE is None
-
-
-def test_filler_alone_gives_the_dense_task_zero_gradients(tiny):
-    model = tiny(dense=True, anchored=True)
-    frames = torch.zeros(1, 2, 3, 32, 32, dtype=torch.uint8)
-    nothing = torch.zeros(1, 2, dtype=torch.bool)
-    targets = to_tensors([])
-    losses = Criterion()(model(frames, nothing, nothing), targets, nothing, counts(targets, 5))
-    losses["loss"].backward()
-    assert losses["loss"].item() == 0
-    assert all(parameter.grad.abs().max() == 0 for parameter in model.parameters())

@@ -1,17 +1,14 @@
 """Recomputing activations changes what is kept, and nothing else."""
 
-import contextlib
-
-import numpy as np
 import pytest
 import torch
 
 import models.recompute
 from models import Criterion, counts, to_tensors
 from models.cost import kept_bytes
+from tests.models.conftest import SIDE, annotate, difference, gradients, tiny
 
 FRAMES = 7
-FULL = contextlib.nullcontext()
 
 
 @pytest.fixture(autouse=True)
@@ -23,61 +20,45 @@ def chunks_of_three(monkeypatch):
 @pytest.fixture
 def frames():
     draw = torch.Generator().manual_seed(2)
-    frames_BTCHW = torch.randint(0, 256, (1, FRAMES, 3, 32, 32), generator=draw).byte()
+    frames_BTCHW = torch.randint(0, 256, (1, FRAMES, 3, SIDE, SIDE), generator=draw).byte()
     start_BT = torch.arange(FRAMES)[None] % 4 == 0
-    return frames_BTCHW, start_BT, torch.ones_like(start_BT)
+    extent_BT2 = torch.linspace(0.2, 1, 2 * FRAMES).view(1, FRAMES, 2)
+    return frames_BTCHW, start_BT, torch.ones_like(start_BT), None, extent_BT2
 
 
-def gradients(model, frames, annotate, recompute, precision=FULL):
+def loss_and_gradients(model, frames, recompute, half):
     model.recompute = recompute
-    targets = to_tensors(annotate(np.random.default_rng(0), FRAMES))
-    total = counts(targets, 5)
+    targets = to_tensors(annotate(0, FRAMES))
     torch.manual_seed(4)
-    with precision:
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
         outputs = model(*frames)
     torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
-    loss = Criterion()(outputs, targets, frames[2], total)["loss"]
-    model.zero_grad()
+    loss = Criterion()(outputs, targets, frames[2], counts(targets, 5))["loss"]
     loss.backward()
-    return loss.detach(), {name: p.grad for name, p in model.named_parameters()}
+    return loss.detach(), gradients(model)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"norm_first": False, "dense": True}])
-def test_gradients_are_the_same(tiny, frames, annotate, sizes):
-    model = tiny(**sizes)
-    loss, kept = gradients(model, frames, annotate, False)
-    loss_again, recomputed = gradients(model, frames, annotate, True)
-    assert max(gradient.abs().max() for gradient in kept.values()) > 0.01
-    torch.testing.assert_close(loss_again, loss, rtol=1e-12, atol=0)
-    torch.testing.assert_close(recomputed, kept, rtol=0, atol=1e-12)
+def keep_all(function, *chunk, **_):
+    """In place of `checkpoint`."""
+    return function(*chunk)
 
 
-@pytest.fixture
-def same_chunks_kept(monkeypatch):
-    """Take the same chunks, hence the same random numbers and roundings, with everything kept."""
-    return lambda: monkeypatch.setattr(
-        models.recompute, "checkpoint", lambda function, *chunks, **_: function(*chunks)
-    )
+KINDS = ({"norm_first": False}, {"anchored": True, "dense": True}, {"dropout": 0.3}, {})
 
 
-def test_dropout_drops_the_same_again(tiny, frames, annotate, same_chunks_kept):
-    model = tiny(dropout=0.3)
-    _, recomputed = gradients(model, frames, annotate, True)
-    same_chunks_kept()
-    _, kept = gradients(model, frames, annotate, True)
-    torch.testing.assert_close(recomputed, kept, rtol=0, atol=1e-12)
+@pytest.mark.parametrize("changes", KINDS)
+def test_losses_and_gradients_are_the_same(frames, monkeypatch, changes):
+    half = not changes
+    model = tiny(**changes).float() if half else tiny(**changes)
+    again = loss_and_gradients(model, frames, True, half)
+    by_chunk = half or "dropout" in changes  # roundings and random numbers follow the chunks
+    monkeypatch.setattr(models.recompute, "checkpoint", keep_all)
+    kept = loss_and_gradients(model, frames, by_chunk, half)
+    assert kept[1].abs().max() > 0.01
+    torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)
 
 
-def test_gradients_are_the_same_under_autocast(tiny, frames, annotate, same_chunks_kept):
-    model = tiny().float()
-    half = torch.autocast("cpu", torch.bfloat16)
-    _, recomputed = gradients(model, frames, annotate, True, half)
-    same_chunks_kept()
-    _, kept = gradients(model, frames, annotate, True, half)
-    torch.testing.assert_close(recomputed, kept, rtol=0, atol=1e-6)
-
-
-def test_nothing_of_the_per_frame_part_is_kept(tiny, frames):
+def test_nothing_of_the_per_frame_part_is_kept(frames):
     model = tiny()
     keeping = kept_bytes(model, frames, torch.autocast("cpu", enabled=False))
     model.recompute = True
@@ -88,7 +69,7 @@ def test_nothing_of_the_per_frame_part_is_kept(tiny, frames):
     assert recomputing.total() < 0.7 * keeping.total()
 
 
-def test_chunks_are_recomputed_one_after_another(tiny, frames):
+def test_chunks_are_recomputed_one_after_another(frames):
     """A chunk's backward pass ends before the next is recomputed: two are never alive at once."""
     model = tiny()
     model.recompute = True
@@ -105,14 +86,10 @@ def test_chunks_are_recomputed_one_after_another(tiny, frames):
     assert events == [1, "back", 3, "back", 3, "back"]
 
 
-def test_without_gradients_nothing_is_recomputed(tiny, frames, monkeypatch):
+@torch.no_grad()
+def test_without_gradients_nothing_is_recomputed(frames, monkeypatch):
     model = tiny().eval()
+    wanted = model(*frames)
     model.recompute = True
-
-    def never(*_, **__):
-        raise AssertionError("checkpointed")
-
-    with torch.no_grad():
-        wanted = model(*frames).class_logits_LBTNK
-        monkeypatch.setattr(models.recompute, "checkpoint", never)
-        torch.testing.assert_close(model(*frames).class_logits_LBTNK, wanted)
+    monkeypatch.setattr(models.recompute, "checkpoint", None)
+    assert difference(model(*frames), wanted) == 0

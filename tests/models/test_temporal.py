@@ -3,28 +3,23 @@
 B blocks, T slots, N queries, D width.
 """
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
 
-from models.temporal import TEMPORAL, build_temporal, in_chunks
+from models.temporal import PARTS
 from models.temporal.attention import AttentionMemory, turn
-from models.temporal.chrono import gate_bias
 from models.temporal.gru import GRUMemory
-from models.temporal.linear_scan import linear_scan
-from models.temporal.scan import ScanMemory
+from models.temporal.layers import gate_bias
+from models.temporal.scan import ScanMemory, linear_scan
+from tests.models.conftest import gradients, tiny
 
-SIZES = {"layers": 2, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0}
 
-
-def part_of(temporal: str, norm_first: bool = True) -> nn.Module:
-    torch.manual_seed(0)
-    part = build_temporal(temporal, norm_first=norm_first, **SIZES).double()
-    # Memories are silent before training; here they speak, or no test would hear them.
-    for name, parameter in part.named_parameters():
-        if "readout" in name:
-            nn.init.normal_(parameter, std=0.3)
-    return part
+def part_of(temporal: str, **changes) -> nn.Module:
+    """Two layers of width 16, in float64."""
+    return tiny(temporal=temporal, **changes).object_branch.temporal
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -40,18 +35,10 @@ def starts(slots: int, *rows: tuple[int, ...]) -> torch.Tensor:
     return start_BT
 
 
-def gradients(part: nn.Module) -> torch.Tensor:
-    """All gradients in one vector; clears them."""
-    vector = torch.cat([parameter.grad.flatten() for parameter in part.parameters()])
-    part.zero_grad(set_to_none=True)
-    return vector
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
+@pytest.mark.parametrize("temporal", PARTS)
 @pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("chunks", [(1,) * 11, (3, 1, 5, 2), (7, 4), (2, 9)])
-def test_a_stream_in_chunks_equals_its_block(temporal, norm_first, chunks):
-    part = part_of(temporal, norm_first)
+def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
+    part = part_of(temporal, norm_first=norm_first)
     embeddings, position = draw(3, 11, 4, 16), draw(4, 16)
     # Starts in mid-chunk, on the border of chunks, a row that begins in mid-video, and padding.
     start = starts(11, (0, 5), (0, 3, 4, 9), ())
@@ -59,93 +46,53 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first, chunks):
     weights = draw(*whole.shape)
     (whole * weights).sum().backward()
     wanted = gradients(part)
+    for chunks in ((1,) * 11, (3, 1, 5, 2), (7, 4)):
+        outputs, state, slot = [], None, 0
+        for chunk in chunks:
+            inside = slice(slot, slot + chunk)
+            output, state = part(embeddings[:, inside], position, start[:, inside], state)
+            outputs.append(output)
+            slot += chunk
+        streamed = torch.cat(outputs, dim=2)
+        assert (streamed - whole).abs().max() < 1e-12
+        (streamed * weights).sum().backward()
+        torch.testing.assert_close(gradients(part), wanted, rtol=1e-8, atol=1e-11)
 
-    outputs, state, slot = [], None, 0
-    for chunk in chunks:
-        inside = slice(slot, slot + chunk)
-        output, state = part(embeddings[:, inside], position, start[:, inside], state)
-        outputs.append(output)
-        slot += chunk
-    streamed = torch.cat(outputs, dim=2)
-    assert (streamed - whole).abs().max() < 1e-12
-    (streamed * weights).sum().backward()
-    torch.testing.assert_close(gradients(part), wanted, rtol=1e-8, atol=1e-11)
 
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
+@pytest.mark.parametrize("temporal", ["attention", "scan"])  # the others walk whatever the length
 def test_long_blocks_equal_their_videos_alone(temporal):
     part, position = part_of(temporal), draw(2, 16)
-    rows = ((50, 94, 7, 120, 29), (3, 150, 138))
     embeddings = draw(2, 300, 2, 16)
-    firsts = [tuple(sum(row[:index]) for index in range(len(row))) for row in rows]
-    whole, _ = part(embeddings, position, starts(300, *firsts))
-    valid = torch.tensor([sum(row) for row in rows])[:, None] > torch.arange(300)
-    weights = draw(*whole.shape) * valid[..., None, None]
+    rows = ((0, 50, 144, 151, 271), (0, 3, 153))
+    whole, _ = part(embeddings, position, starts(300, *rows))
+    weights = draw(*whole.shape)
     (whole * weights).sum().backward()
     packed = gradients(part)
-    for row, (lengths, slots) in enumerate(zip(rows, firsts, strict=True)):
-        for length, first in zip(lengths, slots, strict=True):
-            inside = slice(first, first + length)
-            alone, _ = part(embeddings[row : row + 1, inside], position, starts(length, (0,)))
+    for row, firsts in enumerate(rows):
+        for first, last in pairwise((*firsts, 300)):
+            inside = slice(first, last)
+            alone, _ = part(embeddings[row : row + 1, inside], position, starts(last - first, (0,)))
             assert (alone[:, 0] - whole[:, row, inside]).abs().max() < 1e-12
             (alone[:, 0] * weights[:, row, inside]).sum().backward()
     torch.testing.assert_close(packed, gradients(part), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("temporal", TEMPORAL)
-def test_a_stream_goes_on_in_the_state_it_is_given(temporal):
+@torch.no_grad()
+@pytest.mark.parametrize("temporal", PARTS)
+def test_a_stream_goes_on_in_the_state_it_is_given_and_without_one_begins_anew(temporal):
     part = part_of(temporal)
     embeddings, position = draw(1, 6, 4, 16), draw(4, 16)
-    start = starts(6, (0,))
-    whole, _ = part(embeddings, position, start)
-    forgetful, _ = part(embeddings[:, 3:], position, start[:, 3:])
-    difference = (whole[:, :, 3:] - forgetful).abs().max()
-    assert difference < 1e-12 if temporal == "none" else difference > 1e-3
+    whole, _ = part(embeddings, position, starts(6, (0,)))
+    forgetful, _ = part(embeddings[:, 3:], position, starts(3, ()))
+    changed = (whole[:, :, 3:] - forgetful).abs().max()
+    assert changed < 1e-12 if temporal == "none" else changed > 1e-3
+    marked, _ = part(embeddings[:, 3:], position, starts(3, (0,)))
+    torch.testing.assert_close(marked, forgetful, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("temporal", TEMPORAL)
-def test_without_a_state_a_block_begins_anew_with_or_without_a_start(temporal):
-    part = part_of(temporal)
-    embeddings, position = draw(2, 4, 4, 16), draw(4, 16)
-    marked, _ = part(embeddings, position, starts(4, (0,), (0, 2)))
-    unmarked, _ = part(embeddings, position, starts(4, (), (2,)))
-    torch.testing.assert_close(marked, unmarked, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
-@pytest.mark.parametrize("slots", [1, 2, 3, 8, 9])
-def test_outputs_and_gradients_are_finite_at_any_length(temporal, slots):
-    part = part_of(temporal)
-    embeddings = draw(2, slots, 4, 16).requires_grad_()
-    # The second row is a filler: no video at all.
-    output, _ = part(embeddings, draw(4, 16), starts(slots, (0,), ()))
-    assert output.shape == (2, 2, slots, 4, 16)
-    output.square().sum().backward()
-    assert torch.isfinite(output).all()
-    assert torch.isfinite(embeddings.grad).all()
-    assert torch.isfinite(gradients(part)).all()
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
-def test_a_frame_changes_nothing_before_it_nor_in_other_videos(temporal):
-    part = part_of(temporal)
-    embeddings = draw(1, 12, 4, 16).requires_grad_()
-    output, _ = part(embeddings, draw(4, 16), starts(12, (0, 3, 8)))
-    for slot in (0, 5, 8, 11):
-        first = max(start for start in (0, 3, 8) if start <= slot)
-        (gradient,) = torch.autograd.grad(
-            (output[:, :, slot] * draw(16)).sum(), embeddings, retain_graph=True
-        )
-        reached = gradient[0].abs().amax(dim=(1, 2)) > 0
-        wanted = torch.zeros(12, dtype=torch.bool)
-        wanted[slot if temporal == "none" else first : slot + 1] = True
-        assert torch.equal(reached, wanted), slot
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_half_precision_stays_close_over_a_full_block(temporal, norm_first):
-    part = part_of(temporal, norm_first).float()
+@pytest.mark.parametrize("temporal", PARTS)
+def test_half_precision_stays_close_over_a_full_block(temporal):
+    part = part_of(temporal).float()
     embeddings, position = draw(1, 94, 4, 16).float(), draw(4, 16).float()
     start = starts(94, (0, 60))
     exact, _ = part(embeddings, position, start)
@@ -175,38 +122,52 @@ def test_gru_is_pytorchs_with_the_same_parameters():
     torch.testing.assert_close(state, ours[:, -1])
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 7, 8, 33])
-def test_scan_equals_walking(slots):
-    keep, add, state = draw(2, slots, 3, 4).sigmoid(), draw(2, slots, 3, 4), draw(2, 3, 4)
-    keep[1, slots // 2] = 0
-    walked, h = [], state
-    for slot in range(slots):
-        h = keep[:, slot] * h + add[:, slot]
-        walked.append(h)
-    torch.testing.assert_close(linear_scan(keep, add, state), torch.stack(walked, dim=1))
+def test_scan_equals_walking_and_has_its_gradients():
+    for slots in (1, 2, 3, 7, 8, 33):
+        keep, add, state = draw(2, slots, 3, 4).sigmoid(), draw(2, slots, 3, 4), draw(2, 3, 4)
+        keep[1, slots // 2] = 0
+        walked, h = [], state
+        for slot in range(slots):
+            h = keep[:, slot] * h + add[:, slot]
+            walked.append(h)
+        torch.testing.assert_close(linear_scan(keep, add, state), torch.stack(walked, dim=1))
+        if slots <= 8:
+            inputs = [tensor[..., :2, :1].requires_grad_() for tensor in (keep, add, state)]
+            assert torch.autograd.gradcheck(linear_scan, inputs)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 5, 8])
-def test_scan_has_the_right_gradients(slots):
-    keep, add, state = draw(2, slots, 3).sigmoid(), draw(2, slots, 3), draw(2, 3)
-    keep[0, slots // 2] = 0
-    inputs = [tensor.requires_grad_() for tensor in (keep, add, state)]
-    assert torch.autograd.gradcheck(linear_scan, inputs)
+def test_the_learned_start_of_scan_acts_inside_a_block_as_at_its_beginning():
+    torch.manual_seed(0)
+    memory = ScanMemory(8, heads=1).double()
+    nn.init.normal_(memory.start)
+    read = draw(1, 3, 2, 8).repeat(1, 3, 1, 1)
+    block, _ = memory(read, starts(9, (0, 3, 6)), None)
+    for first in (3, 6):
+        torch.testing.assert_close(block[:, first : first + 3], block[:, :3], rtol=0, atol=1e-14)
+    memory.start.data.zero_()
+    assert (memory(read, starts(9, (0, 3, 6)), None)[0] - block).abs().max() > 1e-3
 
 
-def test_scan_cuts_the_past_off_exactly():
+def test_scan_cuts_the_past_off_exactly_and_saves_its_inputs_and_outputs_alone():
     keep, add, state = torch.ones(1, 9, 1), torch.zeros(1, 9, 1), torch.full((1, 1), 1e30)
-    keep[0, 4] = 0
-    add[0, 5] = 1
-    assert linear_scan(keep, add, state)[0, 4:, 0].tolist() == [0, 1, 1, 1, 1]
-
-
-def test_scan_keeps_its_inputs_and_outputs_alone_for_the_backward_pass():
-    saved = []
-    keep, add, state = (draw(1, *shape, 8).requires_grad_() for shape in ((64,), (64,), ()))
+    keep[0, 4], add[0, 5], saved = 0, 1, []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()), lambda t: t):
-        linear_scan(keep, add, state)
-    assert sum(saved) == keep.numel() + add.numel() + state.numel()
+        h = linear_scan(keep.requires_grad_(), add, state)
+    assert h[0, 4:, 0].tolist() == [0, 1, 1, 1, 1]
+    assert sum(saved) == keep.numel() + h.numel() + state.numel()
+
+
+def test_a_query_of_dds_attends_to_memories_by_its_own_position():
+    layer = part_of("dds").layers[0]
+    layer.present = lambda embeddings, _: embeddings  # else positions would be in these already
+    nn.init.normal_(layer.memory_attn.in_proj_weight)
+    nn.init.constant_(layer.present_gate.bias, 100)  # else a query would know its own memory
+    embeddings, position = draw(1, 2, 2, 16), draw(2, 16)
+    embeddings[:, 1] = embeddings[:, 1, :1]
+    for position_ND, alike in ((position, False), (position[:1].expand(2, -1), True)):
+        one, other = layer(embeddings, position_ND, starts(2, (0,)), None)[0][0, 1]
+        changed = (one - other).abs().max()
+        assert changed < 1e-12 if alike else changed > 1e-3
 
 
 def test_rotated_products_depend_on_the_difference_of_time_alone():
@@ -250,17 +211,3 @@ def test_gates_begin_with_memories_from_one_frame_to_a_full_block():
     torch.testing.assert_close(ScanMemory(64, heads=1).gate.bias, gate_bias(64))
     cell = GRUMemory(64, heads=1).cell
     torch.testing.assert_close(cell.bias_ih[64:128] + cell.bias_hh[64:128], -gate_bias(64))
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL)
-def test_truncation_keeps_the_values_and_cuts_the_gradients_at_the_chunks(temporal):
-    part = part_of(temporal)
-    embeddings = draw(1, 9, 4, 16).requires_grad_()
-    position, start = draw(4, 16), starts(9, (0, 7))
-    whole = in_chunks(part, embeddings, position, start, None)
-    cut = in_chunks(part, embeddings, position, start, 4)
-    torch.testing.assert_close(cut, whole, rtol=1e-12, atol=1e-12)
-    for output, oldest in ((whole, 0), (cut, 4)):
-        (gradient,) = torch.autograd.grad((output[:, :, 6] * draw(16)).sum(), embeddings)
-        reached = gradient[0].abs().amax(dim=(1, 2)) > 0
-        assert reached.nonzero().min() == (6 if temporal == "none" else oldest)

@@ -26,6 +26,7 @@ BAD_ENTRIES = (
     ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "four numbers"),
     ({"bbox": ("1", "2", "3", "4")}, "four numbers"),
     ({"bbox": (10**5000, 2, 3, 4)}, "four numbers"),
+    ({"bbox": (-1e9, 2, 3, 4)}, "four numbers"),
     ({"visible": "yes"}, "visible is 'yes'"),
     ({"visible": np.array([True, False])}, "visible is array"),
     ({"metadata": {"set": 7}}, "set is 7"),

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import random
 import shutil
 import signal
 import zlib
@@ -53,7 +54,7 @@ def test_a_run_killed_at_any_time_leaves_no_half_video_and_the_next_goes_on(root
     assert 1 <= len(videos_of(found)) < 7
     assert sorted(found) == [name for name in wanted(root) if videos_of([name]) <= videos_of(found)]
     assert not read_manifest(root / "frames").complete
-    wait_for(lambda: not processes_about(root), seconds=5)
+    wait_for(lambda: not processes_about(root), seconds=20)
     assert prepare(root).complete
     assert sorted(contents(root)) == wanted(root)
     assert found.items() <= written(root).items()
@@ -66,7 +67,7 @@ def test_ctrl_c_and_sigterm_end_a_run_at_once_and_leave_nothing_half_done(root):
         stopped = start(root, slow, "--workers", "2")
         wait_for(lambda: len(videos_of(contents(root))) == 6)
         send(stopped.pid, number)
-        _, errors = stopped.communicate(timeout=20)
+        _, errors = stopped.communicate(timeout=50)
         assert stopped.returncode == 128 + number
         assert errors.strip().endswith("stopped; the same command goes on from here")
         assert "Traceback" not in errors
@@ -121,6 +122,10 @@ def test_all_bad_videos_are_listed_and_the_rest_is_kept(root, capsys):
     assert list(read_manifest(root / "frames").problems) == ["train00001.mp4"]
     sound = {file: stamp for file, stamp in kept.items() if "train00001" not in file}
     assert sound.items() <= written(root).items()
+    others = {name: entries for name, entries in entries_of.items() if "train00001" not in name}
+    annotations.write_bytes(pickle.dumps(others))
+    assert run(root, capsys)[0] == 0
+    assert read_manifest(root / "frames").problems == {}
     annotations.write_bytes(pickle.dumps(entries_of))
     assert run(root, capsys)[0] == 0
     assert read_manifest(root / "frames").problems == {}
@@ -188,7 +193,7 @@ def test_a_frame_of_other_size_is_extracted_again_and_one_of_other_content_with_
 
 
 def test_damage_without_the_video_is_never_signed(done, capsys):
-    signed = read_manifest(done / "frames").checksum
+    signed, whole = read_manifest(done / "frames").checksum, frame_of(done).read_bytes()
     (done / "videos" / VIDEO).unlink()
     for damage in (cut, other_pixels):
         damage(frame_of(done))
@@ -201,6 +206,8 @@ def test_damage_without_the_video_is_never_signed(done, capsys):
         assert manifest.checksum != signed
         status, said = verified(done, capsys)
         assert (status, "cut short" in said) == (1, False)
+    frame_of(done).write_bytes(whole)
+    assert prepare(done).problems == {}
 
 
 def test_a_video_that_gives_fewer_frames_than_are_there_replaces_none(done):
@@ -211,6 +218,10 @@ def test_a_video_that_gives_fewer_frames_than_are_there_replaces_none(done):
     assert "ends at frame 8" in manifest.problems[VIDEO]
     assert manifest.frames_missing == 1
     assert sorted(frame_of(done).parent.iterdir()) == before
+    for path in before[:-1]:
+        cut(path)
+    manifest = prepare(done)  # three frames are more than one, though another one is lost
+    assert manifest.frames == len(contents(done)) == len(wanted(done)) - len(before) + 3
 
 
 def test_checksums_are_those_of_the_files_and_bad_lines_are_as_good_as_none(done):
@@ -244,12 +255,16 @@ def test_verify_says_that_an_extraction_goes_on_or_was_cut_short(root, capsys, m
         if len(taken) == 2:
             os._exit(9)
 
+    with (root / "videos" / "train00003.mp4").open("r+b") as video:
+        video.truncate(2000)
+    monkeypatch.setattr(random.Random, "shuffle", lambda _, todo: todo.reverse())
     child = os.fork()
     if not child:
         monkeypatch.setattr(FramesFolder, "take", take_two)
         prepare(root, workers=1)
     os.waitpid(child, 0)
-    assert len(videos_of(contents(root))) == 2
+    assert len(videos_of(contents(root))) == 1
+    assert len(read_manifest(root / "frames").problems) == 1  # written down before a kill
     _, said = verified(root, capsys)
     assert f"cut short (1): {len(contents(root))} frames are there, the manifest has 0" in said
     with one_writer(root / "frames", lock=root / LOCK):

@@ -1,0 +1,211 @@
+"""What a folder holds, and which of its runs may be compared."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bload.packers import PACKERS
+from experiments.config import LoaderConfig, TrainJob, loader_schema
+from experiments.report.figures import note
+from experiments.runs import experiment_folders, figure, read_epochs, read_record, read_runs
+
+NAMES = ["experiment", "run"]
+EXPERIMENTS = (
+    *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
+    *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
+)
+KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns")
+"""Files that record how runs were made, or that hold rows of figures with the record."""
+PERCENT = {
+    **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
+    "remembering observer": "remembering/recall@20_memory",
+    "memoryless observer": "memoryless/recall@20_memory",
+}
+"""Columns in percent, and the shares that they are made from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Everything in a folder.
+
+    Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
+    the columns of `PERCENT` and rows for other files that are damaged; `epochs` as `read_epochs`
+    has them, with `seconds` and `processed` since the start of the run; `records` of the commands
+    that made runs (`kind` is experiment) or rows.
+    """
+
+    folder: Path
+    runs: pd.DataFrame
+    epochs: pd.DataFrame
+    records: list[dict[str, Any]]
+
+    @property
+    def finished(self) -> pd.DataFrame:
+        return self.runs[self.runs.state == "finished"]
+
+    def measured(self, kind: str) -> dict[str, Any] | None:
+        """The record of an experiment that is rows in KIND.json, or of its quick form."""
+        found = [one for one in self.records if one["kind"] == kind and one["rows"]]
+        return min(found, key=lambda record: record["name"].endswith("_quick"), default=None)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Finished runs of one experiment that are alike in all but the seed and what is compared.
+
+    Attributes: `runs` by loader, epochs and seed, of which `extra` are for more or fewer slots than
+    most; `others`, how many were left out for other settings; `failed` runs.
+    """
+
+    experiment: str
+    runs: pd.DataFrame
+    others: int
+    failed: pd.DataFrame
+
+    @property
+    def main(self) -> pd.DataFrame:
+        return self.runs[~self.runs.extra]
+
+    @property
+    def by_loader(self) -> dict[str, pd.DataFrame]:
+        return dict(iter(self.main.groupby("loader", sort=False)))
+
+    @property
+    def is_quick(self) -> bool:
+        return self.experiment.endswith("_quick")
+
+    @property
+    def setting(self) -> str:
+        """Data, model and kind of machine."""
+        return note("setting", self.runs.iloc[0])
+
+
+def read_results(folder: Path | str) -> Results:
+    """Read whatever is in a folder. Raises `InputError` as `read_runs` does."""
+    runs, epochs = read_runs(folder), read_epochs(folder)
+    runs["loader"] = pd.Series([_loader(run) for run in runs.to_dict("records")], dtype=object)
+    runs["total"] = runs.frames + runs.deleted
+    for name, key in PERCENT.items():
+        for frame in (runs, epochs):
+            frame[name] = 100 * frame[key].map(figure).astype(float) if key in frame else math.nan
+    odd = epochs[epochs.epoch.isna()][[*NAMES, "says"]].to_dict("records")
+    epochs = epochs[epochs.epoch.notna()].copy()
+    epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
+    records = []
+    for place in experiment_folders(folder):
+        for kind in KINDS:
+            path = place / f"{kind}.json"
+            try:
+                record = read_record(path)
+                sweeps = record["sweeps"] or [record] * bool(record["rows"])
+                records.append(record | {"kind": kind, "sweeps": sweeps})
+            except (ValueError, OSError) as error:
+                if kind != "experiment":  # which is among the runs
+                    odd.append({"experiment": place.name, "run": path.name, "says": str(error)})
+        files = [*place.glob("*.json"), *place.glob("*.csv"), *place.glob("*/*.json*")]
+        if not files and place != Path(folder):
+            odd.append({"experiment": place.name, "run": "-", "says": "holds no run"})
+    runs = pd.concat([runs, pd.DataFrame(odd, columns=[*NAMES, "says"]).assign(state="damaged")])
+    return Results(Path(folder), runs.reset_index(drop=True), epochs, records)
+
+
+@lru_cache(64)
+def compare(results: Results, experiment: str, *free: str) -> Compared | None:
+    """The largest set of runs of an experiment alike in all but the seed and the `free` keys.
+
+    A free key is a group (``loader``) or a key of one (``train.starts``). The quick form stands in
+    for an experiment without finished runs. Of two runs alike in everything, which a seed makes
+    only once, the first counts. None if there are no runs.
+    """
+    there = {*results.finished.experiment}
+    name = experiment if experiment in there else f"{experiment}_quick"
+    if name not in there:
+        return None
+    runs = results.runs[results.runs.experiment == name].sort_values("run")
+    finished = runs[runs.state == "finished"]
+    once = finished[~_settings(finished).duplicated()]
+    setting = _settings(once, "train.seed", *free)
+    chosen = once[setting == setting.value_counts(sort=False).idxmax()].assign(extra=False)
+    others = len(finished) - len(chosen)
+    return Compared(name, in_order(chosen), others, runs[runs.state == "failed"])
+
+
+@lru_cache(64)
+def equal_epochs(results: Results) -> Compared | None:
+    """The runs of `paper_table`; without them, the first others that compare loaders."""
+    found = compare(results, "paper_table", "loader")
+    for name in [] if found else results.finished.experiment.unique():
+        other = compare(results, name, "loader")
+        if other and name.removesuffix("_quick") not in EXPERIMENTS and len(other.by_loader) > 1:
+            return other
+    return found
+
+
+@lru_cache(64)
+def equal_work(results: Results) -> Compared | None:
+    """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader.
+
+    For a loader without runs there, those at equal epochs stand in if their number of epochs is
+    the one nearest to the same slots.
+    """
+    free = ("train.seed", "loader", "train.epochs", "train.slots", "train.warmup_epochs")
+    found, epochs = compare(results, "paper_table_equal_time", *free), equal_epochs(results)
+    if found is None:
+        return None
+    slots = found.runs["train.slots"].fillna(0)
+    most = slots.value_counts().sort_index().idxmax()
+    found = replace(found, runs=found.runs.assign(extra=slots != most))
+    if epochs is None or not most:
+        return found
+    others = epochs.runs[~epochs.runs.loader.isin(found.by_loader)]
+    others = others[others.epochs == (most / others.processed).round().clip(lower=1)]
+    both = pd.concat([found.runs, others])
+    return replace(found, runs=in_order(both[_settings(both, *free) == 0]))
+
+
+def _settings(runs: pd.DataFrame, *free: str) -> pd.Series:
+    """A number per run from 0, the same for runs alike in all but the `free` keys."""
+    aside = tuple(f"{key}." for key in (*_not_defining(TrainJob), "dataset.root", *free))
+    config = [key for key in runs if "." in key and not f"{key}.".startswith(aside)]
+    # Ranks and device decide what an epoch costs, and ranks the batch.
+    known = runs[[*config, "ranks", "device"]].astype(object).where(lambda of: of.notna(), "")
+    return known.groupby(list(known), sort=False).ngroup()
+
+
+def _not_defining(schema: Any, prefix: str = "") -> Iterator[str]:
+    """The keys of a config that do not decide what is trained."""
+    for key in fields(schema):
+        if not key.metadata.get("defining", True):
+            yield prefix + key.name
+        elif is_dataclass(key.type):
+            yield from _not_defining(key.type, f"{prefix}{key.name}.")
+
+
+def in_order(runs: pd.DataFrame, *then: str) -> pd.DataFrame:
+    """By loader, in the order of `PACKERS`, then by these columns, epochs and seed."""
+    places = {name: number for number, name in enumerate(PACKERS)}
+    place = runs.loader.map(lambda loader: places.get(loader.split(" ")[0], len(places)))
+    by = [key for key in ("loader", *then, "epochs", "train.seed", "run") if key in runs]
+    return runs.assign(place=place).sort_values(["place", *by]).drop(columns="place")
+
+
+def _loader(run: dict[str, Any]) -> str:
+    """The loader with what is not the default: ``bload draw=length``, ``bload t_max=64``.
+
+    A run that failed early has no config; the overrides of its job may say what it was.
+    """
+    name = run["loader.name"]
+    if not isinstance(name, str):
+        given = [one for one in str(run["overrides"]).split() if one.startswith("loader=")]
+        return given[0].removeprefix("loader=") if given else "unknown"
+    options = [name]
+    for key in fields(loader_schema(name) if name in PACKERS else LoaderConfig)[1:]:
+        value = run.get(f"loader.{key.name}")
+        if pd.notna(value) and value != key.default:
+            options.append(f"{key.name}={f'{value:g}' if isinstance(value, float) else value}")
+    return " ".join(options)

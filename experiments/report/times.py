@@ -1,0 +1,119 @@
+"""Times of an epoch: from runs one after another, or from loaders that took turns."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from experiments.report.figures import Estimate, Exhibit, estimate, note, ratio, rows
+from experiments.report.packing import packed, paper
+from experiments.report.results import Compared, Results, compare, equal_epochs
+from experiments.runs import figure
+
+
+@dataclass(frozen=True)
+class Times:
+    """Epochs of loaders on one data set.
+
+    Attributes: `epochs` has `loader`, `seconds` and `slots` of an epoch, a row per run or round;
+    `paired` if loaders took turns, so that rounds may be compared one by one.
+    """
+
+    name: str
+    setting: str
+    frames: float
+    epochs: pd.DataFrame
+    paired: bool = False
+
+    @property
+    def has_action_genomes_lengths(self) -> bool:
+        """True if these are as many frames as Action Genome's training split has."""
+        return self.frames == packed().frames["naive"]
+
+    def faster(self) -> dict[str, Estimate]:
+        """Seconds of naive's epoch over those of each loader; empty without naive."""
+        seconds = {name: of.to_numpy() for name, of in self._groups.seconds}
+        naive = seconds.get("naive")
+        if naive is None:
+            return {}
+        found = {name: ratio(naive, of, paired=self.paired) for name, of in seconds.items()}
+        return found | {"naive": Estimate(1.0, count=len(naive))}
+
+    def columns(self) -> dict[str, dict]:
+        """Times faster than naive, by slots, and in the paper."""
+        slots = self._groups.slots.mean()
+        return {
+            "times faster than naive": self.faster(),
+            "by frames processed": slots.get("naive", float("nan")) / slots,
+            "paper": paper().faster,
+        }
+
+    @property
+    def _groups(self):
+        return self.epochs.groupby("loader", sort=False)
+
+
+def timed_runs(results: Results) -> Compared | None:
+    """The runs of `epoch_time`; without them, or with quick ones alone, those at equal epochs."""
+    epochs, found = equal_epochs(results), compare(results, "epoch_time", "loader")
+    return epochs if not found or (found.is_quick and epochs and not epochs.is_quick) else found
+
+
+def run_times(found: Compared) -> Times:
+    epochs = found.main.rename(columns={"epoch_seconds": "seconds", "processed": "slots"})
+    return Times(found.experiment, found.setting, found.runs.total.iloc[0], epochs)
+
+
+def turn_times(results: Results) -> Times | None:
+    """What ``python -m experiments.epoch_time`` measured, if naive is among it."""
+    record = results.measured("epoch_turns") or {"rows": []}
+    keys = ("slots", "steps", "frames")
+    found = [
+        {"loader": str(row.get("loader")), "seconds": figure(seconds) * figure(row.get("steps"))}
+        | {key: figure(row.get(key)) for key in keys}
+        for row in record["rows"]
+        for seconds in row.get("seconds_a_step") or []
+    ]
+    epochs = pd.DataFrame(found, columns=["loader", "seconds", *keys])
+    rounds = epochs.loader.value_counts()
+    if (
+        "naive" not in rounds
+        or rounds.nunique() > 1
+        or not (epochs[["seconds", *keys]] > 0).all(axis=None)
+    ):
+        return None
+    setting = (
+        f"`{record.get('command', 'python -m experiments.epoch_time')}`, {record.get('setting')}"
+    )
+    return Times("loaders taking turns", setting, epochs.frames.iloc[0], epochs, paired=True)
+
+
+def best_times(results: Results) -> Times | None:
+    """Those of loaders that took turns if there are any, else those of runs."""
+    runs = timed_runs(results)
+    return turn_times(results) or (run_times(runs) if runs else None)
+
+
+def turns_table(times: Times) -> Exhibit:
+    """Times of loaders that took turns."""
+    mean = times.epochs.groupby("loader", sort=False).mean()
+    columns = {
+        **{"slots": mean.slots, "steps": mean.steps, "ms a step": 1000 * mean.seconds / mean.steps},
+        **{"seconds an epoch": mean.seconds, "slots a second": mean.slots / mean.seconds},
+        **times.columns(),
+    }
+    table = rows("loader", columns, "0 0 1 1 0 3 3 2")
+    return Exhibit("Time of an epoch, loaders taking turns", table, note("turns", times))
+
+
+def time_table(found: Compared) -> Exhibit:
+    """Times, throughput and memory of the runs of an experiment."""
+    groups = found.main.groupby("loader", sort=False)
+    columns = {
+        **{"runs": groups.size(), "epochs": groups.epochs.sum()},
+        "seconds an epoch": groups.epoch_seconds.apply(estimate),
+        **run_times(found).columns(),
+        "frames a second": groups.frames_per_second.mean(),
+        "peak memory, MiB": groups.peak_memory_mib.mean(),
+    }
+    title = f"Time of an epoch with model={found.runs['model.name'].iloc[0]}"
+    return Exhibit(title, rows("loader", columns, "0 0 1 2 2 2"), note("times", found))

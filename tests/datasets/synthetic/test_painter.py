@@ -1,0 +1,84 @@
+"""An observer that reads pixels at the known boxes and remembers is always right."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datasets.synthetic import World, cues, write_scripts
+from datasets.synthetic.cues import NO_CUE
+from datasets.synthetic.painter import BLANK, CUE_COLOURS, cue_cells, paint, tile
+from datasets.synthetic.script import COUNTS, NO_OBJECT
+
+BASE = len(CUE_COLOURS)
+COLOURS = np.concatenate([CUE_COLOURS, [BLANK]]).astype(int)
+
+
+def nearest(pixels_N3):
+    """Index of the cue colour nearest to the mean of some pixels; the last is blank."""
+    mean_3 = pixels_N3.reshape(-1, 3).mean(axis=0)
+    return int(((COLOURS - mean_3) ** 2).sum(axis=1).argmin())
+
+
+def read_cues(image_HW3, box_4):
+    """Contacting and attention code that the cells of a box show."""
+    first, second, third = (
+        nearest(image_HW3[y1:y2, x1:x2]) for x1, y1, x2, y2 in cue_cells(box_4, image_HW3.shape[0])
+    )
+    contacting = NO_CUE if first == BASE else first + BASE * second
+    return contacting, (NO_CUE if third == BASE else third)
+
+
+@pytest.mark.parametrize("image_size", [32, 64, 100])
+def test_labels_follow_from_the_pixels_of_this_and_earlier_frames(image_size):
+    world = World(train_videos=12, test_videos=1, image_size=image_size, drop_rate=0.1)
+    for script in write_scripts(world, "train"):
+        objects = len(script.classes_M)
+        contacting, attention = [cues.CONTACTING_NULL] * objects, [cues.ATTENTION_NULL] * objects
+        for position in np.flatnonzero(script.kind_F != NO_OBJECT):
+            image_HW3, t = paint(script, position), script.source_F[position]
+            for m in np.flatnonzero(script.visible_TM[t]):
+                codes = read_cues(image_HW3, script.object_boxes_TM4[t, m])
+                if script.kind_F[position] != COUNTS:
+                    assert codes == (NO_CUE, NO_CUE)  # as in all frames that are dropped
+                    continue
+                contacting[m] = contacting[m] if codes[0] == NO_CUE else codes[0]
+                attention[m] = attention[m] if codes[1] == NO_CUE else codes[1]
+                relations = script.relations(t, m)
+                assert relations[0] == (attention[m],)
+                assert relations[2] == cues.CONTACTING_CODES[contacting[m]]
+
+
+def test_class_and_depth_can_be_read_from_the_pixels_of_one_frame():
+    world = World(train_videos=20, test_videos=1, object_classes=35)
+    right = []
+    for script in write_scripts(world, "train"):
+        for position in np.flatnonzero(script.kind_F == COUNTS)[::3]:
+            image_HW3, t = paint(script, position).astype(int), script.source_F[position]
+            for m in np.flatnonzero(script.visible_TM[t]):
+                x1, y1, x2, y2 = script.object_boxes_TM4[t, m]
+                found = image_HW3[y1:y2, x1:x2][5:]
+                looks = {
+                    (k, front): np.abs(tile(k, y2 - y1, x2 - x1, front, 64)[5:] - found).sum()
+                    for k in world.classes_K().tolist()
+                    for front in (False, True)
+                }
+                truth = (script.classes_M[m], script.in_front_TM[t, m])
+                right.append(min(looks, key=looks.get) == truth)
+    assert np.mean(right) > 0.98
+
+
+def test_every_object_class_looks_different():
+    looks = {tile(object_class, 18, 18, True, 64).tobytes() for object_class in range(2, 37)}
+    assert len(looks) == 35
+
+
+def test_the_person_touches_all_edges_of_its_box():
+    world = replace(World(), train_videos=5, max_objects=1)
+    for script in write_scripts(world, "train"):
+        position = int(np.flatnonzero(script.kind_F == COUNTS)[0])
+        lonely = replace(script, visible_TM=np.zeros_like(script.visible_TM))
+        painted = (paint(lonely, position) != script.background_3).any(axis=2)
+        ys, xs = np.nonzero(painted)
+        box = [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+        assert box == script.person_boxes_T4[script.source_F[position]].tolist()

@@ -1,0 +1,118 @@
+"""Roots: Action Genome's files, the same bytes for the same knobs, whole or not there."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bload.errors import InputError
+from datasets.action_genome import ActionGenome
+from datasets.annotations.unpickler import read_pickle
+from datasets.synthetic import ensure, make, writer
+from datasets.synthetic.__main__ import main
+
+TINY = {"train_videos": 2, "test_videos": 1, "image_size": 32, "progress": False}
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_same_knobs_write_the_same_bytes(tmp_path):
+    one, two = make(tmp_path / "one", **TINY), make(tmp_path / "two", **TINY)
+    assert contents(one) == contents(two) != contents(make(tmp_path / "three", **TINY, seed=1))
+
+
+def test_the_files_have_action_genomes_structure(small_root):
+    folder = small_root / "annotations"
+    entries_of = read_pickle(folder / "object_bbox_and_relationship.pkl")
+    person_of = read_pickle(folder / "person_bbox.pkl")
+    lists = ("frame_list", "object_classes", "relationship_classes")
+    frames, objects, relations = ((folder / f"{name}.txt").read_text().split() for name in lists)
+    assert list(entries_of) == list(person_of) == frames
+    groups = [f"{group}_relationship" for group in ("attention", "spatial", "contacting")]
+    for name, entries in entries_of.items():
+        assert (small_root / "frames" / name).is_file()
+        for entry in entries:
+            assert list(entry) == ["class", "bbox", *groups, "metadata", "visible"]
+            if entry["visible"]:
+                assert isinstance(entry["bbox"], tuple)
+            else:
+                assert [entry[key] for key in ("bbox", *groups)] == [None] * 4
+            assert entry["metadata"]["set"] in name
+        person, rows = person_of[name], len(person_of[name]["bbox"])
+        assert person["bbox"].shape == (rows, 4)
+        assert person["keypoints"].shape == (rows, 17, 3)
+    assert (len(objects), objects[0], objects[8]) == (36, "person", "closetcabinet")
+    assert (len(relations), relations[1]) == (26, "notlookingat")
+
+
+def test_ensure_makes_once_and_refuses_other_knobs_with_both_values(tmp_path, monkeypatch):
+    root = ensure(tmp_path / "deep" / "root", **TINY)
+    monkeypatch.setattr(writer, "paint", None)
+    assert ensure(root, **TINY) == root
+    with pytest.raises(InputError, match=r"seed is 0 there and 4 here"):
+        ensure(root, **TINY, seed=4)
+
+
+def test_nothing_is_written_over(tmp_path):
+    (tmp_path / "annotations").mkdir()
+    root = make(tmp_path / "root", **TINY)
+    for write, folder in ((ensure, tmp_path), (make, root)):
+        before = contents(folder)
+        with pytest.raises(InputError, match=f"{folder} .* not empty"):
+            write(folder, **TINY)
+        assert contents(folder) == before
+
+
+def test_an_interrupted_make_leaves_no_root_and_the_next_one_completes(tmp_path, monkeypatch):
+    paint, drawn = writer.paint, []
+
+    def interrupted(script, position):
+        drawn.append(position)
+        if len(drawn) == 6:
+            raise KeyboardInterrupt
+        return paint(script, position)
+
+    monkeypatch.setattr(writer, "paint", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ensure(tmp_path / "root", **TINY)
+    assert not (tmp_path / "root").exists()
+    assert (tmp_path / ".root.partial").exists()
+    root = ensure(tmp_path / "root", **TINY)
+    assert not (tmp_path / ".root.partial").exists()
+    assert len(ActionGenome(root, "train", (32, 32)).videos) == 2
+
+
+def test_processes_that_ask_together_get_one_root(tmp_path, monkeypatch):
+    written, write_root = [], writer._write_root
+    monkeypatch.setattr(
+        writer, "_write_root", lambda *values: (written.append(1), write_root(*values))
+    )
+    with ThreadPoolExecutor(3) as pool:
+        roots = list(pool.map(lambda _: ensure(tmp_path / "root", **TINY), range(3)))
+    assert roots == [tmp_path / "root"] * 3
+    assert len(written) == 1
+
+
+def test_making_a_root_is_announced_once(tmp_path, capsys):
+    announced = TINY | {"progress": True}
+    ensure(tmp_path / "root", **announced)
+    assert capsys.readouterr().out.startswith(f"making {tmp_path / 'root'}: 3 videos, ")
+    ensure(tmp_path / "root", **announced)
+    ensure(tmp_path / "quiet", **TINY)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_command_makes_a_root_and_reports_errors_in_one_sentence(tmp_path, capsys):
+    command = ["--root", str(tmp_path / "root")]
+    knobs = ["--train-videos", "2", "--test-videos", "1", "--image-size", "32"]
+    assert main(command + knobs) == 0
+    assert json.loads((tmp_path / "root" / "synthetic.json").read_text())["train_videos"] == 2
+    assert main(command) == 2
+    assert "error: the synthetic root" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(knobs)
+    assert stop.value.code == 2
+    assert "--root" in capsys.readouterr().err

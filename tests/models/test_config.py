@@ -1,0 +1,52 @@
+"""The configs of networks and losses: what they refuse, and what is built from them."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from bload.errors import InputError
+from models import build_criterion, build_model
+from models.config import LossConfig, ModelConfig, computed_keys
+from tests.models.conftest import SMALL
+
+LOSS = LossConfig(relation_weight=2.0, match_boxes="sum")
+
+
+def test_a_network_is_built_from_every_key_that_is_computed():
+    changes = {"width": 24, "heads": 3, "feedforward": 20, "encoder_layers": 2, "queries": 7}
+    changes |= {"decoder_layers": 3, "temporal_layers": 1, "dropout": 0.25, "temporal": "gru"}
+    changes |= {"norm_first": False, "anchored": True, "dense": True, "time": "gap"}
+    model = build_model(replace(SMALL, weights="nowhere.pth", checkpoint="auto", **changes))
+    branch = model.relation_branch
+    layer = model.encoder.layers[1]
+    assert (layer.self_attn.heads, layer.self_attn.dropout) == (3, 0.25)
+    assert layer.feedforward.linear1.weight.shape == (20, 24)
+    assert (len(branch.decoder.layers), len(branch.temporal.layers)) == (3, 1)
+    assert branch.query_embed.weight.shape == (7, 24)
+    assert "GRU" in type(branch.temporal.layers[0].memory).__name__
+    assert not layer.sublayer1.norm_first
+    assert None not in (model.reference, model.dense, branch.gap, branch.windows)
+
+
+def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
+    keys = {key.name: key.metadata.get("defining", True) for key in fields(ModelConfig)}
+    assert keys.keys() - {*computed_keys()} == {"weights", "checkpoint"}
+    assert [key for key, defining in keys.items() if not defining] == ["checkpoint"]
+
+
+def test_impossible_values_of_the_model_are_refused():
+    least = dict.fromkeys(("heads", "feedforward", "queries", "encoder_layers"), (0, 1))
+    least |= {"decoder_layers": (0, 1), "temporal_layers": (0, 1), "width": (3, 4)}
+    others = (("dropout", (-0.1, 0)), ("dropout", (1, 1)), ("checkpoint", ("all", "auto")))
+    for key, (value, bound) in (*least.items(), *others):
+        with pytest.raises(InputError, match=rf"model\.{key} is .?{value}.* {bound}$"):
+            replace(SMALL, **{key: value})
+
+
+def test_losses_are_built_from_their_config_which_refuses_other_words():
+    criterion = build_criterion(replace(LOSS, relations_on="all"))
+    values = (criterion.relations_on, criterion.relation_weight, criterion.match_boxes)
+    assert values == ("all", 2.0, "sum")
+    for key, value in (("relations_on", "some"), ("match_boxes", "best"), ("relation_weight", 0)):
+        with pytest.raises(InputError, match=rf"loss\.{key} is .?{value}"):
+            replace(LOSS, **{key: value})
