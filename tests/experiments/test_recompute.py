@@ -7,7 +7,10 @@ from experiments import recompute as recompute_module
 from experiments.memory import free_memory
 from experiments.recompute import recompute
 from experiments.run_folder import run_name
+from models.cost import Affine, Cost
 from tests.experiments.jobs import one_rank
+
+KEPT = {"encoder": Affine(0, 2**20)}
 
 
 def decide(config, choice, blocks=16):
@@ -15,19 +18,21 @@ def decide(config, choice, blocks=16):
 
 
 def test_auto_recomputes_where_a_step_does_not_fit_and_says_why(config, monkeypatch, capsys):
-    for room, decision, word in ((1, True, "recomputing"), (2**40, False, "keeping")):
-        monkeypatch.setattr(recompute_module, "free_memory", lambda _, room=room: room)
-        assert decide(config, "auto") is decision
+    measured = []
+
+    def measure(cfg, frame_size, slots, precision, device):
+        measured.append((cfg.temporal, frame_size, slots, device.type))
+        return Cost({}, {}, {}, KEPT, Affine(0, 0), parameter_bytes=0, trainable_bytes=0)
+
+    monkeypatch.setattr(recompute_module, "measure_cost", measure)
+    monkeypatch.setattr(recompute_module, "free_memory", lambda _: 100 * 2**20)
+    for blocks, decision, word in ((16, False, "keeping"), (21, True, "recomputing")):
+        assert decide(config, "auto", blocks) is decision
         (line,) = capsys.readouterr().out.splitlines()
-        assert f"{word} them" in line
-        assert "64 frames" in line
-        assert f"{0.8 * room / 2**30:.1f} GiB" in line
-
-
-def test_auto_counts_frames(config, monkeypatch):
-    """Between a short and a long step lies a size at which the decision changes."""
-    monkeypatch.setattr(recompute_module, "free_memory", lambda _: 100 << 20)
-    assert [decide(config, "auto", blocks) for blocks in (2, 2000)] == [False, True]
+        for figure in (f"{word} them", f"{4 * blocks} frames", "0.1 GiB (80%"):
+            assert figure in line
+    job = config()
+    assert measured == [(job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")] * 2
 
 
 def test_a_fixed_choice_is_silent(config, capsys):

@@ -1,0 +1,113 @@
+"""Scripts: everything that happens in a video, drawn from its world, split and index alone."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+
+from datasets.annotations.vocabulary import CONTACTING
+from datasets.synthetic import World, cues, write_script, write_scripts
+from datasets.synthetic.cues import NO_CUE
+from datasets.synthetic.script import COUNTS
+
+MANY = World(train_videos=60, test_videos=5)
+SCRIPTS = write_scripts(MANY, "train")
+
+
+def states(script):
+    """Each object's visibility and cues, with its state, and the null code of that."""
+    nulls = (cues.ATTENTION_NULL, cues.CONTACTING_NULL)
+    for kind, null in zip((script.attention, script.contacting), nulls, strict=True):
+        for m in range(len(script.classes_M)):
+            yield script.visible_TM[:, m], kind.cue_TM[:, m], kind, m, null
+
+
+def test_a_script_is_the_same_whenever_it_is_written_and_others_differ():
+    one, again = (write_script(MANY, "train", 7, 20) for _ in range(2))
+    assert pickle.dumps(one) == pickle.dumps(again)
+    others = [(replace(MANY, seed=1), "train", 7), (MANY, "train", 8), (MANY, "test", 7)]
+    scripts = [one, *(write_script(*other, 20) for other in others)]
+    assert len({script.person_boxes_T4.tobytes() for script in scripts}) == 4
+
+
+def test_an_image_size_changes_no_label():
+    sizes = (replace(MANY, image_size=size) for size in (64, 256))
+    small, large = (write_script(world, "test", 2, 30) for world in sizes)
+    np.testing.assert_array_equal(small.visible_TM, large.visible_TM)
+    np.testing.assert_array_equal(small.contacting.code_TM, large.contacting.code_TM)
+    np.testing.assert_allclose(small.object_boxes_TM4 * 4, large.object_boxes_TM4, atol=8)
+
+
+def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
+    for script in SCRIPTS:
+        for visible_T, cue_T, kind, m, null in states(script):
+            assert (cue_T[~visible_T] == NO_CUE).all()  # cues are where the object is seen
+            code, age = null, NO_CUE
+            for t, cue in enumerate(cue_T):
+                age = age if age == NO_CUE else age + 1
+                if cue != NO_CUE:
+                    code, age = cue, 0
+                assert (kind.code_TM[t, m], kind.age_TM[t, m]) == (code, age)
+
+
+def test_cues_come_as_often_and_as_late_as_their_knobs_say():
+    every = [state for script in SCRIPTS for state in states(script)]
+    late = [cue_T[np.argmax(visible_T)] == NO_CUE for visible_T, cue_T, *_ in every]
+    assert 0.4 < np.mean(late) < 0.6
+    # After the first cue a frame repeats it at cue_rate, and begins a state every 16 frames.
+    shown = [
+        (cue_T != NO_CUE)[visible_T & (kind.age_TM[:, m] != NO_CUE)][1:]
+        for visible_T, cue_T, kind, m, _ in every
+    ]
+    assert abs(np.concatenate(shown).mean() - (0.4 + 0.6 / 16)) < 0.03
+
+
+def test_boxes_lie_in_the_image_move_smoothly_and_objects_never_overlap():
+    for objects in (3, 9):
+        for script in write_scripts(replace(MANY, max_objects=objects), "test"):
+            object_boxes, person_boxes = script.object_boxes_TM4, script.person_boxes_T4
+            boxes = np.concatenate([person_boxes[:, None], object_boxes], axis=1)
+            assert boxes.min() >= 0
+            assert boxes.max() <= 64
+            sides = object_boxes[..., 2:] - object_boxes[..., :2]
+            assert sides.min() >= 14
+            assert sides.max() <= 24
+            for second in range(len(script.classes_M)):
+                a, b = object_boxes[:, :second], object_boxes[:, second : second + 1]
+                apart = (a[..., 2:] <= b[..., :2]) | (b[..., 2:] <= a[..., :2])
+                assert apart.any(axis=-1).all()
+            assert np.abs(np.diff(object_boxes, axis=0)).max(initial=0) <= 11
+            assert np.abs(np.diff(person_boxes, axis=0)).max(initial=0) <= 16
+
+
+def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
+    for script in SCRIPTS:
+        assert len(set(script.classes_M.tolist())) == len(script.classes_M) <= 3
+        assert script.visible_TM.any(axis=1).all()
+        counting = script.source_F[script.kind_F == COUNTS]
+        np.testing.assert_array_equal(counting, np.arange(script.frames))
+        # Another frame comes right before the one that it shows.
+        others = np.flatnonzero(script.kind_F != COUNTS)
+        np.testing.assert_array_equal(script.source_F[others], script.source_F[others + 1])
+    extra = sum((script.kind_F != COUNTS).sum() for script in SCRIPTS)
+    assert abs(extra / sum(script.frames for script in SCRIPTS) - 0.03) < 0.015
+
+
+def test_all_17_contacting_relations_have_a_code_of_their_own():
+    singles = {codes[0] for codes in cues.CONTACTING_CODES if len(codes) == 1}
+    assert singles == set(range(26)[CONTACTING])
+    assert len(set(cues.CONTACTING_CODES)) == 25
+
+
+def test_the_default_world_shows_every_relation_and_every_class():
+    world = World()
+    scripts = write_scripts(world, "test")
+    targets = [target for script in scripts for target in script.targets()]
+    per_group = np.concatenate([target.relations_MR() for target in targets])
+    assert (per_group[:, :3].sum(axis=1) == 1).all()
+    assert np.isin(per_group[:, 3:9].sum(axis=1), (1, 2)).all()
+    assert np.isin(per_group[:, 9:].sum(axis=1), (1, 2)).all()
+    assert per_group.any(axis=0).all()
+    classes = {k for script in scripts for k in script.classes_M.tolist()}
+    assert classes == set(world.classes_K().tolist())
+    assert len(classes) == 12
