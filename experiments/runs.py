@@ -121,7 +121,7 @@ def _table(rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def _wrong(row: Row) -> str:
-    """What a finished run lacks, or has too small, or an empty text."""
+    """The figures that a finished run lacks or that are too small, or an empty text."""
     given = [key for key in OPTIONAL if row.get(key) is not None and row[key] == row[key]]
     least = {**dict.fromkeys(given, 0), **NEEDED}
     wrong = [key for key, bound in least.items() if not figure(row.get(key)) >= bound]

@@ -60,15 +60,15 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
         f"minus {baseline}, points": {name: difference(of, base) for name, of in others.items()},
         "the same by seed": {name: estimate(of - base) for name, of in others.items()},
         "must be remembered, %": groups.memory.apply(estimate),
-        "frames a second": groups.frames_per_second.mean(),
+        "frames per second": groups.frames_per_second.mean(),
     }
-    told = "; ".join(f"{name} {cell(figure, '1')}" for name, figure in figures.items())
+    shown = "; ".join(f"{name} {cell(figure, '1')}" for name, figure in figures.items())
     return Exhibit(
         title,
         rows(key, columns, "0 1 +1 +1 1", str),
         note("ablation", key, found),
         interval_chart(title, figures, "Recall@20 with constraint, %"),
-        f"Recall@20 in percent by {key}, with 95 % intervals: {told}.",
+        f"Recall@20 in percent by {key}, with 95 % intervals: {shown}.",
     )
 
 
@@ -86,14 +86,14 @@ def block_sizes(results: Results) -> list[Block]:
     columns = {
         **{"T_max": mean.t_max, "runs": dict(enumerate(groups.size())), "blocks": mean.blocks},
         **{"fewest": fewest, "padded": mean.padding, "at least": least, "deleted": mean.deleted},
-        **{"seconds an epoch": mean.epoch_seconds, "peak memory, MiB": mean.peak_memory_mib},
+        **{"seconds per epoch": mean.epoch_seconds, "peak memory, MiB": mean.peak_memory_mib},
         "Recall@20, %": dict(enumerate(groups.recall.apply(estimate))),
     }
     table = rows("loader", columns, "0 0 0 0 0 0 0 1 0 1", lambda row: label_of(mean.loader[row]))
-    told = [f"{row['loader']} at T_max {row['T_max']} pads {row['padded']}" for row in table]
+    shown = [f"{row['loader']} at T_max {row['T_max']} pads {row['padded']}" for row in table]
     title = "Padding against T_max, in runs"
     points = mean.assign(x=mean.t_max, y=mean.padding)
     labels, bound = ("T_max", "padded frames per epoch"), least.set_axis(mean.t_max).sort_index()
     svg = line_chart(title, points, labels, zero=True, others={"at least": bound})
-    text = f"Padded frames per epoch against T_max: {'; '.join(told)}."
+    text = f"Padded frames per epoch against T_max: {'; '.join(shown)}."
     return [t_max_chart(), Exhibit(title, table, note("block_sizes", found), svg, text)]

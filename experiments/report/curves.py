@@ -62,7 +62,7 @@ def _chart(
             ends = [points.x.min(), points.x.max()]
             others[f"{observer}: {level:.1f} %"] = pd.Series(level, index=ends)
     last = points.drop_duplicates("loader", keep="last")
-    told = [f"{label_of(one.loader)} {one.y:.1f}" for one in last.itertuples()]
+    shown = [f"{label_of(one.loader)} {one.y:.1f}" for one in last.itertuples()]
     columns = {
         **{"epoch": points.epochs, "training seconds": points.seconds},
         **{"thousand slots": points.work, "mean, %": points.y, "lowest": points.low},
@@ -75,5 +75,5 @@ def _chart(
         table,
         note("curve", x),
         line_chart(title, points, (label, "Recall@20, %"), others=others),
-        f"{text}{'; '.join([*told, *others])}.",
+        f"{text}{'; '.join([*shown, *others])}.",
     )

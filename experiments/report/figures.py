@@ -53,7 +53,7 @@ def ratio(ones: Iterable[float], others: Iterable[float], *, paired: bool = Fals
 
 
 def _interval(test: Callable, *samples: Iterable[float], **options: Any) -> Estimate:
-    """What scipy's t-test says of the values that are there."""
+    """The interval by scipy's t-test of the values that are there."""
     found = [pd.Series(values, dtype=float).dropna() for values in samples]
     first, *others = (float(values.mean()) for values in found)
     mean, count = first - sum(others), min(map(len, found))
@@ -67,7 +67,7 @@ def _interval(test: Callable, *samples: Iterable[float], **options: Any) -> Esti
 
 
 class Cell(str):
-    """What a table's cell says, and the figure behind it if it is one."""
+    """The text of a table's cell, and the figure behind it if it is one."""
 
     figure: Estimate | None = None
 
@@ -161,7 +161,7 @@ def missing(what: str, experiment: str) -> str:
 
 
 def command_of(experiment: str) -> str:
-    """What runs an experiment."""
+    """The command that runs an experiment."""
     if experiment in ("deadlock", "length_variance"):
         return f"python -m experiments.{experiment}"
     return f"python train.py -m experiment={experiment}"

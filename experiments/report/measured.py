@@ -59,14 +59,14 @@ def _shares(found: pd.DataFrame) -> Exhibit:
     share = (100 * found.padding / found.processed)[~split]
     groups = share.groupby([found.loader, found.longest], sort=False)
     points = groups.agg(y="mean", low="min", high="max").reset_index(names=["loader", "x"])
-    told = [
+    shown = [
         f"{label_of(loader)} " + ", ".join(f"{p.y:.1f} up to {p.x:,.0f}" for p in part.itertuples())
         for loader, part in points.groupby("loader", sort=False)
     ]
     title = "Padding against the longest sequence"
     labels = ("longest sequence, frames", "padding, % of the work")
     svg = line_chart(title, points, labels, log="x", zero=True)
-    text = f"Padding in percent of the work by the longest sequence: {'; '.join(told)}."
+    text = f"Padding in percent of the work by the longest sequence: {'; '.join(shown)}."
     return Exhibit(title, [], note("shares"), svg, text)
 
 
@@ -74,10 +74,10 @@ def _times(found: pd.DataFrame) -> Exhibit | None:
     rates = found.processed / found.epoch_seconds
     title = "Time of an epoch against the slots that it processes"
     points = found.assign(x=found.processed, y=found.epoch_seconds)
-    labels = ("slots processed per epoch", "seconds an epoch")
+    labels = ("slots processed per epoch", "seconds per epoch")
     text = (
-        f"Seconds an epoch against slots processed, both on logarithmic scales: {len(found)} "
-        f"measurements of {rates.min():,.0f} to {rates.max():,.0f} slots a second."
+        f"Seconds per epoch against slots processed, both on logarithmic scales: {len(found)} "
+        f"measurements of {rates.min():,.0f} to {rates.max():,.0f} slots per second."
     )
     svg = line_chart(title, points, labels, log="xy", joined=False)
     return Exhibit(title, [], note("walked"), svg, text) if len(found) else None

@@ -1,4 +1,4 @@
-"""What packing alone shows: Action Genome's real lengths, without training or data."""
+"""Packing alone: Action Genome's real lengths, without training or data."""
 
 from dataclasses import asdict
 from functools import cache

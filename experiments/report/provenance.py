@@ -19,7 +19,7 @@ def every_run(results: Results) -> list[Block]:
         **{"run": done.run, "loader": done.loader.map(label_of), "T_max": done.t_max},
         **{"seed": done["train.seed"], "overrides": done.overrides, "epochs": done.epochs},
         **{"padded": done.padding, "deleted": done.deleted},
-        **{"seconds an epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
+        **{"seconds per epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
         **{"no constraint, %": done.no, "must be remembered, %": done.memory},
     }
     table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
@@ -113,6 +113,6 @@ def _mixed(commands: pd.DataFrame, finished: pd.DataFrame) -> str:
     of = commands[[bool(runs if made is None else runs & {*made}) for made in commands.trained]]
     machines = of.machine[of.machine != "-"].nunique()
     threads = [f"{count:.0f}" for count in sorted(of.threads.dropna().unique())]
-    told = [f"from {machines} machines"] * (machines > 1)
-    told += [f"from runs with {' and '.join(threads)} threads"] * (len(threads) > 1)
-    return f"times of {name} come {' and '.join(told)}" if told else ""
+    shown = [f"from {machines} machines"] * (machines > 1)
+    shown += [f"from runs with {' and '.join(threads)} threads"] * (len(threads) > 1)
+    return f"times of {name} come {' and '.join(shown)}" if shown else ""

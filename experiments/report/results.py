@@ -1,4 +1,4 @@
-"""What a folder holds, and which of its runs may be compared."""
+"""The contents of a folder, and the runs in it that may be compared."""
 
 import math
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ def overview(results: Results) -> list[Block]:
         lines.append((f"{name}: paper", theirs[key], "0"))
         lines.append((f"{name}: ours", ours[key], "0"))
         lines.append((f"{name}: ours - paper", ours[key] - theirs[key], "+0"))
-    lines.append(("Minutes an epoch: paper", theirs.minutes, "0"))
+    lines.append(("Minutes per epoch: paper", theirs.minutes, "0"))
     lines.append(("Times faster than naive: paper", theirs.faster, "2"))
     if times:
         faster = times.faster()
@@ -91,7 +91,7 @@ def _recall_table(found: Compared) -> Exhibit:
         return {name: difference(of[key], base[key]) for name, of in others}
 
     columns = {
-        **{"steps an epoch": groups.steps.mean(), "seeds": groups.size()},
+        **{"steps per epoch": groups.steps.mean(), "seeds": groups.size()},
         "with constraint, %": groups.recall.apply(estimate),
         "standard deviation": groups.recall.std(),
         "minus sampling, points": minus("sampling", "recall"),
@@ -122,7 +122,7 @@ def _cost_table(found: Compared) -> Exhibit:
 
 
 def _at_one_time(results: Results, found: Compared) -> Exhibit:
-    """What each loader had reached when the first one was done."""
+    """Recall@20 of each loader when the first one was done."""
     spent = found.main.groupby("loader", sort=False).train_seconds.mean()
     budget = spent.min()
     reached = evaluations(results, found.main).dropna(subset="recall")

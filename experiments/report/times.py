@@ -64,7 +64,7 @@ def run_times(found: Compared) -> Times:
 
 
 def turn_times(results: Results) -> Times | None:
-    """What ``python -m experiments.epoch_time`` measured, if naive is among it."""
+    """The times by ``python -m experiments.epoch_time``, if naive is among them."""
     record = results.measured("epoch_turns") or {"rows": []}
     keys = ("slots", "steps", "frames")
     found = [
@@ -97,8 +97,12 @@ def turns_table(times: Times) -> Exhibit:
     """Times of loaders that took turns."""
     mean = times.epochs.groupby("loader", sort=False).mean()
     columns = {
-        **{"slots": mean.slots, "steps": mean.steps, "ms a step": 1000 * mean.seconds / mean.steps},
-        **{"seconds an epoch": mean.seconds, "slots a second": mean.slots / mean.seconds},
+        **{
+            "slots": mean.slots,
+            "steps": mean.steps,
+            "ms per step": 1000 * mean.seconds / mean.steps,
+        },
+        **{"seconds per epoch": mean.seconds, "slots per second": mean.slots / mean.seconds},
         **times.columns(),
     }
     table = rows("loader", columns, "0 0 1 1 0 3 3 2")
@@ -110,9 +114,9 @@ def time_table(found: Compared) -> Exhibit:
     groups = found.main.groupby("loader", sort=False)
     columns = {
         **{"runs": groups.size(), "epochs": groups.epochs.sum()},
-        "seconds an epoch": groups.epoch_seconds.apply(estimate),
+        "seconds per epoch": groups.epoch_seconds.apply(estimate),
         **run_times(found).columns(),
-        "frames a second": groups.frames_per_second.mean(),
+        "frames per second": groups.frames_per_second.mean(),
         "peak memory, MiB": groups.peak_memory_mib.mean(),
     }
     title = f"Time of an epoch with model={found.runs['model.name'].iloc[0]}"

@@ -66,9 +66,9 @@ def test_every_plot_is_a_file_of_its_own_and_the_same_each_time(made, page):
     assert len(files) == len(page.findall(".//figure")) - 5  # the blocks of five loaders
     for stem, text in files.items():
         svg = ElementTree.fromstring(text)
-        title, told = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
+        title, said = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
         assert stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
-        assert len(told) > 40
+        assert len(said) > 40
         assert float(svg.get("width")) > 300
         assert {"prefers-color-scheme: dark", "var(--ink)"} <= {
             *re.findall(r"prefers[^)]*|var\(--ink\)", text)

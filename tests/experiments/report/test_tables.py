@@ -17,7 +17,7 @@ EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"
 
 
 def blocks(runs, *anchors: str) -> list:
-    """What these sections of the report show; all of them if none is named."""
+    """The contents of these sections of the report, of all if none is named."""
     results = read_results(runs)
     made = [SECTIONS[anchor][1](results) for anchor in anchors or SECTIONS]
     return [block for section in made for block in section]
@@ -88,7 +88,7 @@ def test_at_equal_work_epochs_differ_and_extra_budgets_stand_apart(copied):
 
 
 def test_runs_at_equal_epochs_stand_in_if_they_are_as_many_and_of_one_setting(copied):
-    """BLoad exact, 22,360 slots an epoch: 5 epochs are the nearest to 116,360 slots."""
+    """BLoad exact, 22,360 slots per epoch: 5 epochs are the nearest to 116,360 slots."""
     for place in (copied / "paper_table_equal_time").glob("sampling-*"):
         shutil.rmtree(place)
     tables = exhibits(copied, "details")
