@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from bload.draw import INK, PADDING, START, _draw_blocks, colour_of, label_of
 from bload.packers import PACKERS
 from bload.plan import Plan
-from experiments.report.figures import Estimate, Exhibit, template
+from experiments.report.figures import Estimate, Exhibit, Rows, cell, template
 
 WIDTH = 5.7
 """Inches of 72 pixels."""
@@ -32,26 +32,29 @@ def line_chart(
     title: str,
     points: pd.DataFrame,
     labels: tuple[str, str],
+    rows: Rows,
+    note: str,
     *,
     log: str = "",
     zero: bool = False,
     joined: bool = True,
     others: Mapping[str, pd.Series] | None = None,
-) -> str:
+) -> Exhibit:
     """A line per loader over a common plane, with bands where points have a low and a high.
 
     Args:
-        points: columns `loader`, `x`, `y`, and `low`, `high` for bands.
+        points: columns `loader`, `x`, `y`, and `low`, `high` for bands, by x.
         labels: of the two axes.
-        log: the logarithmic axes, such as ``xy``.
-        zero: linear axes begin at 0.
+        rows, note: of the exhibit.
+        log: the logarithmic axes, such as ``xy``; `zero` lets the linear ones begin at 0.
         joined: draw lines from point to point.
         others: name -> y by x of broken lines without marks.
     """
+    lines = dict(iter(points.groupby("loader", sort=False)))
+    marks = dict(zip(PACKERS, cycle("osD^vPX"), strict=False))
 
     def draw(axis: Axes) -> None:
-        marks = dict(zip(PACKERS, cycle("osD^vPX"), strict=False))
-        for loader, part in points.groupby("loader", sort=False):
+        for loader, part in lines.items():
             colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
             look: dict[str, Any] = {"marker": mark, "ls": "-" if joined else "none"}
             axis.plot(part.x, part.y, color=colour, label=label_of(loader), clip_on=False, **look)
@@ -71,10 +74,20 @@ def line_chart(
         axis.set_title(labels[1])
         axis.figure.legend(loc="outside upper left", ncols=2 if others else 3, borderaxespad=0)
 
-    return _svg(title, 4, draw)
+    shown = []
+    for loader, part in lines.items():
+        ends = part.iloc[[0, -1]].itertuples()
+        points_shown = dict.fromkeys(f"{end.y:,.1f} at {end.x:,.1f}" for end in ends)
+        shown.append(f"{label_of(loader)} {' to '.join(points_shown)}")
+    text = f"{labels[1]} by {labels[0]}: {'; '.join([*shown, *(others or {})])}.".replace(
+        ".0 ", " "
+    )
+    return Exhibit(title, rows, note, _svg(title, 4, draw), text)
 
 
-def interval_chart(title: str, figures: Mapping[str, Estimate], label: str) -> str:
+def interval_chart(
+    title: str, figures: Mapping[str, Estimate], label: str, rows: Rows, note: str
+) -> Exhibit:
     """A row per figure: its mark and its interval, on one scale."""
 
     def draw(axis: Axes) -> None:
@@ -86,17 +99,21 @@ def interval_chart(title: str, figures: Mapping[str, Estimate], label: str) -> s
         axis.grid(axis="y", visible=False)
         axis.set_xlabel(label)
 
-    return _svg(title, 0.9 + 0.36 * len(figures), draw)
+    shown = "; ".join(f"{name} {cell(figure, '1')}" for name, figure in figures.items())
+    svg = _svg(title, 0.9 + 0.36 * len(figures), draw)
+    return Exhibit(title, rows, note, svg, f"{label}, with 95 % intervals: {shown}.")
 
 
-def blocks_chart(title: str, plan: Plan, rows: int, widest: int) -> str:
+def blocks_chart(title: str, plan: Plan, rows: int, widest: int) -> Exhibit:
     """The first blocks of a plan; `widest` slots take the whole width."""
 
     def draw(axis: Axes) -> None:
         _draw_blocks(axis, plan, rows, widest)
         axis.grid(visible=False)
 
-    return _svg(title, 0.35 + 0.17 * min(rows, plan.blocks), draw)
+    svg = _svg(title, 0.35 + 0.17 * min(rows, plan.blocks), draw)
+    text = f"The first {rows} blocks of {plan.t_max} slots. {title}."
+    return Exhibit(title, [], "", svg, text, kind="blocks")
 
 
 def svg_file(chart: Exhibit) -> str:

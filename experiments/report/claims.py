@@ -5,7 +5,6 @@ from math import isnan
 
 from bload.packers import PACKERS
 from bload.table import PAPER
-from experiments.report.ablations import by_value
 from experiments.report.figures import (
     Cell,
     Estimate,
@@ -16,6 +15,7 @@ from experiments.report.figures import (
     note,
 )
 from experiments.report.packing import COMMAND, packed, paper
+from experiments.report.plots import by_value
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.report import ablations, curves, measured, packing, provenance, tables
+from experiments.report import packing, plots, provenance, tables
 from experiments.report.charts import svg_file
 from experiments.report.claims import claims
 from experiments.report.figures import Block, Cell, Estimate, Exhibit, note, template
@@ -20,14 +20,14 @@ from experiments.report.results import Results, read_results
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
     "paper": ("The paper's table, and ours", tables.overview),
     "claims": ("The paper's claims", lambda results: [claims(results)]),
-    "story": ("In one plot", curves.story),
+    "story": ("In one plot", plots.story),
     "details": ("Times, Recall@20 and padding", tables.details),
-    "curves": ("Recall@20 while training", curves.curves),
+    "curves": ("Recall@20 while training", plots.curves),
     "blocks": ("Blocks of each loader", lambda _: packing.blocks()),
-    "tmax": ("Block size", ablations.block_sizes),
-    "ablations": ("Ablations", ablations.ablations),
-    "lengths": ("Lengths that vary by orders of magnitude", measured.lengths),
-    "deadlock": ("Deadlock", measured.deadlock),
+    "tmax": ("Block size", plots.block_sizes),
+    "ablations": ("Ablations", plots.ablations),
+    "lengths": ("Lengths that vary by orders of magnitude", plots.lengths),
+    "deadlock": ("Deadlock", tables.deadlock),
     "runs": ("Every run", provenance.every_run),
     "origin": ("Machines, versions, commands", provenance.origin),
 }

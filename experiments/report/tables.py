@@ -5,7 +5,6 @@ from typing import Any
 from bload.draw import label_of
 from bload.packers import PACKERS
 from bload.table import NOT_DERIVABLE
-from experiments.report.curves import evaluations
 from experiments.report.figures import (
     Block,
     Cell,
@@ -18,14 +17,10 @@ from experiments.report.figures import (
     rows,
 )
 from experiments.report.packing import COMMAND, packed, paper
+from experiments.report.plots import evaluations
 from experiments.report.results import NAMES, Compared, Results, compare, equal_epochs, equal_work
-from experiments.report.times import (
-    best_times,
-    time_table,
-    timed_runs,
-    turn_times,
-    turns_table,
-)
+from experiments.report.times import best_times, time_table, timed_runs, turn_times, turns_table
+from experiments.runs import figure
 
 
 def overview(results: Results) -> list[Block]:
@@ -136,3 +131,19 @@ def _at_one_time(results: Results, found: Compared) -> Exhibit:
     }
     table = rows("loader", columns, "0 1 1")
     return Exhibit("Recall@20 at equal training time", table, note("at_one_time", budget))
+
+
+def deadlock(results: Results) -> list[Block]:
+    record = results.measured("deadlock")
+    if record is None:
+        return [missing("the deadlock of plain DDP", "deadlock")]
+    found = []
+    for row in record["rows"]:
+        ended, expected = row.get("ended"), row.get("expected")
+        how = f", {'as' if ended == expected else 'not as'} expected" if expected else ""
+        steps = ", ".join(map(str, row.get("steps") or []))
+        line = {"what": row.get("what"), "loader": row.get("loader"), "ended": f"{ended}{how}"}
+        line |= {"steps of the ranks": steps, "seconds": figure(row.get("seconds"))}
+        line |= {"it says": row.get("says")}
+        found.append({name: cell(value, "1") for name, value in line.items()})
+    return [Exhibit("Two ranks on videos of uneven length", found, kind="words")]

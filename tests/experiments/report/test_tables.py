@@ -165,7 +165,7 @@ def test_t_max_shows_the_bound_of_its_frames(found):
 
 def test_sequences_that_are_split_or_odd_stay_out_of_the_curve_of_whole_ones(found, tmp_path):
     text = found["Padding against the longest sequence"].alternative
-    assert "BLoad 5.5 up to 1,000, 1.6 up to 10,000" in text
+    assert "BLoad 5.5 at 1,000 to 1.6 at 10,000" in text
     make_lengths(tmp_path)
     record = json.loads((tmp_path / "length_variance.json").read_text())
     record["rows"][0] |= {"longest": "far", "processed": [1], "shape": None, "loader": ["a"]}
