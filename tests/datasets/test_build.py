@@ -35,7 +35,7 @@ def test_values_that_nothing_later_would_name_are_refused_with_their_key():
         build_source(config(name="mine"), "train")
 
 
-def test_a_synthetic_config_has_the_knobs_of_the_world_and_serves_as_a_schema(tmp_path, small_root):
+def test_a_synthetic_config_has_the_knobs_of_the_world_and_serves_as_a_schema(tmp_path):
     knobs = {knob.name: knob.default for knob in fields(World)} | {"test_videos": 2}
     knobs |= {"train_videos": 1, "image_size": 32}
     values = {"name": "synthetic", "root": str(tmp_path / "made"), "frame_size": [32, 32], **knobs}
@@ -45,10 +45,16 @@ def test_a_synthetic_config_has_the_knobs_of_the_world_and_serves_as_a_schema(tm
     source = build_source(cfg, "test")
     assert len(source) == 2
     assert build_yardsticks(source, cfg).figures["remembering/recall@20"] > 0
-    real = config(root=str(small_root), frame_size=[64, 32])
-    source = build_source(real, "test")
+
+
+def test_a_real_config_reaches_the_source(small_root, tmp_path):
+    cfg = config(root=str(small_root), frame_size=[64, 32], cache=str(tmp_path / "cache"))
+    source = build_source(cfg, "test")
     assert source.image_size_hw == (64, 32)
-    assert build_yardsticks(source, real) is None
+    assert (tmp_path / "cache" / "test" / "frames.u8").exists()
+    assert build_yardsticks(source, cfg) is None
+    with pytest.raises(InputError, match="filtersmall"):
+        build_source(config(root=str(small_root), small_boxes="file"), "test")
 
 
 def test_the_letterbox_augments_as_the_config_says():

@@ -33,20 +33,25 @@ def _quick_server(monkeypatch):
     monkeypatch.setattr(rank_pair, "PRELOADED", ["torch"])
 
 
+@pytest.fixture(autouse=True)
+def _no_process_is_left():
+    before = {*multiprocessing.active_children()}
+    yield
+    assert not {*multiprocessing.active_children()} - before
+
+
 def test_ranks_are_killed_when_neither_makes_progress_any_more():
     first, second = rank_pair.run_pair(rank_1_stands, patience=1.5)
     assert (first.ended, first.steps, first.planned) == ("finished", 5, 5)
     assert (second.ended, second.steps, second.planned) == ("running", 1, 5)
     assert first.seconds > 1.5
     assert 3 <= second.seconds < 60
-    assert not multiprocessing.active_children()
 
 
 def test_a_rank_that_dies_and_one_that_fails_are_told_apart():
     first, second = rank_pair.run_pair(rank_0_dies, patience=60)
     assert first.ended == "gone"
     assert (second.ended, second.message) == ("failed", "the other one is gone")
-    assert not multiprocessing.active_children()
 
 
 SLOW = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGTERM)]

@@ -76,7 +76,7 @@ def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
     assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
 
 
-@pytest.mark.parametrize("name", ["evaluate", "upsert_result"])
+@pytest.mark.parametrize("name", ["evaluate", "write_results"])
 def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
     job = config(*OFTEN, "train.epochs=1")
     with (

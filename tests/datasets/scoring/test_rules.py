@@ -160,7 +160,7 @@ def test_bad_predictions_are_refused_with_field_and_value():
     for name, value, sentence in (
         ("person_scores_P", np.array([0.5, np.nan]), "holds nan"),
         ("object_scores_P", np.array([0.5, -0.1]), "holds -0.1"),
-        ("relation_scores_PR", np.full((2, 26), 3.2), "holds 3.2"),
+        ("relation_scores_PR", np.full((2, 26), 1.01), "holds 1.01"),
         ("relation_scores_PR", np.full((2, 25), 0.1), r"\(2, 25\) .*\(2, 26\)"),
         ("object_classes_P", np.array([CUP, 37]), "holds 37 .* 1..36"),
         ("object_classes_P", np.array([0, CUP]), "holds 0 .* 1..36"),
