@@ -193,18 +193,21 @@ def register() -> None:
     """Make the schemas known to Hydra; the configs name them in their defaults lists.
 
     A packer or data set that was added to its dict from outside gets its schema here too, and a
-    packer without a file in configs/loader is a config of its own.
+    config of its own if it has no file in configs/.
     """
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)
-    for name in PACKERS:
-        schema = loader_schema(name)
-        store.store(group="loader", name=f"{name}_schema", node=schema)
-        if not (CONFIGS / "loader" / f"{name}.yaml").exists():
-            store.store(group="loader", name=name, node=schema(name=name))
-    for name, (dataset_schema, _) in DATASETS.items():
-        store.store(group="dataset", name=f"{name}_schema", node=dataset_schema)
+    schemas: list[tuple[str, str, Any]] = [
+        *(("loader", name, loader_schema(name)) for name in PACKERS),
+        *(("dataset", name, schema) for name, (schema, _) in DATASETS.items()),
+    ]
+    for group, name, schema in schemas:
+        store.store(group=group, name=f"{name}_schema", node=schema)
+        if not (CONFIGS / group / f"{name}.yaml").exists():
+            node = OmegaConf.structured(schema)
+            node.name = name
+            store.store(group=group, name=name, node=node)
 
 
 @cache

@@ -10,7 +10,7 @@ A damaged file is a row that says so, never an error.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def write_results(root: Path | str) -> None:
     with FileLock(path.with_suffix(".lock")):
         runs = _table(_runs(path.parent))
         runs = runs[runs.state == "finished"].dropna(axis="columns", how="all")
-        write_whole(path, runs.to_csv(index=False).encode(errors="backslashreplace"))
+        write_whole(path, runs.to_csv(index=False))
 
 
 def experiment_folders(folder: Path | str) -> list[Path]:
@@ -110,53 +110,57 @@ def figure(value: Any) -> float:
     return number if abs(number) <= 1e30 else math.nan
 
 
-def wrong_figures(row: Row, needed: Mapping[str, float], optional: Iterable[str] = ()) -> str:
-    """The figures that are missing or too small (`needed` has the least of each), or no text."""
-    given = [key for key in optional if row.get(key) is not None and row[key] == row[key]]
-    least = {**dict.fromkeys(given, 0), **needed}
-    wrong = [key for key, bound in least.items() if not figure(row.get(key)) >= bound]
-    return ", ".join(f"{key} {str(row.get(key))[:40]}" for key in wrong)
-
-
 def _table(rows: Iterable[Row]) -> pd.DataFrame:
     found = []
     for row in rows:
-        wrong = row["state"] == "finished" and wrong_figures(row, NEEDED, OPTIONAL)
-        if row["state"] == "finished" and not isinstance(row.get("loader.name"), str):
-            wrong = wrong or "no loader.name"
+        wrong = _wrong(row) if row["state"] == "finished" else ""
         says = {"state": "damaged", "says": f"its config or summary has {wrong}"} if wrong else {}
         found.append({**row, **says})
     runs = _frame(found, (*TEXTS, "loader.name"), (*NEEDED, *OPTIONAL))
     return runs.drop_duplicates(["experiment", "run"], ignore_index=True)
 
 
+def _wrong(row: Row) -> str:
+    """What a finished run lacks, or has too small, or an empty text."""
+    given = [key for key in OPTIONAL if row.get(key) is not None and row[key] == row[key]]
+    least = {**dict.fromkeys(given, 0), **NEEDED}
+    wrong = [key for key, bound in least.items() if not figure(row.get(key)) >= bound]
+    wrong += [] if isinstance(row.get("loader.name"), str) else ["loader.name"]
+    return ", ".join(f"{key} {str(row.get(key))[:40]}" for key in wrong)
+
+
 def _frame(rows: list[Row], texts: Iterable[str], figures: Iterable[str]) -> pd.DataFrame:
     """The rows with at least these columns, and with numbers in those of `figures`."""
     columns = dict.fromkeys([*texts, *figures, *(key for row in rows for key in row)])
     frame = pd.DataFrame(rows, columns=list(columns))
-    return frame.assign(**{key: frame[key].map(figure) for key in figures})
+    return frame.assign(**{key: frame[key].map(figure).astype(float) for key in figures})
 
 
 def _runs(place: Path) -> Iterator[Row]:
     """The runs in a folder, and its jobs that have none yet."""
-    found: list[Row] = []
-    name, jobs = place.name, {}
+    record, found = _experiment(place)
+    found += [_run(path) for path in _folders(place) if _is_run(path)]
     try:
-        record = read_record(place / "experiment.json")
-        name = record["name"]
-        for job in record["jobs"]:
-            jobs[str(job.get("run"))] = " ".join(map(str, job.get("overrides") or []))
-    except (*UNREADABLE, TypeError) as error:
-        found.append(_damaged("experiment.json", error))
-    try:
-        found += [_run(path) for path in _folders(place) if _is_run(path)]
         found += _csv_rows(place / "runs.csv")
     except UNREADABLE as error:
         found.append(_damaged("runs.csv", error))
-    for run in jobs.keys() - {row["run"] for row in found}:
-        found.append({"run": run, "state": "unfinished", "says": "not begun"})
+    jobs = {str(job.get("run")): job.get("overrides") for job in record["jobs"]}
+    there = {row["run"] for row in found}
+    for run in jobs:
+        if run not in there:
+            found.append({"run": run, "state": "unfinished", "says": "not begun"})
     for row in found:
-        yield {**row, "experiment": name, "overrides": jobs.get(row["run"])}
+        overrides = jobs.get(row["run"])
+        text = " ".join(map(str, overrides)) if isinstance(overrides, list) else None
+        yield {**row, "experiment": record["name"], "overrides": text}
+
+
+def _experiment(place: Path) -> tuple[Row, list[Row]]:
+    """The record of a folder, or an empty one and the row that says what is damaged."""
+    try:
+        return read_record(place / "experiment.json"), []
+    except UNREADABLE as error:
+        return {"name": place.name, "jobs": []}, [_damaged("experiment.json", error)]
 
 
 def _run(place: Path) -> Row:
@@ -183,21 +187,17 @@ def _damaged(run: str, error: Exception) -> Row:
 
 
 def _epochs(place: Path) -> Iterator[Row]:
-    path = place / "experiment.json"
-    name = place.name
     try:
-        name = read_record(path)["name"]
-        path = place / "curves.csv"
-        yield from ({**row, "experiment": name} for row in _csv_rows(path))
+        found = _csv_rows(place / "curves.csv")
     except UNREADABLE as error:
-        if path.name == "curves.csv":
-            yield {"experiment": name, "run": path.name, "says": str(error)}
-    for run in filter(_is_run, _folders(place)):
-        names = {"experiment": name, "run": run.name}
+        found = [_damaged("curves.csv", error)]
+    for path in filter(_is_run, _folders(place)):
         try:
-            yield from ({**row, **names} for row in _epochs_of(run / "metrics.jsonl"))
+            found += [{**row, "run": path.name} for row in _epochs_of(path / "metrics.jsonl")]
         except UNREADABLE as error:
-            yield {**names, "says": f"metrics.jsonl cannot be read: {error}"}
+            found.append(_damaged(path.name, error))
+    name = _experiment(place)[0]["name"]
+    yield from ({**row, "experiment": name} for row in found)
 
 
 def _epochs_of(path: Path) -> Iterator[Row]:
@@ -221,7 +221,7 @@ def _epochs_of(path: Path) -> Iterator[Row]:
 def _csv_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
-    options: Any = {"float_precision": "round_trip", "keep_default_na": False, "na_values": [""]}
+    options: Any = {"keep_default_na": False, "na_values": [""]}
     try:
         rows = pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str), **options).to_dict("records")
         return [{"state": "finished", **row, "run": row["run"]} for row in rows]
@@ -244,12 +244,21 @@ def _is_run(folder: Path) -> bool:
 def _object(path: Path) -> Row:
     """A JSON file that holds an object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _encodable(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path.name} holds no JSON object")
     return content
+
+
+def _encodable(value: Any) -> Any:
+    """The same without halves of characters, which names of files may bring into messages."""
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _lines(path: Path) -> Iterator[Row]:

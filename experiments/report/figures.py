@@ -6,7 +6,7 @@ Texts may hold `code` between backticks, as in Markdown; long ones are in notes.
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -93,9 +93,7 @@ def cell(value: Any, form: str = "0") -> Cell:
     return made
 
 
-def rows(
-    first: str, columns: Mapping[str, Any], forms: str = "", name: Callable[[Any], str] = label_of
-) -> Rows:
+def rows(first: str, columns: Any, forms: str = "", name: Callable[[Any], str] = label_of) -> Rows:
     """Rows of cells from columns that map the key of a row to its figure.
 
     Args:

@@ -100,6 +100,6 @@ def _plain(cell: Cell) -> str:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode(errors="backslashreplace"))
+        write_whole(path, text)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error}; make its folder writable") from error

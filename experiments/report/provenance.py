@@ -14,18 +14,16 @@ from experiments.runs import figure
 
 def every_run(results: Results) -> list[Block]:
     """Every finished run, and all others with what became of them."""
-    runs = results.runs.assign(overrides=results.runs.overrides.fillna("").astype(object))
-    runs["varied"] = runs.groupby("experiment").overrides.transform(_varied)
-    done, rest = runs[runs.state == "finished"], runs[runs.state != "finished"]
+    done, rest = results.finished, results.runs[results.runs.state != "finished"]
     columns = {
         **{"run": done.run, "loader": done.loader.map(label_of), "T_max": done.t_max},
-        **{"seed": done["train.seed"], "overrides": done.varied, "epochs": done.epochs},
+        **{"seed": done["train.seed"], "overrides": done.overrides, "epochs": done.epochs},
         **{"padded": done.padding, "deleted": done.deleted},
         **{"seconds an epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
         **{"no constraint, %": done.no, "must be remembered, %": done.memory},
     }
     table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
-    columns = {"run or file": rest.run, "state": rest.state, "overrides": rest.varied}
+    columns = {"run or file": rest.run, "state": rest.state, "overrides": rest.overrides}
     others = rows("experiment", {**columns, "it says": rest.says}, name=rest.experiment.get)
     return [
         Exhibit(f"Finished runs: {len(table)}", table)
@@ -33,13 +31,6 @@ def every_run(results: Results) -> list[Block]:
         else "There is no finished run here.",
         *([Exhibit(f"Others: {len(others)}", others, kind="words")] if others else []),
     ]
-
-
-def _varied(overrides: pd.Series) -> pd.Series:
-    """The overrides of the jobs of an experiment that not all of them have."""
-    jobs = [set(text.split()) for text in overrides if text]
-    common = set.intersection(*jobs) if len(jobs) > 1 else set()
-    return overrides.map(lambda text: " ".join(w for w in text.split() if w not in common))
 
 
 def origin(results: Results) -> list[Block]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ PERCENT = {
 """Columns in percent, and the shares that they are made from."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """Everything in a folder.
 
@@ -87,11 +88,11 @@ class Compared:
 def read_results(folder: Path | str) -> Results:
     """Read whatever is in a folder. Raises `InputError` as `read_runs` does."""
     runs, epochs = read_runs(folder), read_epochs(folder)
-    runs["loader"] = [_loader(run) for run in runs.to_dict("records")]
+    runs["loader"] = pd.Series([_loader(run) for run in runs.to_dict("records")], dtype=object)
     runs["total"] = runs.frames + runs.deleted
     for name, key in PERCENT.items():
         for frame in (runs, epochs):
-            frame[name] = 100 * frame[key].map(figure) if key in frame else math.nan
+            frame[name] = 100 * frame[key].map(figure).astype(float) if key in frame else math.nan
     odd = epochs[epochs.epoch.isna()][[*NAMES, "says"]].to_dict("records")
     epochs = epochs[epochs.epoch.notna()].copy()
     epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
@@ -113,6 +114,7 @@ def read_results(folder: Path | str) -> Results:
     return Results(Path(folder), runs.reset_index(drop=True), epochs, records)
 
 
+@lru_cache(64)
 def compare(results: Results, experiment: str, *free: str) -> Compared | None:
     """The largest set of runs of an experiment alike in all but the seed and the `free` keys.
 
@@ -133,6 +135,7 @@ def compare(results: Results, experiment: str, *free: str) -> Compared | None:
     return Compared(name, in_order(chosen), others, runs[runs.state == "failed"])
 
 
+@lru_cache(64)
 def equal_epochs(results: Results) -> Compared | None:
     """The runs of `paper_table`; without them, the first others that compare loaders."""
     found = compare(results, "paper_table", "loader")
@@ -143,6 +146,7 @@ def equal_epochs(results: Results) -> Compared | None:
     return found
 
 
+@lru_cache(64)
 def equal_work(results: Results) -> Compared | None:
     """The runs of `paper_table_equal_time`, whose number of epochs depends on the loader.
 
@@ -186,7 +190,7 @@ def in_order(runs: pd.DataFrame, *then: str) -> pd.DataFrame:
     """By loader, in the order of `PACKERS`, then by these columns, epochs and seed."""
     places = {name: number for number, name in enumerate(PACKERS)}
     place = runs.loader.map(lambda loader: places.get(loader.split(" ")[0], len(places)))
-    by = ["loader", *then, *({"epochs", "train.seed", "run"} & {*runs})]
+    by = [key for key in ("loader", *then, "epochs", "train.seed", "run") if key in runs]
     return runs.assign(place=place).sort_values(["place", *by]).drop(columns="place")
 
 

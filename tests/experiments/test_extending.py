@@ -18,7 +18,7 @@ def mine(tmp_path_factory) -> Path:
     """A folder with the files of the page."""
     folder = tmp_path_factory.mktemp("mine")
     for name, code in re.findall(
-        r"`(\S+\.(?:py|yaml))`[^`]*?```(?:python|yaml)\n(.*?)```", PAGE, re.S
+        r"^`(\S+\.(?:py|yaml))`.*?```(?:python|yaml)\n(.*?)```", PAGE, re.S | re.M
     ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(code)

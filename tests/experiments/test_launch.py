@@ -22,12 +22,14 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
 def all_end(pids: list[int], within: float) -> bool:
     """True if none of the processes runs any more after so many seconds."""
     deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        states = subprocess.run(["ps", "-o", "stat=", *map(str, pids)], capture_output=True).stdout
-        if all(state.startswith(b"Z") for state in states.split()):
-            return True
+    while pids and time.monotonic() < deadline:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,stat=", "-p", ",".join(map(str, pids))], capture_output=True
+        )
+        states = dict(line.split() for line in listed.stdout.splitlines())
+        pids = [int(pid) for pid, state in states.items() if not state.startswith(b"Z")]
         time.sleep(0.1)
-    return False
+    return not pids
 
 
 @pytest.fixture

@@ -4,13 +4,18 @@ import shutil
 
 import pytest
 
-from experiments.report import write_report
+from experiments.report import packing, write_report
 from tests.experiments.report.made_runs import make_everything
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_plans():
+    packing.EPOCHS, packing.T_MAX = 2, (94, 188)
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """All experiments and their report; not to be written to."""
+    """All experiments, their report, and its charts beside it; not to be written to."""
     runs = make_everything(tmp_path_factory.mktemp("made") / "runs")
     write_report(runs, charts=runs.parent / "charts")
     return runs

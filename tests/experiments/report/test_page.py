@@ -1,0 +1,114 @@
+"""The files: well-formed, self-contained, the same in each, nothing from a run unescaped."""
+
+import csv
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from bload.errors import InputError
+from experiments.report import charts, write_report
+from experiments.report.__main__ import main
+from experiments.report.page import SECTIONS
+from experiments.report.results import read_results
+from tests.experiments.report.made_runs import make_run, write
+
+
+@pytest.fixture(scope="module")
+def page(made):
+    """It is XML too, so that a parser finds what is not closed."""
+    return ElementTree.parse(made / "report.html").getroot()
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(made, page):
+    ids = [element.get("id") for element in page.iter() if element.get("id")]
+    assert len(ids) == len({*ids})
+    names = ("href", "src", "{http://www.w3.org/1999/xlink}href")
+    links = [link for element in page.iter() for name in names if (link := element.get(name))]
+    assert {*SECTIONS} <= {link.lstrip("#") for link in links} <= {*ids, "data:,"}
+    assert not {"script", "img", "iframe", "object"} & {element.tag for element in page.iter()}
+    text = (made / "report.html").read_text()
+    assert not re.search(r'(?<!xmlns=")(?<!xlink=")https?://|@import|url\((?!#)', text)
+    drawings = page.findall(".//figure/div")
+    assert all(len(drawing.get("aria-label")) > 40 for drawing in drawings)
+    assert len(drawings) > 15
+
+
+def test_markdown_html_and_csv_say_the_same(made, page):
+    lines = (made / "report.md").read_text().splitlines()
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
+    rows = [[re.sub(r"[`\\]", "", cell).strip() for cell in row] for row in rows]
+    shown = {
+        tuple(" ".join("".join(cell.itertext()).split()) for cell in row) for row in page.iter("tr")
+    }
+    cards = {" ".join("".join(card.itertext()).split()) for card in page.iter("article")}
+    for row in rows:
+        says, verdict, *rest = row
+        claim = " ".join([verdict, says, *rest])
+        assert (
+            tuple(row) in shown
+            or claim in cards
+            or verdict in ("verdict", "---")
+            or says[:2] == ":-"
+        )
+    assert len(cards) == 7
+    with (made / "report.csv").open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    said = {cell for row in rows for cell in row}
+    assert len(cells) > 1000
+    for cell in cells:
+        assert cell["text"].lstrip("'").replace("`", "") in said
+        assert not cell["low"] or float(cell["low"]) <= float(cell["value"]) <= float(cell["high"])
+
+
+def test_every_plot_is_a_file_of_its_own_and_the_same_each_time(made, page):
+    files = {file.stem: file.read_text() for file in (made.parent / "charts").iterdir()}
+    assert len(files) == len(page.findall(".//figure")) - 5  # the blocks of five loaders
+    for stem, text in files.items():
+        svg = ElementTree.fromstring(text)
+        title, told = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
+        assert stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+        assert len(told) > 40
+        assert float(svg.get("width")) > 300
+        assert {"prefers-color-scheme: dark", "var(--ink)"} <= {
+            *re.findall(r"prefers[^)]*|var\(--ink\)", text)
+        }
+    results = read_results(made)
+    for chart in (*SECTIONS["story"][1](results), *SECTIONS["ablations"][1](results)):
+        stem = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
+        assert charts.svg_file(chart) == files[stem]
+
+
+def test_what_comes_from_runs_is_escaped(tmp_path):
+    run = make_run(tmp_path / "paper_table", "bload", name="<b onclick=x>&", loader__name="a|$\\x")
+    make_run(tmp_path / "paper_table", "naive")
+    odd = "<script>x</script> | [a](javascript:b) half a sign: \ud800"
+    write(tmp_path / "paper_table" / "=cmd" / "error.json", {"error": odd})
+    report = write_report(tmp_path)
+    page, text = report.html.read_text(), report.markdown.read_text()
+    assert not re.search("<script|<b onclick", page)
+    assert "&lt;b onclick" in page
+    assert r"\<script>x\</script> \| [a]\(javascript:b) half a sign: \ud800" in text
+    assert run.name.replace("<", r"\<") in text
+    with report.csv.open(newline="") as file:
+        cells = {row["text"] for row in csv.DictReader(file)}
+    assert {"'=cmd", odd.replace("\ud800", r"\ud800")} <= cells
+
+
+def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(charts, "_svg", lambda *_: '<svg viewBox="0 0 9 9"></svg>')
+    runs, place = tmp_path / "runs", tmp_path / "new" / "charts"
+    make_run(runs, "bload")
+    assert main([str(runs), "--charts", str(place)]) == 0
+    out = capsys.readouterr().out
+    assert {"reproduced", str(runs / "report.html")} <= {*out.split()}
+    assert [*place.iterdir()]
+    assert main([str(tmp_path / "none")]) == 2
+    error = capsys.readouterr().err
+    assert (error.count("\n"), "none" in error) == (1, True)
+    (runs / "report.md").unlink()
+    (runs / "report.md").mkdir()
+    with pytest.raises(InputError, match=r"report\.md"):
+        write_report(runs)

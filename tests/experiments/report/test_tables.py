@@ -1,0 +1,228 @@
+"""The tables say what the paper says and what the runs say, in the same units."""
+
+import json
+import math
+import shutil
+
+import pytest
+
+from experiments.report import charts
+from experiments.report.figures import Exhibit
+from experiments.report.page import SECTIONS
+from experiments.report.results import compare, equal_epochs, read_results
+from tests.experiments.report.made_runs import command, make_lengths, make_record, make_run, write
+
+OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
+EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"
+
+
+def blocks(runs, *anchors: str) -> list:
+    """What these sections of the report show; all of them if none is named."""
+    results = read_results(runs)
+    made = [SECTIONS[anchor][1](results) for anchor in anchors or SECTIONS]
+    return [block for section in made for block in section]
+
+
+def exhibits(runs, *anchors: str) -> dict[str, Exhibit]:
+    return {one.title: one for one in blocks(runs, *anchors) if isinstance(one, Exhibit)}
+
+
+def said(runs, *anchors: str) -> str:
+    return " ".join(one for one in blocks(runs, *anchors) if isinstance(one, str))
+
+
+def column(table: Exhibit, heading: str) -> dict[str, float | None]:
+    cells = ((next(iter(row.values())), row[heading].figure) for row in table.rows)
+    return {name: figure and figure.mean for name, figure in cells}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_drawn():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(charts, "_svg", lambda *_: "<svg/>")
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(made, _nothing_is_drawn):
+    return exhibits(made)
+
+
+def test_the_overview_has_the_papers_figures_beside_ours(made, found):
+    naive, bload, exact = (column(found[OVERVIEW], of) for of in ("naive", "BLoad", "BLoad exact"))
+    assert naive["Padded frames: ours"] == naive["Padded frames: paper"] == 534_831
+    assert bload["Padded frames: paper"] == 3695
+    assert 4500 < bload["Padded frames: ours"] < 5300
+    assert bload["Frames processed: paper"] == 170_480
+    assert exact["Padded frames: ours"] == 65
+    times = [bload[f"Times faster than naive: {of}"] for of in ("paper", "ours", "ours / paper")]
+    assert times == pytest.approx([170 / 41, 4.1, 4.1 * 41 / 170], rel=0.01)
+    assert "4.205" in found[OVERVIEW].note
+    runs = (made / "paper_table").glob("bload-*/summary.json")
+    values = [100 * json.loads(path.read_text())["with/recall@20"] for path in runs]
+    ours = bload["Recall@20, equal epochs: ours"]
+    assert ours == pytest.approx(math.fsum(values) / 3)
+    assert bload["Recall@20, equal epochs: ours - paper"] == pytest.approx(ours - 43.3)
+
+
+def test_differences_are_to_the_runs_of_sampling_and_of_naive(found):
+    for base, heading, of in (
+        *(("sampling", "minus sampling, points", WITH), ("naive", "minus naive, points", WITH)),
+        ("sampling", "of these, minus sampling", "must be remembered, %"),
+    ):
+        recall, minus = column(found[EPOCHS], of), column(found[EPOCHS], heading)
+        assert minus[f"{base}, 5 epochs"] is None
+        between = recall["BLoad, 5 epochs"] - recall[f"{base}, 5 epochs"]
+        assert minus["BLoad, 5 epochs"] == pytest.approx(between)
+
+
+def test_at_equal_work_epochs_differ_and_extra_budgets_stand_apart(copied):
+    for seed in (0, 1):
+        options = {"train__epochs": 2, "train__slots": 172_000, "recall": 0.9}
+        make_run(copied / "paper_table_equal_time", "naive", seed, **options)
+    tables = exhibits(copied, "paper", "details")
+    rows = [*column(tables[WORK], "seeds")]
+    assert rows[:3] == ["naive, 1 epoch", "naive, 2 epochs", "sampling, 12 epochs"]
+    assert "172,000" in tables[WORK].note
+    assert column(tables[OVERVIEW], "naive")["Recall@20, equal work: ours"] < 70
+
+
+def test_runs_at_equal_epochs_stand_in_if_they_are_as_many_and_of_one_setting(copied):
+    """BLoad exact, 22,360 slots an epoch: 5 epochs are the nearest to 116,360 slots."""
+    for place in (copied / "paper_table_equal_time").glob("sampling-*"):
+        shutil.rmtree(place)
+    tables = exhibits(copied, "details")
+    work, epochs = column(tables[WORK], WITH), column(tables[EPOCHS], WITH)
+    assert work["BLoad exact, 5 epochs"] == epochs["BLoad exact, 5 epochs"]
+    assert "sampling, 5 epochs" in epochs.keys() - work.keys()
+    shutil.rmtree(copied / "paper_table")
+    make_run(copied / "paper_table", "bload_exact", 0, dataset__train_videos=200)
+    assert "BLoad exact, 5 epochs" not in column(exhibits(copied, "details")[WORK], WITH)
+
+
+def test_at_equal_time_stands_what_was_reached_when_the_first_loader_was_done(found):
+    """Naive's one epoch is the shortest training; BLoad has done three of five by then."""
+    table = found["Recall@20 at equal training time"]
+    epochs = column(table, "epochs until then")
+    assert (epochs["naive"], epochs["BLoad"]) == (1, 3)
+    assert column(table, WITH)["BLoad"] < column(found[WORK], WITH)["BLoad, 5 epochs"]
+
+
+def test_failed_runs_are_reported_where_the_others_are_averaged(tmp_path):
+    runs = tmp_path / "paper_table"
+    places = [make_run(runs, loader, seed) for loader in ("sampling", "mix") for seed in (0, 1)]
+    for place in places[1:]:  # a seed of sampling, and all of mix
+        (place / "summary.json").unlink()
+        write(place / "error.json", {"error": "the gradient is nan"})
+    table = exhibits(tmp_path, "details")[EPOCHS]
+    assert column(table, "seeds") == {"sampling, 5 epochs": 1}
+    assert "1 of sampling failed: the gradient is nan" in table.note
+    assert "2 of mix pad failed" in table.note
+
+
+def test_only_runs_of_one_setting_are_averaged_and_each_counts_once(tmp_path):
+    for seed in (0, 1):
+        for loader in ("bload", "naive"):
+            run = make_run(tmp_path / "paper_table", loader, seed, recall=0.6)
+        make_run(tmp_path / "paper_table", "bload", seed, recall=0.3, loader__t_max=43)
+    shutil.copytree(run, run.with_name("zz-copy"))
+    make_run(tmp_path / "paper_table", "bload", 2, train__epochs=9)
+    make_run(tmp_path / "paper_table", "bload", 3, dataset__train_videos=50)
+    options = {"train__workers": 7, "dataset__root": "elsewhere", "model__checkpoint": "auto"}
+    make_run(tmp_path / "paper_table", "bload", 4, recall=0.6, **options)
+    chosen = compare(read_results(tmp_path), "paper_table", "loader")
+    assert (len(chosen.runs), chosen.others) == (7, 3)
+    recall = column(exhibits(tmp_path, "details")[EPOCHS], WITH)
+    assert recall["BLoad, 5 epochs"] == pytest.approx(60)
+    assert recall["BLoad t_max=43, 5 epochs"] == pytest.approx(30)
+
+
+def test_runs_of_no_experiment_are_compared_and_quick_forms_stand_in(tmp_path):
+    make_run(tmp_path, "naive")
+    make_run(tmp_path, "bload", recall=0.5)
+    assert column(exhibits(tmp_path, "details")[EPOCHS], WITH)["BLoad, 5 epochs"] == 50
+    for name in ("paper_table_quick", "paper_table"):
+        make_run(tmp_path / name, "bload")
+        assert equal_epochs(read_results(tmp_path)).experiment == name
+
+
+def test_ablations_compare_to_their_baseline_by_groups_and_by_seed(found):
+    table = found["Where states are cleared"]
+    assert [*column(table, "seeds")] == ["table", "ignored", "wrong"]
+    groups, seeds = (table.rows[1][of].figure for of in ("minus table, points", "the same by seed"))
+    assert [seeds.mean, seeds.low, seeds.high] == pytest.approx([-2.5] * 3)
+    assert groups.mean == pytest.approx(-2.5)
+    assert groups.high - groups.low > 1
+
+
+def test_t_max_shows_the_bound_of_its_frames(found):
+    rows = found["Padding against T_max, in runs"].rows
+    (row,) = (one for one in rows if (one["loader"], one["T_max"]) == ("BLoad exact", "86"))
+    fewest = -(-22_342 // 86)
+    figures = [row[of].figure.mean for of in ("fewest", "at least", "padded")]
+    assert figures == [fewest, fewest * 86 - 22_342, 93]
+
+
+def test_sequences_that_are_split_or_odd_stay_out_of_the_curve_of_whole_ones(found, tmp_path):
+    text = found["Padding against the longest sequence"].alternative
+    assert "BLoad 5.5 up to 1,000, 1.6 up to 10,000" in text
+    make_lengths(tmp_path)
+    record = json.loads((tmp_path / "length_variance.json").read_text())
+    record["rows"][0] |= {"longest": "far", "processed": [1], "shape": None, "loader": ["a"]}
+    write(tmp_path / "length_variance.json", record)
+    table = exhibits(tmp_path, "lengths")["Every measurement"]
+    assert [len(table.rows), table.rows[0]["processed"]] == [9, "-"]
+
+
+def test_curves_are_of_what_was_evaluated_by_the_work_done(made, found, tmp_path):
+    rows = found["Recall@20 against work, at equal work"].rows
+    slots = [row["thousand slots"].figure.mean for row in rows if row["loader"] == "sampling"]
+    (run, *_) = (made / "paper_table_equal_time").glob("sampling-s0-*/summary.json")
+    each = json.loads(run.read_text())["processed"] / 1000
+    assert slots == pytest.approx([each * epochs for epochs in range(1, 13)])
+    for loader in ("sampling", "bload"):
+        run = make_run(tmp_path / "paper_table", loader, memory=False)
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    (run / "metrics.jsonl").write_text("\n".join(line for line in lines if "eval" not in line))
+    curves = exhibits(tmp_path, "curves")
+    assert {row["loader"] for row in curves["Recall@20 against epochs"].rows} == {"sampling"}
+    assert "Recall@20 on what must be remembered" in found.keys() - curves.keys()
+
+
+def test_what_is_missing_is_named_with_its_command(tmp_path):
+    text = said(tmp_path)
+    for name in ["deadlock", "length_variance"]:
+        assert f"`python -m experiments.{name}`" in text
+    names = "paper_table paper_table_equal_time epoch_time full_size tmax_sweep reset_ablation"
+    for name in f"{names} padding_ablation temporal".split():
+        assert f"`python train.py -m experiment={name}`" in text
+
+
+def test_every_command_is_listed_with_what_it_trained_and_where(tmp_path):
+    folder = tmp_path / "my runs" / "epoch_time"
+    naive, mix, bload = (make_run(folder, loader).name for loader in ("naive", "mix", "bload"))
+    first = command("epoch_time", naive, mix)
+    make_record(folder, sweeps=[first])
+    tables, text = exhibits(folder.parent, "origin"), said(folder.parent, "origin")
+    assert [*tables["Commands"].rows[0].values()] == [
+        *("epoch_time", "`python train.py -m experiment=epoch_time`", "2026-11-21 09:00"),
+        *("2026-11-21 10:30", "2", "1", "0123456789ab"),
+    ]
+    assert [*tables["Runs by experiment"].rows[0].values()] == ["epoch_time", "3", "1"]
+    assert "cpu Made CPU, cores 2." in text
+    assert f"`python -m experiments.report '{folder.parent}'`" in text
+    other = command("epoch_time", bload, machine={"cpu": "Other"}, threads=4, started=None)
+    odd = command("epoch_time", "gone", machine={"cpu": "Third"}, git=["odd"], command=None)
+    make_record(folder, sweeps=[first, other, odd])
+    assert "from 2 machines and from runs with 1 and 4 threads" in said(folder.parent, "origin")
+
+
+def test_everything_that_is_no_finished_run_is_listed(found):
+    (table,) = (table for title, table in found.items() if title.startswith("Others"))
+    states = {(row["experiment"], row["state"]): row["it says"] for row in table.rows}
+    assert states["paper_table", "failed"] == "the gradient is nan"
+    assert states["paper_table", "unfinished"] == "5 of 5 epochs"
+    assert {("notes", "damaged")} == states.keys() - {
+        ("paper_table", "failed"),
+        ("paper_table", "unfinished"),
+    }
