@@ -1,4 +1,4 @@
-"""What a model costs: parameters, FLOPs, memory. Takes the overrides of `train.py`.
+"""The cost of a model: parameters, FLOPs, memory. Takes the overrides of `train.py`.
 
 python -m experiments.model_summary
 python -m experiments.model_summary model=dds dataset.frame_size=[480,640] train.batch_frames=188

@@ -1,4 +1,4 @@
-"""What the network predicts for every frame of a batch.
+"""Predictions of the network for every frame of a batch.
 
 L layers (all spatial ones, then all temporal ones), B blocks, T slots, N queries, F frames,
 K = 36 object classes, R = 26 relations.

@@ -30,7 +30,7 @@ DETR = {
     **{f"{branch}_branch.query_embed.": "query_embed." for branch in ("object", "relation")},
     **{f"{box}_box.": "bbox_embed." for box in ("person", "object", "union")},
 }
-"""What names begin with here -> in a file."""
+"""Prefixes of names here -> in a file."""
 RESNETS = {19: "resnet18", 35: "resnet34", 52: "resnet50", 103: "resnet101", 154: "resnet152"}
 """Convolutions of the four stages -> name."""
 NOT_USED = {
@@ -43,7 +43,7 @@ NOT_USED = {
 
 @dataclass
 class Loaded:
-    """What `load_weights` did; as text, a few lines."""
+    """Report of `load_weights`; as text, a few lines."""
 
     source: str
     kind: str

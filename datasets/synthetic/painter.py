@@ -104,7 +104,7 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
     """Pixels of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
     look = object_class - 2
     colour = TILE_COLOURS[look % len(TILE_COLOURS)]
-    # The cue cells hide the top: the shape stands below them.
+    # The cue cells hide the top: the shape is below them.
     top = _cell_height(image_size)
     y = np.linspace(-1, 1, height - top)[:, None]
     x = np.linspace(-1, 1, width)[None, :]

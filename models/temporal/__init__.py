@@ -2,8 +2,8 @@
 
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state)`` and
 returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the state after the last
-slot. A new part is one class of layers and one entry in `PARTS`, which ``model.temporal`` names;
-the tests go over all entries. `models.temporal.layers.TemporalStack` says how a layer is called.
+slot. A new part is one class of layers (`models.temporal.layers.TemporalStack` calls them) and one
+entry in `PARTS`, which ``model.temporal`` names; the tests go over all entries.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |

@@ -95,7 +95,7 @@ class MemorylessLayer(nn.Module):
         self.frame = EncoderLayer(**sizes)
 
     def present(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
-        """What the present frames say by themselves, ``(B, T, N, D)``."""
+        """Embeddings of the present frames by themselves, ``(B, T, N, D)``."""
         queries_IND = embeddings_BTND.flatten(0, 1)
         return self.frame(queries_IND, query_position_ND).view_as(embeddings_BTND)
 

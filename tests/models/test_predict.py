@@ -38,7 +38,7 @@ def test_targets_are_shares_of_the_native_frame():
 
 
 def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
-    """Outputs that say the annotations with certainty; the first layer and padding say nonsense."""
+    """Outputs that predict the annotations with certainty, and nonsense elsewhere."""
     targets = to_tensors(annotations)
     blocks, slots = valid_BT.shape
 
