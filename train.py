@@ -59,6 +59,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     if cfg.run.resume == "auto" and folder.summary.exists():
         folder.check_same_config(cfg)
         if ranks.is_first:
+            write_results(folder.path.parent)
             print(summary_text(folder.read_summary()))
             print("\nThis run had finished before; run.resume=never trains it again.")
         return
