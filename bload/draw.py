@@ -80,7 +80,7 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     widest = max(plan.t_max for plan in plans.values())
     for axis, (name, plan) in zip(axes, plans.items(), strict=False):
-        _draw_blocks(axis, plan, rows, widest)
+        draw_blocks(axis, plan, rows, widest)
         title = LOOKS[name].caption if name in LOOKS else name
         axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
         counts = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
@@ -103,7 +103,7 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     return path
 
 
-def _draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
+def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
     mark = max(widest / 160, 0.15)
     for row in range(min(rows, plan.blocks)):
         block = plan.block(row)

@@ -1,19 +1,17 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
 Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
-Configs are dataclasses that check their values; `compose_job` makes one from a command line.
+Configs are dataclasses that check their values; `experiments.cli` makes one from a command line.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
 models/config.py; those of a loader are the options of its packer.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
@@ -228,8 +226,3 @@ def _type_of(default: Any) -> Any:
 def typed(config: DictConfig) -> Any:
     """A composed config as the dataclass of its schema; raises `InputError` for a bad value."""
     return OmegaConf.to_object(config)
-
-
-def compose_job(overrides: Sequence[str], config_name: str = "train") -> Any:
-    """The `TrainJob` (or `EvalJob`) of a command line, inside `hydra.initialize_config_dir`."""
-    return typed(compose(config_name, list(overrides)))

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bload.draw import INK, PADDING, START, _draw_blocks, colour_of, label_of
+from bload.draw import INK, PADDING, START, colour_of, draw_blocks, label_of
 from bload.packers import PACKERS
 from bload.plan import Plan
 from experiments.report.figures import Estimate, Exhibit, Rows, cell, template
@@ -108,7 +108,7 @@ def blocks_chart(title: str, plan: Plan, rows: int, widest: int) -> Exhibit:
     """The first blocks of a plan; `widest` slots take the whole width."""
 
     def draw(axis: Axes) -> None:
-        _draw_blocks(axis, plan, rows, widest)
+        draw_blocks(axis, plan, rows, widest)
         axis.grid(visible=False)
 
     svg = _svg(title, 0.35 + 0.17 * min(rows, plan.blocks), draw)

@@ -15,11 +15,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from hydra import initialize_config_dir
 
 from datasets.synthetic import World
 from experiments import engine
-from experiments.config import CONFIGS, compose_job, register
+from experiments.cli import check_overrides
+from experiments.config import register
 from experiments.ranks import Ranks
 
 REPOSITORY = Path(__file__).parents[2]
@@ -49,8 +49,7 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
 def compose_config(name: str, lines: list[str]) -> Any:
     """The `TrainJob` or `EvalJob` of a command line."""
     register()
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return compose_job(lines, name)
+    return check_overrides(name, lines)
 
 
 def one_rank() -> Ranks:
