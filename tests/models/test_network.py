@@ -31,7 +31,9 @@ def test_every_layer_of_both_decoders_has_outputs():
 @torch.no_grad()
 def test_full_size_runs_on_a_small_frame():
     torch.manual_seed(0)
-    outputs = DDS(encoder_layers=1, decoder_layers=1).eval()(*batch(1, 2, 64))
+    model = DDS(encoder_layers=1, decoder_layers=1).eval()
+    assert 0.01 < model.backbone(torch.randn(2, 3, 64, 64)).std() < 1
+    outputs = model(*batch(1, 2, 64))
     assert outputs.class_logits_LBTNK.shape == (3, 1, 2, 100, 37)
     assert all(torch.isfinite(field).all() for field in tensors(outputs).values())
 

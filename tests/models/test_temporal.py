@@ -18,7 +18,6 @@ from tests.models.conftest import gradients, tiny
 
 
 def part_of(temporal: str, **changes) -> nn.Module:
-    """Two layers of width 16, in float64."""
     return tiny(temporal=temporal, **changes).object_branch.temporal
 
 
@@ -45,6 +44,7 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
     whole, _ = part(embeddings, position, start)
     weights = draw(*whole.shape)
     (whole * weights).sum().backward()
+    assert all(parameter.grad.any() for parameter in part.parameters())
     wanted = gradients(part)
     for chunks in ((1,) * 11, (3, 1, 5, 2), (7, 4)):
         outputs, state, slot = [], None, 0
@@ -172,10 +172,8 @@ def test_a_query_of_dds_attends_to_memories_by_its_own_position():
 
 def test_rotated_products_depend_on_the_difference_of_time_alone():
     query, key = draw(1, 8), draw(2, 8)[1:]
-    product = [
-        (turn(query, torch.tensor([late])) * turn(key, torch.tensor([early]))).sum()
-        for late, early in ((7, 3), (904, 900), (7, 4))
-    ]
+    times = torch.tensor([(7, 3), (904, 900), (7, 4)])
+    product = [(turn(query, pair[:1]) * turn(key, pair[1:])).sum() for pair in times]
     torch.testing.assert_close(product[0], product[1])
     assert abs(product[0] - product[2]) > 1e-3
 

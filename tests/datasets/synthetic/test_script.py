@@ -11,7 +11,6 @@ from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.script import COUNTS
 
 MANY = World(train_videos=60, test_videos=5)
-SCRIPTS = write_scripts(MANY, "train")
 
 
 def states(script):
@@ -39,7 +38,7 @@ def test_an_image_size_changes_no_label():
 
 
 def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
-    for script in SCRIPTS:
+    for script in write_scripts(MANY, "train"):
         for visible_T, cue_T, kind, m, null in states(script):
             assert (cue_T[~visible_T] == NO_CUE).all()  # cues are where the object is seen
             code, age = null, NO_CUE
@@ -51,7 +50,7 @@ def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
 
 
 def test_cues_come_as_often_and_as_late_as_their_knobs_say():
-    every = [state for script in SCRIPTS for state in states(script)]
+    every = [state for script in write_scripts(MANY, "train") for state in states(script)]
     late = [cue_T[np.argmax(visible_T)] == NO_CUE for visible_T, cue_T, *_ in every]
     assert 0.4 < np.mean(late) < 0.6
     # After the first cue a frame repeats it at cue_rate, and begins a state every 16 frames.
@@ -81,7 +80,8 @@ def test_boxes_lie_in_the_image_move_smoothly_and_objects_never_overlap():
 
 
 def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
-    for script in SCRIPTS:
+    scripts = write_scripts(MANY, "train")
+    for script in scripts:
         assert len(set(script.classes_M.tolist())) == len(script.classes_M) <= 3
         assert script.visible_TM.any(axis=1).all()
         counting = script.source_F[script.kind_F == COUNTS]
@@ -89,8 +89,8 @@ def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
         # Another frame comes right before the one that it shows.
         others = np.flatnonzero(script.kind_F != COUNTS)
         np.testing.assert_array_equal(script.source_F[others], script.source_F[others + 1])
-    extra = sum((script.kind_F != COUNTS).sum() for script in SCRIPTS)
-    assert abs(extra / sum(script.frames for script in SCRIPTS) - 0.03) < 0.015
+    extra = sum((script.kind_F != COUNTS).sum() for script in scripts)
+    assert abs(extra / sum(script.frames for script in scripts) - 0.03) < 0.015
 
 
 def test_all_17_contacting_relations_have_a_code_of_their_own():
