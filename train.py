@@ -123,7 +123,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         rank=ranks.rank,
         world_size=ranks.world_size,
         seed=cfg.train.seed,
-        workers=cfg.train.workers,
+        num_workers=cfg.train.workers,
         pin_memory=ranks.device.type == "cuda",
         names=source.videos,
         **cfg.loader.options,

@@ -7,6 +7,7 @@ start. `PACKERS` holds the packing rules by name.
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bload.bounds import lower_bound
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from bload.batch import Batch, BlockSample, collate_blocks
     from bload.dataset import BlockDataset, SequenceSource
     from bload.loader import BlockLoader
+    from bload.losses import mean_loss
+    from bload.outputs import Output, unpack
     from bload.sampler import BlockSampler
+    from bload.sources import from_dataset
     from bload.state import RecurrentPart, reset_state, walk
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "BlockSampler",
     "EpochAccount",
     "InputError",
+    "Output",
     "Plan",
     "RecurrentPart",
     "SequenceSource",
@@ -41,13 +46,16 @@ __all__ = [
     "action_genome_lengths",
     "collate_blocks",
     "deal",
+    "from_dataset",
     "lower_bound",
     "make_plan",
+    "mean_loss",
     "natural_t_max",
     "partner_information",
     "read_lengths",
     "repeat_share",
     "reset_state",
+    "unpack",
     "walk",
 ]
 
@@ -55,7 +63,10 @@ __all__ = [
 _WITH_TORCH = {
     "batch": ("Batch", "BlockSample", "collate_blocks"),
     "dataset": ("BlockDataset", "SequenceSource"),
+    "sources": ("from_dataset",),
     "loader": ("BlockLoader",),
+    "losses": ("mean_loss",),
+    "outputs": ("Output", "unpack"),
     "sampler": ("BlockSampler",),
     "state": ("RecurrentPart", "reset_state", "walk"),
 }
@@ -65,4 +76,10 @@ def __getattr__(name: str) -> Any:
     for module, names in _WITH_TORCH.items():
         if name in names:
             return getattr(import_module(f"bload.{module}"), name)
+    if name == "__version__":
+        return version("bload")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -3,7 +3,7 @@
 B blocks, T slots, S segments, V valid frames.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bload.boundaries import Boundaries
+from bload.errors import InputError
 from bload.plan import Block
-from bload.views import StartTable, cu_seqlens_from_table, masks_from_table
+from bload.trees import kind, on_tensors
+from bload.views import StartTable, masks_from_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,44 +23,37 @@ class BlockSample:
     """One block as read, without padding: the frames of its segments in slot order."""
 
     block: Block
-    frames_V: Tensor
-    """``(V, ...)``"""
-    targets: Sequence[Any]
-    """One entry per frame."""
+    frames_V: Any
+    """Tensor ``(V, ...)``, or a dict of them."""
+    targets_V: Any = None
+    """The same, or a list with an entry per frame; None without targets per frame."""
+    targets_S: Sequence[Any] | None = None
+    """An entry per segment; None without targets per sequence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Input of a training step.
+class Batch(Boundaries):
+    """Input of a training step: frames, targets, and where sequences begin and end.
 
-    Padding is zeros with ``valid_BT`` False; losses, matching, batch statistics and metrics have to
-    leave it out.
+    Padding has ``valid_BT`` False; losses, matching, batch statistics and metrics have to leave it
+    out. In the last step of an epoch a rank's batch may be all padding (see `bload.dealing`): it
+    has the usual shapes and dtypes and no target. `bload.mean_loss` is right then; a mean is not.
     """
 
-    frames_BT: Tensor
-    """``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), 0 on padding."""
-    targets: tuple[Any, ...]
-    """One entry per valid frame, row-major: the i-th belongs to the i-th True of ``valid_BT``."""
-    valid_BT: Tensor
-    """bool, True on a frame, False on padding."""
-    start_BT: Tensor
-    """bool, True on the first frame of each segment: state is cleared before it."""
-    segment_BT: Tensor
-    """int64, number of the segment within its block, -1 on padding."""
-    sequence_BT: Tensor
-    """int64, number of the sequence in the data set, -1 on padding."""
-    position_BT: Tensor
-    """int64, number of the frame within its sequence, -1 on padding."""
-    table: StartTable
-    """Block, slot and length of every segment."""
-
-    @property
-    def cu_seqlens(self) -> Tensor:
-        """Cumulative segment lengths ``(S + 1,)``, int32: the ragged view of ``frames[valid]``."""
-        return cu_seqlens_from_table(self.table)
+    frames_BT: Any
+    """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a dict
+    of them; on padding 0 or the loader's pad value."""
+    targets_BT: Any = None
+    """Targets per frame that are tensors: likewise, on padding -100 (integers) or 0. Else None."""
+    targets: tuple[Any, ...] = ()
+    """Targets per frame that are no tensors, one per valid frame, row-major: the i-th belongs to
+    the i-th True of ``valid_BT``."""
+    targets_S: Any = None
+    """Targets per sequence, one per segment: a tensor ``(S,)`` if they are numbers, else a tuple.
+    None without them."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
-        """Return the batch with its tensors on `device`; targets stay as they are."""
+        """Return the batch with its tensors on `device`; other targets stay as they are."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
@@ -65,17 +61,22 @@ class Batch:
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        table = StartTable(*(change(getattr(self.table, f.name)) for f in fields(StartTable)))
-        names = [field.name for field in fields(self) if field.name.endswith("_BT")]
-        tensors: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
-        return replace(self, table=table, **tensors)
+        names = [field.name for field in fields(self) if field.name not in ("table", "targets")]
+        changed = {name: on_tensors(getattr(self, name), change) for name in names}
+        table = self.table
+        columns = change(table.block_S), change(table.slot_S), change(table.length_S)
+        return replace(self, table=StartTable(*columns, table.longest), **changed)
 
 
-def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
+def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
     """Put blocks of equal ``t_max`` side by side into a `Batch`, in the order given.
 
+    Args:
+        pad: values of padding by key of the frames or targets; those that are no dict have the
+            keys ``frames`` and ``targets``.
+
     Raises:
-        ValueError: frames of different shapes or dtypes.
+        InputError: frames or targets of different kinds.
     """
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
@@ -89,28 +90,57 @@ def collate_blocks(samples: Sequence[BlockSample]) -> Batch:
             [block.first for block in blocks],
         )
     )
-    table = StartTable(block_S, slot_S, length_S)
+    table = StartTable(block_S, slot_S, length_S, int(length_S.max()) if len(length_S) else 0)
     valid_BT, start_BT, segment_BT = masks_from_table(table, len(blocks), t_max)
-
-    like_V = samples[0].frames_V
-    frames_BT = like_V.new_zeros(len(blocks), t_max, *like_V.shape[1:])
-    for b, sample in enumerate(samples):
-        frame_V = sample.frames_V
-        if frame_V.shape[1:] != like_V.shape[1:] or frame_V.dtype != like_V.dtype:
-            raise ValueError(
-                f"frames of one batch differ: {tuple(like_V.shape[1:])} {like_V.dtype} and "
-                f"{tuple(frame_V.shape[1:])} {frame_V.dtype}; read must return all of one kind"
-            )
-        frames_BT[b, : len(frame_V)] = frame_V
 
     # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
     sequence_BT = torch.full((len(blocks), t_max), -1)
     sequence_BT[valid_BT] = sequence_S.repeat_interleave(length_S)
     slots_BT = torch.arange(t_max).expand(len(blocks), t_max)
-    position_BT = torch.full((len(blocks), t_max), -1)
+    position_BT = torch.zeros((len(blocks), t_max), dtype=torch.int64)
     position_BT[valid_BT] = slots_BT[valid_BT] + (first_S - slot_S).repeat_interleave(length_S)
 
-    targets = tuple(target for sample in samples for target in sample.targets)
+    targets_V = [sample.targets_V for sample in samples]
+    objects = isinstance(targets_V[0], list)
+    targets_S = [target for sample in samples for target in sample.targets_S or ()]
     return Batch(
-        frames_BT, targets, valid_BT, start_BT, segment_BT, sequence_BT, position_BT, table
+        frames_BT=_in_blocks([sample.frames_V for sample in samples], t_max, pad, "frames", 0),
+        targets_BT=None if objects else _in_blocks(targets_V, t_max, pad, "targets", -100),
+        targets=tuple(target for some in targets_V for target in some) if objects else (),
+        targets_S=None if samples[0].targets_S is None else _per_segment(targets_S),
+        valid_BT=valid_BT,
+        start_BT=start_BT,
+        segment_BT=segment_BT,
+        sequence_BT=sequence_BT,
+        position_BT=position_BT,
+        table=table,
     )
+
+
+def _in_blocks(
+    values_V: Sequence[Any], t_max: int, pad: Mapping[str, float], name: str, label: float
+) -> Any:
+    """Values of each block -> ``(B, T, ...)``; integers are padded by `label`, others by 0."""
+    like = values_V[0]
+    if len({kind(values) for values in values_V}) > 1:
+        kinds = " and ".join(sorted({kind(values) for values in values_V}))
+        raise InputError(f"{name} of one batch differ: {kinds}; read has to return all of one kind")
+    if like is None:
+        return None
+    if isinstance(like, dict):
+        return {
+            key: _in_blocks([values[key] for values in values_V], t_max, pad, key, label)
+            for key in like
+        }
+    is_integer = not like.dtype.is_floating_point and like.dtype not in (torch.bool, torch.uint8)
+    value = pad.get(name, label if is_integer else 0)
+    padded_BT: Tensor = like.new_full((len(values_V), t_max, *like.shape[1:]), value)
+    for row, values in zip(padded_BT, values_V, strict=True):
+        row[: len(values)] = values
+    return padded_BT
+
+
+def _per_segment(targets_S: Sequence[Any]) -> Any:
+    """Numbers as one tensor ``(S,)``, anything else as a tuple."""
+    numbers = all(np.ndim(target) == 0 and not isinstance(target, str) for target in targets_S)
+    return torch.as_tensor(np.array(targets_S)) if targets_S and numbers else tuple(targets_S)

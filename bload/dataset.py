@@ -1,51 +1,87 @@
 """Reading the blocks of a plan from any data that has lengths and can be read by segment."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from bload.batch import BlockSample
+from bload.errors import InputError
 from bload.plan import Block
+from bload.trees import as_tensors, counts, join, kind, none_of
+
+TargetsPer = Literal["frame", "sequence"]
 
 
 class SequenceSource(Protocol):
-    """All that the library needs of a data set: an attribute ``lengths`` and a method ``read``."""
+    """All that the library needs of a data set: an attribute ``lengths`` and a method ``read``.
+
+    An attribute ``targets_per = "sequence"`` says that there is a target per sequence instead of
+    one per frame.
+    """
 
     @property
     def lengths(self) -> Sequence[int] | np.ndarray:
         """Frames of every sequence, ``(sequences,)``."""
 
-    def read(self, sequence: int, first: int, length: int) -> tuple[Tensor, Sequence[Any]]:
-        """Return frames ``(length, ...)`` of a sequence from `first` on, and a target for each."""
+    def read(self, sequence: int, first: int, length: int) -> Any:
+        """Return `length` frames of a sequence from `first` on: ``frames`` or ``frames, targets``.
+
+        ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of them. Targets per
+        frame are the same, or a list of any objects; a target per sequence is one value of any
+        type. Every call returns the same kinds.
+        """
 
 
 class BlockDataset(Dataset[BlockSample]):
-    """Maps a `Block` to its frames and targets; a wrong number of them is a ValueError."""
+    """Maps a `Block` to its frames and targets.
+
+    Raises:
+        InputError: `read` returned another number of frames than asked for, or another kind (keys,
+            shape, dtype) than for the first frame of sequence 0.
+    """
 
     def __init__(self, source: SequenceSource) -> None:
         self.source = source
-        self._nothing: Tensor | None = None
+        self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
+        if self.targets_per not in ("frame", "sequence"):
+            raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
+        self._nothing: tuple[Any, Any] | None = None
 
     def __getitem__(self, block: Block) -> BlockSample:
-        frames: list[Tensor] = []
-        targets: list[Any] = []
-        for sequence, first, length in zip(block.sequence, block.first, block.length, strict=True):
-            some_frames, some_targets = self.source.read(int(sequence), int(first), int(length))
-            if not len(some_frames) == len(some_targets) == length:
-                raise ValueError(
-                    f"read({sequence}, {first}, {length}) returned {len(some_frames)} frames and "
-                    f"{len(some_targets)} targets; it must return {length} of each"
-                )
-            frames.append(some_frames)
-            targets.extend(some_targets)
-        return BlockSample(block, torch.cat(frames) if frames else self._no_frames(), targets)
+        no_frames, no_targets = self._no_frames()
+        segments = zip(block.sequence, block.first, block.length, strict=True)
+        pieces = [self._read(*map(int, segment)) for segment in segments]
+        frames_V = join([no_frames, *(frames for frames, _ in pieces)])
+        targets = [target for _, target in pieces]
+        if self.targets_per == "sequence":
+            return BlockSample(block, frames_V, targets_S=targets)
+        return BlockSample(block, frames_V, join([no_targets, *targets]))
 
-    def _no_frames(self) -> Tensor:
-        """Return no frames, in the source's shape and dtype, for a filler."""
+    def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
+        call = f"read({sequence}, {first}, {length})"
+        result = self.source.read(sequence, first, length)
+        frames, targets = map(as_tensors, result if isinstance(result, tuple) else (result, None))
+        by_frame = {"frames": frames, "targets": targets}
+        if self.targets_per == "sequence":
+            del by_frame["targets"]
+        for name, tree in by_frame.items():
+            if tree is not None and counts(tree) != {length}:
+                found = " and ".join(map(str, sorted(counts(tree))))
+                raise InputError(f"{call} returned {found} {name}; it has to return {length}")
+        for (name, tree), nothing in zip(by_frame.items(), self._nothing or (), strict=False):
+            if kind(tree) != kind(nothing):
+                raise InputError(
+                    f"{call} returned {name} of the kind {kind(tree)}, but read(0, 0, 1) of the "
+                    f"kind {kind(nothing)}; every call has to return the same"
+                )
+        return frames, targets
+
+    def _no_frames(self) -> tuple[Any, Any]:
+        """Return no frames and no targets of the source's kinds: all that a filler has."""
         if self._nothing is None:
-            self._nothing = self.source.read(0, 0, 1)[0][:0].clone()
+            frames, targets = self._read(0, 0, 1)
+            per_frame = self.targets_per == "frame"
+            self._nothing = none_of(frames), none_of(targets) if per_frame else None
         return self._nothing

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import InputError, spell
 from bload.plan import Plan
 
 Last = Literal["fill", "drop"]
@@ -59,7 +59,7 @@ def account(plan: Plan, blocks_per_step: int, last: Last = "fill") -> EpochAccou
         if steps == 0:
             raise InputError(
                 f"the plan has {plan.blocks} blocks but one step of all ranks takes "
-                f"{blocks_per_step}; lower batch_frames or set last=fill"
+                f"{blocks_per_step}; lower {spell('batch_frames')} or set {spell('last', 'fill')}"
             )
         blocks = steps * blocks_per_step
     else:

@@ -1,6 +1,8 @@
-"""The exception for input that the user can fix."""
+"""The exception for input that the user can fix, in the words that the user typed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class InputError(ValueError):
@@ -21,11 +23,37 @@ class TooLongError(InputError):
     def __str__(self) -> str:
         sequence, length, longest, t_max, name = self.args
         return (
-            f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise t_max "
-            f"to {longest}, or set long=split or long=truncate"
+            f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise "
+            f"{spell('t_max')} to {longest}, or set {spell('long', 'split')} or "
+            f"{spell('long', 'truncate')}"
         )
 
     def named(self, names: Sequence[str]) -> "TooLongError":
         """Return the same error with the name of the sequence instead of its number."""
         sequence, length, longest, t_max, _ = self.args
         return TooLongError(sequence, length, longest, t_max, names[sequence])
+
+
+Spelling = Callable[[str, str | None], str]
+
+
+def _as_python(name: str, value: str | None) -> str:
+    return name if value is None else f'{name}="{value}"'
+
+
+_spelling: ContextVar[Spelling] = ContextVar("spelling", default=_as_python)
+
+
+def spell(name: str, value: str | None = None) -> str:
+    """Write an option as the caller has to: ``long="split"`` in Python, ``--long split``, ..."""
+    return _spelling.get()(name, value)
+
+
+@contextmanager
+def spelling(how: Spelling) -> Iterator[None]:
+    """Have error messages inside name options as `how(name, value)` writes them."""
+    token = _spelling.set(how)
+    try:
+        yield
+    finally:
+        _spelling.reset(token)

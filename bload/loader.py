@@ -1,8 +1,10 @@
 """The whole path from a sequence source to batches, with exact resume."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch import Batch, collate_blocks
@@ -16,34 +18,40 @@ from bload.sampler import BlockSampler
 class BlockLoader:
     """Yields batches of packed blocks for one rank; every rank takes the same number of steps.
 
-        loader = BlockLoader(source, "bload", batch_frames=376, rank=rank, world_size=ranks)
+        loader = BlockLoader(source)
         for epoch in range(epochs):
             loader.set_epoch(epoch)
             for batch in loader:
                 ...
 
     Args:
-        source: anything with ``lengths`` and ``read(sequence, first, length)``.
+        source: anything with ``lengths`` and ``read(sequence, first, length)``, see
+            `bload.SequenceSource` and `bload.from_dataset`.
         packer, batch_frames, t_max, rank, world_size, seed, last, names, options: as in
             `BlockSampler`.
-        workers: reading processes; 0 reads in this one.
-        pin_memory: put batches into page-locked memory for faster copies to a GPU.
+        pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
+            and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
+        num_workers, prefetch_factor, pin_memory, multiprocessing_context: as in
+            `torch.utils.data.DataLoader`.
     """
 
     def __init__(
         self,
         source: SequenceSource,
-        packer: str = "bload",
+        packer: str = "bload_exact",
         *,
-        batch_frames: int,
+        batch_frames: int | None = None,
         t_max: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         seed: int = 0,
         last: Last = "fill",
         names: Sequence[str] | None = None,
-        workers: int = 0,
+        pad: Mapping[str, float] | None = None,
+        num_workers: int = 0,
+        prefetch_factor: int | None = None,
         pin_memory: bool = False,
+        multiprocessing_context: Any = None,
         **options: Any,
     ) -> None:
         self.sampler = BlockSampler(
@@ -61,13 +69,16 @@ class BlockLoader:
         self.data = DataLoader(
             BlockDataset(source),
             batch_sampler=self.sampler,
-            collate_fn=collate_blocks,
-            num_workers=workers,
+            collate_fn=partial(collate_blocks, pad=pad or {}),
+            num_workers=num_workers,
+            prefetch_factor=prefetch_factor,
             pin_memory=pin_memory,
-            persistent_workers=workers > 0,
+            multiprocessing_context=multiprocessing_context,
+            persistent_workers=num_workers > 0,
         )
         self.step = 0
         """Batches of the current epoch yielded so far."""
+        self._compared = False
 
     @property
     def plan(self) -> Plan:
@@ -80,7 +91,19 @@ class BlockLoader:
     def __len__(self) -> int:
         return len(self.sampler)
 
+    def __repr__(self) -> str:
+        account, sampler = self.account, self.sampler
+        slots = len(sampler.lengths) * int(sampler.lengths.max())  # each padded to the longest
+        share = 100 * (account.padding + account.filler) / account.processed
+        return (
+            f"BlockLoader({sampler.packer}): {account.blocks:,} blocks of {sampler.t_max:,}, "
+            f"{share:.2f} % padding, {account.deleted:,} frames deleted, {account.steps:,} steps x "
+            f"{sampler.world_size} ranks x {sampler.blocks_per_rank} blocks, "
+            f"{slots / account.processed:.1f}x fewer slots than padding"
+        )
+
     def __iter__(self) -> Iterator[Batch]:
+        self._compare_ranks()
         # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
         self.step = self.sampler.next_step
         try:
@@ -90,6 +113,22 @@ class BlockLoader:
         except InputError as error:
             # A worker's error contains its traceback; the sentence is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
+
+    def _compare_ranks(self) -> None:
+        """Raise InputError on every rank, once, if the ranks would not train one plan."""
+        if self._compared or not (dist.is_available() and dist.is_initialized()):
+            return
+        mine = {"epoch": self.sampler.epoch, **self.sampler.definition()}
+        plans: list[dict[str, Any]] = [{}] * self.sampler.world_size
+        dist.all_gather_object(plans, mine)
+        for rank, plan in enumerate(plans):
+            for key, value in plan.items():
+                if value != plans[0][key]:
+                    raise InputError(
+                        f"ranks have different plans: {key} is {plans[0][key]} on rank 0 and "
+                        f"{value} on rank {rank}; give every rank the same lengths and options"
+                    )
+        self._compared = True
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""

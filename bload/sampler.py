@@ -1,14 +1,16 @@
 """The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.dealing import EpochAccount, Last, account, deal
-from bload.errors import InputError, TooLongError
+from bload.errors import InputError, TooLongError, spell
 from bload.packers import make_plan, packer_options
 from bload.plan import Block, Plan, check_lengths, filler_block
 
@@ -21,40 +23,41 @@ class BlockSampler(Sampler[list[Block]]):
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.packers.PACKERS`.
-        batch_frames: slots that a rank processes per step, in ``batch_frames // t_max`` blocks.
-        t_max: slots in a block; None takes the packer's natural size.
-        rank, world_size: of this process.
+        packer: a key of `bload.packers.PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the
+            paper does, for comparisons with it and where packing has to be instant.
+        batch_frames: slots that a rank processes per step. A block cannot be cut, so it is rounded
+            down to ``batch_frames // t_max`` whole blocks; None takes one block.
+        t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
+        rank, world_size: of this process; None takes them from the process group, and without one
+            rank 0 of 1.
         seed: with the epoch, the only source of the plan's randomness.
         last: ``fill`` or ``drop``, see `bload.dealing.account`.
         names: of the sequences, for error messages.
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
-        InputError: bad lengths or options, or a batch smaller than one block.
+        InputError: bad lengths or options, a batch smaller than one block, or a rank or world
+            size that contradicts the process group.
     """
 
     def __init__(
         self,
         lengths: ArrayLike,
-        packer: str = "bload",
+        packer: str = "bload_exact",
         *,
-        batch_frames: int,
+        batch_frames: int | None = None,
         t_max: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         seed: int = 0,
         last: Last = "fill",
         names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if not 0 <= rank < world_size:
-            raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0")
+        self.rank, self.world_size = _place(rank, world_size)
         self.lengths = check_lengths(lengths, names)
         self.packer = packer
         self.options = options
-        self.rank = rank
-        self.world_size = world_size
         self.seed = int(seed)
         self.last: Last = last
         self.epoch = 0
@@ -64,16 +67,23 @@ class BlockSampler(Sampler[list[Block]]):
         except TooLongError as error:
             raise (error.named(names) if names else error) from None
         self.t_max = self._plan.t_max
+        if batch_frames is None:
+            batch_frames = self.t_max
         self.blocks_per_rank = batch_frames // self.t_max
         if self.blocks_per_rank < 1:
             raise InputError(
                 f"batch_frames is {batch_frames} but one block has t_max = {self.t_max} frames; "
-                f"raise batch_frames to {self.t_max} or lower t_max"
+                f"raise {spell('batch_frames')} to {self.t_max} or lower {spell('t_max')}"
             )
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
         len(self)  # refuses a wrong `last`, and dropping everything, now instead of at step 0
+
+    @property
+    def sampler(self) -> "BlockSampler":
+        """Itself: trainers such as Lightning and Accelerate set the epoch on what this returns."""
+        return self
 
     @property
     def blocks_per_step(self) -> int:
@@ -123,7 +133,7 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "epoch": self.epoch,
             "step": self._yielded if step is None else step,
-            "plan": self._definition(),
+            "plan": self.definition(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -132,7 +142,7 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: the state belongs to another plan; the message names what differs.
         """
-        mine, saved = self._definition(), state["plan"]
+        mine, saved = self.definition(), state["plan"]
         differs = [
             f"{key} was {saved.get(key)} and is {mine.get(key)}"
             for key in {**mine, **saved}
@@ -146,7 +156,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.epoch = state["epoch"]
         self.next_step = self._yielded = state["step"]
 
-    def _definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Return everything that the blocks of a step depend on, as plain values."""
         return {
             "packer": self.packer,
@@ -159,3 +169,25 @@ class BlockSampler(Sampler[list[Block]]):
             "frames": int(self.lengths.sum()),
             "lengths digest": hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16],
         }
+
+
+def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return the rank and the world size: those given, else those of the process group."""
+    if dist.is_available() and dist.is_initialized():
+        group = dist.get_rank(), dist.get_world_size()
+        given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
+        if given != group:
+            raise InputError(
+                f"rank {given[0]} of {given[1]} was given, but this process is rank {group[0]} of "
+                f"{group[1]} in its process group; leave rank and world_size out"
+            )
+        return group
+    if rank is None and world_size is None and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise InputError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']} but there is no process group yet; call "
+            "torch.distributed.init_process_group first, or give rank and world_size"
+        )
+    rank, world_size = rank or 0, 1 if world_size is None else world_size
+    if not 0 <= rank < world_size:
+        raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
+    return rank, world_size

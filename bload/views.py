@@ -1,12 +1,11 @@
-"""Start table, masks and ragged offsets of a batch, and the conversions between them.
+"""Start table and masks of a batch, and the conversions between them.
 
     |a a a b b .|   start_BT    1 0 0 1 0 0     valid_BT  1 1 1 1 1 0
     |c c d d d d|               1 0 1 0 0 0               1 1 1 1 1 1
 
     segment_BT  0 0 0 1 1 -1    start table  (block 0, slot 0, length 3), (0, 3, 2), (1, 0, 2), ...
-                0 0 1 1 1  1    cu_seqlens   0 3 5 7 11
-
-B blocks, T slots, S segments (block after block), V valid frames (row-major).
+                0 0 1 1 1  1
+B blocks, T slots, S segments (block after block).
 """
 
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ class StartTable:
     block_S: Tensor
     slot_S: Tensor
     length_S: Tensor
+    longest: int = 0
+    """The largest length, here so that asking for it does not wait for the device."""
 
     def __len__(self) -> int:
         return len(self.slot_S)
@@ -48,22 +49,4 @@ def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:
     block_S, slot_S = start_BT.nonzero(as_tuple=True)
     segment_V = start_BT[valid_BT].cumsum(0) - 1
     length_S = torch.bincount(segment_V, minlength=len(slot_S))
-    return StartTable(block_S, slot_S, length_S)
-
-
-def cu_seqlens_from_table(table: StartTable) -> Tensor:
-    """Return cumulative lengths ``(S + 1,)``, int32, as variable-length attention takes them."""
-    zero = table.length_S.new_zeros(1)
-    return torch.cat([zero, table.length_S.cumsum(0)]).to(torch.int32)
-
-
-def pack_valid(values_BT: Tensor, valid_BT: Tensor) -> Tensor:
-    """Return the valid slots alone, ``(B, T, ...) -> (V, ...)``, row-major."""
-    return values_BT[valid_BT]
-
-
-def unpack_valid(values_V: Tensor, valid_BT: Tensor) -> Tensor:
-    """Put values back into blocks, zeros on padding, ``(V, ...) -> (B, T, ...)``."""
-    values_BT = values_V.new_zeros(*valid_BT.shape, *values_V.shape[1:])
-    values_BT[valid_BT] = values_V
-    return values_BT
+    return StartTable(block_S, slot_S, length_S, int(length_S.max()) if len(length_S) else 0)

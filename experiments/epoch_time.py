@@ -50,7 +50,7 @@ class Turns:
             cfg.loader.name,
             batch_frames=cfg.train.batch_frames,
             seed=cfg.train.seed,
-            workers=0,
+            num_workers=0,
             **cfg.loader.options,
         )
         torch.manual_seed(cfg.train.seed)

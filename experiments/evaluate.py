@@ -82,7 +82,7 @@ def measure(
         batch_frames=max(batch_frames, natural_t_max(source.lengths, "bload_exact")),
         rank=ranks.rank,
         world_size=ranks.world_size,
-        workers=workers,
+        num_workers=workers,
         pin_memory=ranks.device.type == "cuda",
     )
     letterbox = Letterbox(source)

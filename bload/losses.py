@@ -1,0 +1,28 @@
+"""A mean over all frames of a step, on every rank, whatever each rank has of them."""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def mean_loss(loss_sum: Tensor, count: int | Tensor) -> Tensor:
+    """Return the loss whose gradient, averaged over ranks as DDP does, is that of the global mean.
+
+        loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
+        mean_loss(loss_sum, (labels_BT != -100).sum()).backward()
+
+    Means per rank are wrong as soon as ranks have different numbers of frames, and NaN where one
+    has none. This divides by the frames of all ranks, with one all-reduce of the count. Its values
+    on the ranks have the global mean as their mean.
+
+    Args:
+        loss_sum: sum of the losses of this rank's frames, 0 for a batch without any.
+        count: frames (or targets, or sequences) that this rank's sum is over. With several
+            batches per optimiser step, give each the count of them all.
+    """
+    total = torch.as_tensor(count, dtype=torch.float64, device=loss_sum.device).clone()
+    ranks = 1
+    if dist.is_available() and dist.is_initialized():
+        ranks = dist.get_world_size()
+        dist.all_reduce(total)
+    return loss_sum * (ranks / total.clamp(min=1)).to(loss_sum.dtype)

@@ -1,0 +1,39 @@
+"""Outputs of a model taken out of blocks again: one tensor per run of frames of a sequence."""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from bload.batch import Batch
+
+
+class Output(NamedTuple):
+    """Values of the frames ``first`` to ``first + len(values)`` of a sequence."""
+
+    sequence: int
+    first: int
+    values: Tensor
+    """``(frames, ...)``"""
+
+
+def unpack(outputs_BT: Tensor, batch: Batch, gather: bool = False) -> list[Output]:
+    """Return the outputs ``(B, T, ...)`` by sequence, in order of its number and first frame.
+
+    A whole sequence is one output with ``first`` 0; one that was cut has several. Padding is left
+    out.
+
+    Args:
+        gather: the outputs of all ranks, on every rank, on the CPU; all ranks have to call.
+    """
+    pieces = torch.split(outputs_BT[batch.valid_BT], batch.table.length_S.tolist())
+    begin = (batch.table.block_S, batch.table.slot_S)
+    numbers = batch.sequence_BT[begin].tolist(), batch.position_BT[begin].tolist()
+    outputs = [Output(*each) for each in zip(*numbers, pieces, strict=True)]
+    if gather and dist.is_available() and dist.is_initialized():
+        lists: list[Any] = [None] * dist.get_world_size()
+        on_cpu = [output._replace(values=output.values.detach().cpu()) for output in outputs]
+        dist.all_gather_object(lists, on_cpu)
+        outputs = [output for some in lists for output in some]
+    return sorted(outputs, key=lambda output: output[:2])

@@ -1,0 +1,107 @@
+"""Any map-style data set, such as one of Hugging Face, as a source of sequences."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bload.dataset import TargetsPer
+from bload.errors import InputError
+from bload.plan import check_lengths
+
+Key = str | Sequence[str]
+
+
+class DatasetSource:
+    """A source over a data set whose items are whole sequences; `from_dataset` makes it."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        lengths: np.ndarray,
+        inputs: Key | None,
+        targets: Key | None,
+        targets_per: TargetsPer,
+    ) -> None:
+        self.dataset = dataset
+        self.lengths = lengths
+        self.inputs = inputs
+        self.targets = targets
+        self.targets_per = targets_per
+
+    def read(self, sequence: int, first: int, length: int) -> Any:
+        """Return ``frames`` or ``frames, targets``, see `bload.SequenceSource`."""
+        item = self.dataset[sequence]
+        targets: Any = None
+        if isinstance(item, Mapping):
+            taken = {self.targets} if isinstance(self.targets, str) else {*(self.targets or ())}
+            inputs = self.inputs or [key for key in item if key not in taken]
+            frames = _pick(item, inputs)
+            targets = None if self.targets is None else _pick(item, self.targets)
+        else:
+            frames, targets = item if isinstance(item, tuple) else (item, None)
+        cut = slice(first, first + length)
+        if self.targets_per == "frame":
+            targets = _each(targets, lambda values: _tensor(values[cut]))
+        return _each(frames, lambda values: _tensor(values[cut])), targets
+
+
+def from_dataset(
+    dataset: Any,
+    length: str | Sequence[int] | np.ndarray | Callable[[Any], int],
+    *,
+    inputs: Key | None = None,
+    targets: Key | None = None,
+    targets_per: TargetsPer = "frame",
+) -> DatasetSource:
+    """Make a source for `BlockLoader` from a data set of which ``dataset[i]`` is one sequence.
+
+        source = from_dataset(hf_dataset, length="input_ids", targets="labels")
+
+    Args:
+        dataset: has ``len`` and ``[i]``. An item is a dict, a tuple ``inputs, targets``, or the
+            inputs alone; tensors, arrays and lists of numbers become tensors.
+        length: frames of each sequence: the name of a column that holds them, or of one whose
+            entries are as long; a list with one number per sequence; or a function of an item,
+            for which every item is read once.
+        inputs: the key, or keys, of the inputs in a dict; None takes all but the targets.
+        targets: the key, or keys, of the targets in a dict.
+        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
+    """
+    if isinstance(length, str):
+        column = dataset[length]
+        lengths = [value if np.ndim(value) == 0 else len(value) for value in column]
+    elif callable(length):
+        lengths = [length(dataset[number]) for number in range(len(dataset))]
+    else:
+        lengths = list(length)
+    if len(lengths) != len(dataset):
+        raise InputError(
+            f"length gives {len(lengths)} numbers but the data set has {len(dataset)} sequences; "
+            "give one per sequence"
+        )
+    return DatasetSource(dataset, check_lengths(lengths), inputs, targets, targets_per)
+
+
+def _pick(item: Mapping[str, Any], key: Key) -> Any:
+    names = [key] if isinstance(key, str) else list(key)
+    missing = [name for name in names if name not in item]
+    if missing:
+        raise InputError(f"an item has no {missing[0]!r}; it has {', '.join(map(repr, item))}")
+    return item[key] if isinstance(key, str) else {name: item[name] for name in names}
+
+
+def _each(values: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(values, Mapping):
+        return {key: change(value) for key, value in values.items()}
+    return None if values is None else change(values)
+
+
+def _tensor(values: Any) -> Any:
+    """Numbers as a tensor, anything else as it is."""
+    if isinstance(values, Tensor | np.ndarray):
+        return values
+    array = np.asarray(values)
+    return torch.from_numpy(array) if array.dtype.kind in "biuf" else values

@@ -1,0 +1,60 @@
+"""What a source returns: a tensor, a dict of tensors, or a list of other objects, by frame.
+
+V frames along the first dimension.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def as_tensors(value: Any) -> Any:
+    """Return arrays as tensors, without a copy; dicts by key, anything else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return torch.from_numpy(value)
+    if isinstance(value, Mapping):
+        return {key: as_tensors(part) for key, part in value.items()}
+    return value
+
+
+def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return the tree with every tensor changed."""
+    if isinstance(tree, dict):
+        return {key: on_tensors(part, change) for key, part in tree.items()}
+    return change(tree) if isinstance(tree, Tensor) else tree
+
+
+def counts(tree: Any) -> set[int]:
+    """Return how many frames the parts of a tree have; one number where they agree."""
+    return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
+
+
+def kind(tree: Any) -> str:
+    """Describe all but the number of frames: keys, shapes and dtypes."""
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key}: {kind(part)}" for key, part in sorted(tree.items())) + "}"
+    if isinstance(tree, Tensor):
+        return f"{tuple(tree.shape[1:])} {str(tree.dtype).removeprefix('torch.')}"
+    return "nothing" if tree is None else "objects"
+
+
+def join(trees: Sequence[Any]) -> Any:
+    """Concatenate trees of one kind along the frames."""
+    first = trees[0]
+    if isinstance(first, dict):
+        return {key: join([tree[key] for tree in trees]) for key in first}
+    if isinstance(first, Tensor):
+        return torch.cat(list(trees))
+    return None if first is None else [value for tree in trees for value in tree]
+
+
+def none_of(tree: Any) -> Any:
+    """Return a tree of the same kind without any frame."""
+    if isinstance(tree, dict):
+        return {key: none_of(part) for key, part in tree.items()}
+    if isinstance(tree, Tensor):
+        return tree[:0].clone()
+    return None if tree is None else []

@@ -1,0 +1,206 @@
+"""Every form of a batch's boundaries, each proved by "packed = alone", forward and gradient.
+
+B blocks, T slots, S segments, W width, H heads.
+"""
+
+import inspect
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import varlen
+from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+
+from bload import BlockLoader, InputError, from_dataset
+
+LENGTHS = [3, 5, 2, 9, 1, 4, 9, 6]
+
+
+@pytest.fixture
+def sequences():
+    torch.manual_seed(0)
+    return [torch.randn(length, 8, dtype=torch.float64) for length in LENGTHS]
+
+
+@pytest.fixture
+def batch(sequences):
+    """All sequences in blocks of 10, and a filler."""
+    source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
+    (batch,) = BlockLoader(source, t_max=10, batch_frames=60)
+    assert not batch.valid_BT[-1].any()
+    return batch
+
+
+def by_hand(batch):
+    """Block, first slot and length of each segment, from the masks alone."""
+    for b, (valid_T, start_T) in enumerate(zip(batch.valid_BT, batch.start_BT, strict=True)):
+        starts = start_T.nonzero().flatten().tolist()
+        for slot, end in zip(starts, [*starts[1:], int(valid_T.sum())], strict=False):
+            yield b, slot, end - slot
+
+
+def test_the_picture_in_the_module_docstring():
+    tokens = [torch.tensor([10, 11, 12]), torch.tensor([20, 21])]
+    source = from_dataset(tokens, [3, 2])
+    (batch,) = BlockLoader(source, "bload", t_max=6, seed=1)
+    first, second = (tokens[i].tolist() for i in batch.sequence_BT[0, [0, -2]])
+    n, m = len(first), len(second)
+    assert batch.segment_BT.tolist() == [[0] * n + [1] * m + [-1]]
+    assert batch.segment_position_BT.tolist() == [[*range(n), *range(m), 0]]
+    assert batch.cu_seqlens.tolist() == [0, n, 5]
+    assert batch.seq_idx_BT.tolist() == [[0] * n + [1] * m + [2]]
+    assert batch.seq_idx_BT.dtype == batch.cu_seqlens.dtype == torch.int32
+    assert batch.max_seqlen == 3
+    shifted = batch.next_tokens(batch.frames_BT)
+    assert shifted.tolist() == [[*first[1:], -100, *second[1:], -100, -100]]
+
+
+def test_positions_and_segments_follow_from_the_masks(batch):
+    position_BT = torch.zeros_like(batch.segment_BT)
+    for b, slot, length in by_hand(batch):
+        position_BT[b, slot : slot + length] = torch.arange(length)
+    assert torch.equal(batch.segment_position_BT, position_BT)
+    assert torch.equal(batch.position_BT, position_BT)  # no sequence is cut
+    assert batch.max_seqlen == max(LENGTHS)
+
+
+def alone_and_packed(sequences, batch, model, packed):
+    """Outputs and gradients of `model` on each sequence alone, and of `packed` on the batch."""
+    inputs = [one.clone().requires_grad_() for one in sequences]
+    alone = [model(one[None])[0] for one in inputs]
+    values_BT = batch.frames_BT.clone().requires_grad_()
+    outputs_BT = packed(values_BT)
+    weight = torch.linspace(-1, 1, outputs_BT.shape[-1], dtype=torch.float64)
+    sum((one * weight).sin().sum() for one in alone).backward()
+    (outputs_BT[batch.valid_BT] * weight).sin().sum().backward()
+    for b, slot, length in by_hand(batch):
+        s = int(batch.sequence_BT[b, slot])
+        here = slice(slot, slot + length)
+        torch.testing.assert_close(outputs_BT[b, here], alone[s])
+        torch.testing.assert_close(values_BT.grad[b, here], inputs[s].grad)
+    assert not values_BT.grad[~batch.valid_BT].any()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_modules_of_torch_see_each_sequence_alone(sequences, batch, kind):
+    torch.manual_seed(1)
+    cell = kind(8, 6, num_layers=2, bidirectional=True, batch_first=True).double()
+    packed = batch.to_packed(batch.frames_BT)
+    assert len(packed.data) == sum(LENGTHS)
+    assert packed.batch_sizes.device.type == "cpu"
+    alone_and_packed(
+        sequences,
+        batch,
+        lambda one: cell(one)[0],
+        lambda values_BT: batch.from_packed(cell(batch.to_packed(values_BT))[0]),
+    )
+    state = cell(packed)[1]
+    state = state[0] if kind is nn.LSTM else state
+    for place, (b, slot, _) in enumerate(by_hand(batch)):  # states in the order of the table
+        own = cell(sequences[int(batch.sequence_BT[b, slot])][None])[1]
+        own = own[0] if kind is nn.LSTM else own
+        torch.testing.assert_close(state[:, place], own[:, 0])
+
+
+def heads(values):
+    """``(..., T, 8)`` as queries, keys and values of 2 heads of width 4, ``(..., 2, T, 4)``."""
+    two = values.unflatten(-1, (2, 4)).transpose(-2, -3)
+    return two, two * 0.5, two + 1
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_under_the_mask_sees_each_sequence_alone(sequences, batch, causal):
+    def alone(one):
+        return scaled_dot_product_attention(*heads(one), is_causal=causal).mT.flatten(-3, -2).mT
+
+    def packed(values_BT):
+        mask_BTT = batch.attention_mask(causal)
+        outputs = scaled_dot_product_attention(*heads(values_BT), attn_mask=mask_BTT)
+        mask = batch.block_mask(causal)
+        flexible = flex_attention(
+            *heads(values_BT.detach()), block_mask=mask
+        )  # no gradient on CPUs
+        torch.testing.assert_close(flexible, outputs)
+        assert outputs.isfinite().all()
+        return outputs.mT.flatten(-3, -2).mT
+
+    alone_and_packed(sequences, batch, alone, packed)
+
+
+def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batch):
+    """The kernels need a GPU; this is their definition, and their signature."""
+
+    def packed(values_BT):
+        arguments = batch.varlen()
+        values_V = values_BT[batch.valid_BT]
+        bounds = arguments["cu_seq_q"].tolist()
+        assert max(np.diff(bounds)) == arguments["max_q"] == arguments["max_k"]
+        pieces = [
+            scaled_dot_product_attention(*heads(values_V[low:high])).mT.flatten(-3, -2).mT
+            for low, high in pairwise(bounds)
+        ]
+        outputs_BT = torch.zeros_like(values_BT)
+        outputs_BT[batch.valid_BT] = torch.cat(pieces)
+        return outputs_BT
+
+    alone_and_packed(
+        sequences,
+        batch,
+        lambda one: scaled_dot_product_attention(*heads(one)).mT.flatten(-3, -2).mT,
+        packed,
+    )
+    assert {*batch.varlen()} <= {*inspect.signature(varlen.varlen_attn).parameters}
+    flash = batch.flash_attn()
+    assert set(flash) == {f"{n}_{end}" for n in ("cu_seqlens", "max_seqlen") for end in "qk"}
+    assert torch.equal(flash["cu_seqlens_k"], batch.varlen()["cu_seq_k"])
+    assert flash["max_seqlen_q"] == 9
+
+
+def test_a_convolution_that_obeys_seq_idx_sees_each_sequence_alone(sequences, batch):
+    """By the definition of Mamba's causal convolution with ``seq_idx``: taps of equal numbers."""
+    weight = torch.randn(3, 8, dtype=torch.float64)
+
+    def convolve(values_BT, idx_BT):
+        outputs = torch.zeros_like(values_BT)
+        for lag in range(3):
+            same = torch.zeros_like(idx_BT, dtype=torch.bool)
+            same[:, lag:] = idx_BT[:, lag:] == idx_BT[:, : idx_BT.shape[1] - lag]
+            outputs = outputs + same[..., None] * values_BT.roll(lag, 1) * weight[lag]
+        return outputs
+
+    assert (batch.seq_idx_BT >= 0).all()
+    alone_and_packed(
+        sequences,
+        batch,
+        lambda one: convolve(one, torch.zeros(1, one.shape[1], dtype=torch.int32)),
+        lambda values_BT: convolve(values_BT, batch.seq_idx_BT),
+    )
+
+
+def test_a_batch_without_frames_has_every_form(sequences):
+    source = from_dataset(sequences, LENGTHS)
+    *_, last = BlockLoader(source, t_max=10, rank=5, world_size=6)
+    assert not last.valid_BT.any()
+    assert last.cu_seqlens.tolist() == [0]
+    assert last.max_seqlen == 0
+    assert not last.segment_position_BT.any()
+    assert (last.next_tokens(last.segment_BT) == -100).all()
+    assert last.varlen()["max_q"] == 0
+
+
+def test_shifted_labels_never_cross_a_start(batch):
+    tokens_BT = torch.where(batch.valid_BT, batch.sequence_BT * 100 + batch.position_BT, -7)
+    labels_BT = batch.next_tokens(tokens_BT, ignore=-1)
+    kept_BT = labels_BT != -1
+    assert torch.equal(labels_BT[kept_BT], tokens_BT[kept_BT] + 1)
+    assert int(kept_BT.sum()) == sum(LENGTHS) - len(LENGTHS)
+
+
+def test_a_wrong_kind_of_targets_is_refused(sequences):
+    source = from_dataset(sequences, LENGTHS)
+    source.targets_per = "video"
+    with pytest.raises(InputError, match="'video'; choose frame or sequence"):
+        BlockLoader(source)

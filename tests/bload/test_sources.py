@@ -1,0 +1,181 @@
+"""What a source may return, and what becomes of it in a batch."""
+
+import resource
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from bload import BlockLoader, InputError, from_dataset
+
+LENGTHS = np.array([3, 5, 2, 9, 1, 4, 9, 6])
+
+
+class Source:
+    """Frame p of sequence s is ``s * 100 + p``; what `read` returns is up to `make`."""
+
+    lengths = LENGTHS
+
+    def __init__(self, make, targets_per="frame"):
+        self.make = make
+        self.targets_per = targets_per
+
+    def read(self, sequence, first, length):
+        return self.make(sequence * 100 + torch.arange(first, first + length))
+
+
+def batches(source, **options):
+    """All batches of two ranks, fillers among them."""
+    options = {"t_max": 10, "batch_frames": 20, "world_size": 2} | options
+    return [batch for rank in (0, 1) for batch in BlockLoader(source, rank=rank, **options)]
+
+
+def numbers(batch):
+    return (batch.sequence_BT * 100 + batch.position_BT)[batch.valid_BT]
+
+
+def test_a_dict_of_tensors_and_arrays_becomes_one_of_blocks():
+    def make(numbers):
+        frames = {"image": numbers[:, None, None].expand(-1, 2, 3).to(torch.uint8)}
+        frames["sound"] = numbers.numpy() / 4
+        return frames, {"label": numbers, "weight": numbers / 2}
+
+    for batch in batches(Source(make), pad={"sound": 7.5}):
+        blocks, slots = batch.valid_BT.shape
+        assert batch.frames_BT["image"].shape == (blocks, slots, 2, 3)
+        assert batch.frames_BT["image"].dtype == torch.uint8
+        assert batch.frames_BT["sound"].dtype == torch.float64
+        wanted = numbers(batch)
+        assert torch.equal(batch.frames_BT["sound"][batch.valid_BT], wanted.double() / 4)
+        assert (batch.frames_BT["sound"][~batch.valid_BT] == 7.5).all()
+        assert not batch.frames_BT["image"][~batch.valid_BT].any()
+        assert torch.equal(batch.targets_BT["label"][batch.valid_BT], wanted)
+        assert (batch.targets_BT["label"][~batch.valid_BT] == -100).all()
+        assert not batch.targets_BT["weight"][~batch.valid_BT].any()
+        assert batch.targets == ()
+        assert batch.targets_S is None
+
+
+def test_frames_may_come_without_targets():
+    for batch in batches(Source(lambda numbers: numbers)):
+        assert torch.equal(batch.frames_BT[batch.valid_BT], numbers(batch))
+        assert (batch.targets_BT, batch.targets, batch.targets_S) == (None, (), None)
+
+
+def test_other_objects_per_frame_stay_as_they_are():
+    for batch in batches(Source(lambda numbers: (numbers, [str(int(n)) for n in numbers]))):
+        assert batch.targets == tuple(str(int(number)) for number in numbers(batch))
+        assert batch.targets_BT is None
+
+
+def test_a_target_per_sequence_is_one_per_segment():
+    for make, as_tensor in (
+        (lambda sequence: sequence, True),
+        (lambda sequence: torch.tensor(sequence / 2), True),
+        (lambda sequence: f"sequence {sequence}", False),
+        (lambda sequence: torch.arange(sequence), False),  # a transcript
+    ):
+        source = Source(
+            lambda numbers, make=make: (numbers, make(int(numbers[0]) // 100)), "sequence"
+        )
+        for long in ("error", "split"):
+            for batch in batches(source, t_max=10 if long == "error" else 4, long=long):
+                table = batch.table
+                sequence_S = batch.sequence_BT[table.block_S, table.slot_S].tolist()
+                assert batch.targets == ()
+                assert len(batch.targets_S) == len(sequence_S)
+                if as_tensor and sequence_S:
+                    wanted = torch.as_tensor(np.array([make(s) for s in sequence_S]))
+                    assert torch.equal(batch.targets_S, wanted)
+                else:
+                    assert list(map(str, batch.targets_S)) == [str(make(s)) for s in sequence_S]
+
+
+def test_what_changes_on_the_way_is_reported_with_the_call():
+    def broken(change):
+        return Source(lambda numbers: change(numbers) if numbers[0] // 100 == 6 else good(numbers))
+
+    def good(numbers):
+        return {"a": numbers, "b": numbers.float()}, numbers
+
+    for change, words in (
+        (lambda n: (good(n)[0], n[1:]), ("returned 8 targets", "return 9")),
+        (lambda n: ({"a": n, "b": n.float()[1:]}, n), ("returned 8 and 9 frames", "return 9")),
+        (lambda n: ({"a": n}, n), ("a: () int64}", "b: () float32")),
+        (lambda n: ({"a": n, "b": n.double()}, n), ("b: () float64", "b: () float32")),
+        (lambda n: ({"a": n, "b": n.float()[:, None]}, n), ("b: (1,) float32", "b: () float32")),
+        (lambda n: (good(n)[0], n.float()), ("targets", "float32", "int64")),
+        (lambda n: good(n)[0], ("targets", "nothing", "int64")),
+    ):
+        for workers in (0, 1):
+            if workers and "float64" not in str(words):
+                continue
+            with pytest.raises(InputError) as error:
+                batches(broken(change), num_workers=workers)
+            message = str(error.value)
+            assert message.startswith("read(6, 0, 9) returned")
+            assert all(word in message for word in words), message
+            assert "\n" not in message
+
+
+def test_a_filler_has_the_shapes_and_dtypes_of_any_batch():
+    def make(numbers):
+        return {"a": numbers.float()[:, None], "b": numbers.bool()}, numbers.to(torch.int32)
+
+    first = batches(Source(make))[0]
+    (filler,) = BlockLoader(Source(make), t_max=10, rank=7, world_size=8)
+    assert not filler.valid_BT.any()
+    for name in ("a", "b"):
+        assert filler.frames_BT[name].shape[1:] == first.frames_BT[name].shape[1:]
+        assert filler.frames_BT[name].dtype == first.frames_BT[name].dtype
+    assert filler.targets_BT.dtype == torch.int32
+    assert (filler.targets_BT == -100).all()
+
+
+def test_any_map_style_data_set_is_a_source():
+    sequences = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n, "of": n % 2} for n in LENGTHS]
+
+    class Columns(list):
+        def __getitem__(self, key):
+            return [one[key] for one in self] if isinstance(key, str) else super().__getitem__(key)
+
+    for length in ("n", "y", LENGTHS, lambda item: len(item["y"])):
+        source = from_dataset(Columns(sequences), length, inputs="x", targets="y")
+        assert source.lengths.tolist() == LENGTHS.tolist()
+        for batch in batches(source, t_max=4, long="split"):
+            assert torch.equal(batch.frames_BT[batch.valid_BT], numbers(batch) % 100 + 0.5)
+            wanted = torch.as_tensor(LENGTHS)[batch.sequence_BT[batch.valid_BT]]
+            assert torch.equal(batch.targets_BT[batch.valid_BT], wanted)
+    source = from_dataset(
+        sequences, LENGTHS, inputs=["x", "y"], targets="of", targets_per="sequence"
+    )
+    for batch in batches(source):
+        assert set(batch.frames_BT) == {"x", "y"}
+        assert set(batch.targets_S.tolist() if len(batch.targets_S) else []) <= {0, 1}
+    pairs = [(torch.zeros(n, 2), torch.ones(n)) for n in LENGTHS]
+    assert batches(from_dataset(pairs, LENGTHS))[0].targets_BT.sum() > 0
+    for length, words in ((LENGTHS[1:], "7 numbers but the data set has 8"), ([0] * 8, "length 0")):
+        with pytest.raises(InputError, match=words):
+            from_dataset(pairs, length)
+    with pytest.raises(InputError, match="no 'z'; it has 'x', 'y', 'n', 'of'"):
+        batches(from_dataset(sequences, LENGTHS, inputs="z"))
+
+
+@pytest.mark.slow
+def test_tensors_of_many_tokens_cross_from_workers_whole():
+    """One tensor per batch and field: few descriptors, and no time per token."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limit[1]))
+    try:
+        tokens = [torch.arange(8192) for _ in range(64)]
+        source = from_dataset([(one, one) for one in tokens], [8192] * 64)
+        loader = BlockLoader(source, batch_frames=65_536, num_workers=2)
+        for _ in loader:
+            pass
+        began = time.perf_counter()
+        seen = sum(batch.targets_BT.numel() for batch in loader)
+        print(f"{(time.perf_counter() - began) / len(loader) * 1000:.1f} ms a batch")
+        assert seen == 64 * 8192
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
