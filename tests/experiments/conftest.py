@@ -12,12 +12,12 @@ from datasets.synthetic.writer import ensure
 from experiments.config import TrainJob
 from tests.experiments.jobs import (
     WORLD,
-    SeveralRanks,
     compose_config,
     one_rank,
     only_run,
     overrides,
 )
+from tests.several_ranks import SeveralRanks
 
 
 @pytest.fixture(autouse=True, scope="module")

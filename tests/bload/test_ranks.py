@@ -1,0 +1,166 @@
+"""The library under DDP: ranks from the process group, one plan, one loss, one result."""
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from bload import BlockLoader, InputError, from_dataset, mean_loss, unpack
+from tests.several_ranks import SeveralRanks
+
+LENGTHS = [3, 5, 2, 9, 1, 4, 9]
+CLASSES = 4
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def ranks(request, tmp_path_factory):
+    """One, two and three ranks in a process group."""
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"), request.param)
+    yield ranks
+    ranks.close()
+
+
+def source():
+    generator = torch.Generator().manual_seed(0)
+    sequences = [torch.randn(n, 6, generator=generator, dtype=torch.float64) for n in LENGTHS]
+    labels = [torch.randint(CLASSES, (n,), generator=generator) for n in LENGTHS]
+    return from_dataset(list(zip(sequences, labels, strict=True)), LENGTHS)
+
+
+def network():
+    torch.manual_seed(1)
+    return nn.Linear(6, CLASSES).double()
+
+
+def gradient(ranks, micro_batches):
+    """The gradient of the first step of all frames, in `micro_batches` per rank."""
+    model = network()
+    parallel = DistributedDataParallel(model)
+    slots = 10 * -(-5 // ranks.world_size)  # five blocks of 10, so the last rank has fillers
+    (batch,) = BlockLoader(source(), t_max=10, batch_frames=slots)
+    count = int(batch.valid_BT.sum())
+    losses = []
+    for part in range(micro_batches):
+        rows = slice(part, None, micro_batches)
+        logits_BT = parallel(batch.frames_BT[rows])
+        labels_BT = batch.targets_BT[rows]
+        loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
+        loss = mean_loss(loss_sum, count)
+        loss.backward()
+        losses.append(float(loss.detach()))
+    return [p.grad.numpy().copy() for p in model.parameters()], sum(losses), count
+
+
+@pytest.mark.dist
+def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
+    model, data = network(), source()
+    items = [data.dataset[s] for s in range(len(LENGTHS))]
+    logits = model(torch.cat([frames for frames, _ in items]))
+    wanted = cross_entropy(logits, torch.cat([labels for _, labels in items]))
+    wanted.backward()
+    for micro_batches in (1, 2):
+        results = ranks.run(gradient, micro_batches)
+        for gradients, _, _ in results:
+            for one, parameter in zip(gradients, model.parameters(), strict=True):
+                np.testing.assert_allclose(one, parameter.grad.numpy(), rtol=1e-12, atol=1e-15)
+        assert np.mean([loss for _, loss, _ in results]) == pytest.approx(float(wanted.detach()))
+    counts = [count for _, _, count in results]
+    assert sum(counts) == sum(LENGTHS)
+    assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
+
+
+def test_a_mean_over_no_frame_is_zero():
+    model = network()
+    logits = model(torch.zeros(3, 6, dtype=torch.float64))
+    empty = cross_entropy(logits, torch.full((3,), -100), reduction="sum")
+    loss = mean_loss(empty, 0)
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not model.weight.grad.any()
+
+
+def sequences_of(ranks, epoch):
+    """The sequences that this rank trains, and its steps."""
+    loader = BlockLoader(source(), t_max=10, seed=3)
+    assert (loader.sampler.rank, loader.sampler.world_size) == (ranks.rank, ranks.world_size)
+    assert loader.sampler.sampler is loader.sampler
+    loader.sampler.sampler.set_epoch(epoch)  # as Lightning and Accelerate do
+    batches = [batch.sequence_BT for batch in loader]
+    return sorted({int(s) for batch in batches for s in batch.unique()} - {-1}), len(batches)
+
+
+@pytest.mark.dist
+def test_the_process_group_says_which_rank_this_is(ranks):
+    dealt = ranks.run(sequences_of, 0)
+    assert sorted(s for some, _ in dealt for s in some) == [*range(len(LENGTHS))]
+    assert len({steps for _, steps in dealt}) == 1
+    if ranks.world_size > 1:
+        epochs = [ranks.run(sequences_of, epoch)[0][0] for epoch in range(8)]
+        assert len({*map(tuple, epochs)}) > 1
+
+
+def refused(ranks, kind):
+    lengths = [*LENGTHS]
+    options = {}
+    if kind == "lengths" and ranks.rank == ranks.world_size - 1:
+        lengths[0] += 1
+    if kind == "seed":
+        options["seed"] = ranks.rank
+    if kind == "rank":
+        options = {"rank": ranks.rank + 1, "world_size": ranks.world_size + 1}
+    sequences = [torch.zeros(n, 2) for n in lengths]
+    try:
+        list(BlockLoader(from_dataset(sequences, lengths), t_max=10, **options))
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.dist
+def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
+    said = ranks.run(refused, "rank")
+    assert all("process group" in one and "leave rank and world_size out" in one for one in said)
+    if ranks.world_size > 1:
+        last = ranks.world_size - 1
+        for kind, words in (
+            ("lengths", ("frames is 33 on rank 0", f"34 on rank {last}")),
+            ("seed", ("seed is 0 on rank 0", "1 on rank 1")),
+        ):
+            (sentence,) = {*ranks.run(refused, kind)}
+            assert all(word in sentence for word in words), sentence
+    assert ranks.run(refused, None) == [None] * ranks.world_size
+
+
+def test_ranks_are_not_guessed(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(InputError, match=r"WORLD_SIZE is 4 .*init_process_group"):
+        BlockLoader(source())
+    assert BlockLoader(source(), rank=2, world_size=4).sampler.rank == 2
+    for rank, world_size in ((4, 4), (-1, 4), (0, 0)):
+        with pytest.raises(InputError, match=f"rank {rank} of {world_size}"):
+            BlockLoader(source(), rank=rank, world_size=world_size)
+
+
+def unpacked(ranks):
+    """Every frame's position, as an output of all ranks, and whether this rank's own is right."""
+    outputs = []
+    for batch in BlockLoader(source(), t_max=4, long="split", batch_frames=8):
+        values_BT = batch.sequence_BT * 100.0 + batch.position_BT
+        own = unpack(values_BT, batch)
+        assert sum(len(one.values) for one in own) == int(batch.valid_BT.sum())
+        outputs += unpack(values_BT, batch, gather=True)
+    return [(one.sequence, one.first, one.values.tolist()) for one in outputs]
+
+
+@pytest.mark.dist
+def test_outputs_of_all_ranks_come_back_by_sequence(ranks):
+    results = ranks.run(unpacked)
+    assert all(one == results[0] for one in results)
+    seen = {s: [] for s in range(len(LENGTHS))}
+    for sequence, first, values in sorted(results[0]):
+        assert len(seen[sequence]) == first
+        seen[sequence] += values
+    assert seen == {s: [s * 100.0 + p for p in range(n)] for s, n in enumerate(LENGTHS)}
+    assert not dist.is_initialized()  # here

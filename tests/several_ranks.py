@@ -1,0 +1,92 @@
+"""Ranks that wait for work, so that a test of several does not start them."""
+
+import os
+import queue
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from experiments.ranks import Ranks
+
+
+class SeveralRanks:
+    """Processes (two) in one gloo group that run what they are given; started once, since slow.
+
+    A rank that does not answer in time, or raises, fails the test, and the next one gets new ranks.
+    """
+
+    def __init__(self, folder: Path, world_size: int = 2) -> None:
+        self.folder = folder
+        self.world_size = world_size
+        self.processes: list = []
+        self.starts = 0
+
+    def run(self, function: Callable, *arguments: Any, timeout: float = 60) -> list[Any]:
+        """``function(ranks, *arguments)`` on all ranks; what each returned, in rank order."""
+        if not self.processes:
+            self._start()
+        for tasks in self.tasks:
+            tasks.put((function, arguments))
+        deadline = time.monotonic() + timeout
+        values: dict[int, Any] = {}
+        while len(values) < self.world_size:
+            try:
+                rank, value, error = self.answers.get(timeout=max(deadline - time.monotonic(), 0))
+            except queue.Empty:
+                self.close()
+                missing = sorted({*range(self.world_size)} - {*values})
+                pytest.fail(f"after {timeout} s ranks {missing} still hang")
+            if error is not None:
+                self.close()
+                pytest.fail(f"rank {rank} raised\n{error}")
+            values[rank] = value
+        return [values[rank] for rank in range(self.world_size)]
+
+    def _start(self) -> None:
+        context = mp.get_context("spawn")
+        self.starts += 1
+        meeting = self.folder / f"meeting{self.starts}"
+        self.answers = context.Queue()
+        self.tasks = [context.Queue() for _ in range(self.world_size)]
+        self.processes = [
+            context.Process(
+                target=_serve, args=(rank, self.world_size, meeting, tasks, self.answers)
+            )
+            for rank, tasks in enumerate(self.tasks)
+        ]
+        for process in self.processes:
+            process.start()
+        self._wait_for_ranks()
+
+    def _wait_for_ranks(self) -> None:
+        for _ in self.processes:
+            self.answers.get(timeout=120)  # importing torch in each on a busy machine
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.join()
+        self.processes = []
+
+
+def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
+    torch.set_num_threads(1)
+    os.environ["TQDM_DISABLE"] = "1"
+    dist.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size
+    )
+    ranks = Ranks(rank, world_size, torch.device("cpu"))
+    answers.put((rank, None, None))
+    while True:
+        function, arguments = tasks.get()
+        try:
+            answers.put((rank, function(ranks, *arguments), None))
+        except BaseException:
+            answers.put((rank, None, traceback.format_exc()))
