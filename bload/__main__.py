@@ -14,7 +14,7 @@ import textwrap
 import numpy as np
 
 from bload.draw import draw_plans
-from bload.errors import InputError
+from bload.errors import InputError, spelling
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packers import PACKERS
 from bload.pieces import Long
@@ -24,19 +24,20 @@ from bload.table import format_table, sized_plan, table_rows
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for invalid input, reported in one sentence."""
     args = _parser().parse_args(arguments)
-    try:
-        args.run(args)
-    except InputError as error:
-        print(f"bload: error: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe has seen enough
+    with spelling(_as_typed):
+        try:
+            args.run(args)
+        except InputError as error:
+            print(f"{_parser().prog}: error: {error}", file=sys.stderr)
+            return 2
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader of the pipe has seen enough
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bload", description="Plan epochs of blocks from sequence lengths."
+        prog="bload", description="Plan epochs of blocks from sequence lengths."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -74,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--epoch", type=_whole, default=0)
     draw.set_defaults(run=_draw)
     return parser
+
+
+def _as_typed(name: str, value: str | None) -> str:
+    option = f"--{name.replace('_', '-')}"
+    return option if value is None else f"{option} {value}"
 
 
 def _whole(text: str, least: int = 0) -> int:

@@ -92,14 +92,14 @@ class BlockLoader:
         return len(self.sampler)
 
     def __repr__(self) -> str:
-        account, sampler = self.account, self.sampler
-        slots = len(sampler.lengths) * int(sampler.lengths.max())  # each padded to the longest
-        share = 100 * (account.padding + account.filler) / account.processed
+        cost, sampler = self.account, self.sampler
+        longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
+        deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
-            f"BlockLoader({sampler.packer}): {account.blocks:,} blocks of {sampler.t_max:,}, "
-            f"{share:.2f} % padding, {account.deleted:,} frames deleted, {account.steps:,} steps x "
-            f"{sampler.world_size} ranks x {sampler.blocks_per_rank} blocks, "
-            f"{slots / account.processed:.1f}x fewer slots than padding"
+            f"{cost.blocks:,} blocks of {sampler.t_max:,}, "
+            f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
+            f"{cost.steps:,} steps x {sampler.world_size} ranks x {sampler.blocks_per_rank} blocks, "
+            f"{longest / cost.processed:.1f}x fewer slots than padding"
         )
 
     def __iter__(self) -> Iterator[Batch]:

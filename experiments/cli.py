@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bload.errors import InputError
+from bload.errors import InputError, spelling
 from experiments.config import CONFIGS, register, typed
 from experiments.launch import errors_in_one_line
 
@@ -37,7 +37,7 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
     overrides = [argument for argument in sys.argv[1:] if argument not in ("-m", "--multirun")]
     sweeps = len(overrides) < len(sys.argv) - 1
     as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
-    with errors_in_one_line():
+    with spelling(_as_key), errors_in_one_line():
         if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
@@ -51,6 +51,12 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
                 what = f"this is {len(lines)} runs, over {', '.join(varied)}"
                 raise InputError(f"{what}; choose one, or {as_sweep}")
             main(check_overrides(name, lines[0]))
+
+
+def _as_key(name: str, value: str | None) -> str:
+    """An option of the library as a key of train.py."""
+    key = f"{'train' if name == 'batch_frames' else 'loader'}.{name}"
+    return key if value is None else f"{key}={value}"
 
 
 def split(name: str, overrides: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
