@@ -98,7 +98,8 @@ class BlockLoader:
         return (
             f"{cost.blocks:,} blocks of {sampler.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{cost.steps:,} steps x {sampler.world_size} ranks x {sampler.blocks_per_rank} blocks, "
+            f"{cost.steps:,} steps x {sampler.world_size} ranks x "
+            f"{sampler.blocks_per_rank} blocks, "
             f"{longest / cost.processed:.1f}x fewer slots than padding"
         )
 
