@@ -1,24 +1,28 @@
-"""The command line: the padding table and the drawing of blocks.
+"""The command line, ``bload`` or ``python -m bload``: the table of loaders, and pictures of blocks.
 
-python -m bload table                              the paper's table, no data set needed
-python -m bload table --lengths my.csv --t-max 512
-python -m bload table --epochs 20 --randomness
-python -m bload draw --out blocks.png
+bload table                                the paper's table, no data set needed
+bload table lengths.csv --ranks 8          your own lengths, with a recommended T_max
+bload table lengths.csv --t-max 256,512 --json
+bload draw lengths.csv --out blocks.png
+bload draw --animate --out blocks.gif
 """
 
 import argparse
 import json
 import sys
-import textwrap
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
+from bload.columns import columns_for, format_notes, format_recommendation, format_table
 from bload.draw import draw_plans
 from bload.errors import InputError, spelling
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packers import PACKERS
 from bload.pieces import Long
-from bload.table import format_table, sized_plan, table_rows
+from bload.recommendation import recommend_t_max
+from bload.table import sized_plan, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,7 +47,12 @@ def _parser() -> argparse.ArgumentParser:
 
     lengths = argparse.ArgumentParser(add_help=False)
     data = lengths.add_mutually_exclusive_group()
-    data.add_argument("--lengths", metavar="FILE", help="csv, json, npy or txt; one per sequence")
+    data.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="lengths, one per sequence: csv, json, npy or txt; default: Action Genome's",
+    )
     data.add_argument(
         "--split",
         default="train",
@@ -64,7 +73,13 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--t-max", type=_sizes, help="block size, or several: 32,64,94")
     table.add_argument("--epochs", type=_positive, default=1, help="plans drawn per loader")
     table.add_argument("--randomness", action="store_true", help="add two measures of randomness")
-    table.add_argument("--json", action="store_true", help="a list of objects, one per loader")
+    table.add_argument(
+        "--ranks", type=_positive, help="predict the work on so many ranks; default: 8 for a FILE"
+    )
+    table.add_argument(
+        "--batch-frames", type=_positive, help="slots of a rank and step; default: one block"
+    )
+    table.add_argument("--json", action="store_true", help="one object with all figures")
     table.set_defaults(run=_table)
 
     draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
@@ -97,13 +112,13 @@ def _sizes(text: str) -> list[int]:
 
 
 def _lengths(args: argparse.Namespace) -> np.ndarray:
-    return read_lengths(args.lengths) if args.lengths else action_genome_lengths(args.split)
+    return read_lengths(args.file) if args.file else action_genome_lengths(args.split)
 
 
 def _table(args: argparse.Namespace) -> None:
     lengths = _lengths(args)
-    is_paper = args.lengths is None and args.split == "train"
     long: Long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
+    ranks = args.ranks or 8
     tables = [
         table_rows(
             lengths,
@@ -112,37 +127,51 @@ def _table(args: argparse.Namespace) -> None:
             long=long,
             seed=args.seed,
             epochs=args.epochs,
-            is_paper=is_paper,
+            is_paper=args.file is None and args.split == "train",
             randomness=args.randomness,
+            ranks=ranks,
+            batch_frames=args.batch_frames,
         )
         for t_max in args.t_max or [None]
     ]
     rows = [row for table in tables for row in table]
+    work = bool(args.file or args.ranks or args.batch_frames)
     if args.json:
-        print(json.dumps(rows, indent=2))
+        advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
+        found = {"loaders": rows, "recommended": asdict(advice)}
+        print(json.dumps(_summary(args, lengths) | {"ranks": ranks} | found, indent=2))
         return
-    source = args.lengths or f"Action Genome, {args.split} split"
+    columns = columns_for(rows, work)
     print(
-        f"{source}: {len(lengths):,} sequences, {lengths.sum():,} frames, "
-        f"{lengths.min()} to {lengths.max()}, mean {lengths.mean():.3f}"
+        "{source}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
+        "mean {mean:.3f}".format(**_summary(args, lengths))
         + (f"; means over {args.epochs} epochs" if args.epochs > 1 else "")
     )
     for table in tables:
-        print("\n" + format_table(table))
-    print("\nlimit: a lower bound on the blocks of any packing of the kept frames, and its padding")
-    print("clips=all: every whole clip of a video, where sampling draws one per video and epoch")
-    print("draw=length: draws a length that fits, then a video of it, as the authors' code does")
-    if args.randomness:
-        print("repeat: share of pairs sharing a block that do so again in the next epoch")
-        print("partner nats: mutual information of the lengths of two sequences sharing a block")
+        print("\n" + format_table(table, columns))
+    print("\n" + format_notes(rows, columns))
     cut = [str(t_max) for t_max in args.t_max or [] if t_max < lengths.max()]
     if cut:
         how = "split, the state cleared at each cut" if long == "split" else "truncated"
         print(f"at T_max {', '.join(cut)} longer sequences are {how} (--long {long})")
-    if any(row["paper_padding"] is not None for row in rows):
-        print("paper: arXiv 2310.10879")
-    for note in {row["paper_note"]: None for row in rows if row["paper_note"]}:
-        print(textwrap.fill(f"* {note}", 100))
+    if work:
+        size = f"{args.batch_frames:,} slots" if args.batch_frames else "one whole block"
+        print(f"steps, naive, ragged: predicted for {ranks:,} ranks, each taking {size} per step;")
+        print("naive, ragged: slots of naive padding and ragged batches, divided by the loader's")
+        advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
+        print("\n" + format_recommendation(advice))
+
+
+def _summary(args: argparse.Namespace, lengths: np.ndarray) -> dict[str, Any]:
+    return {
+        "source": args.file or f"Action Genome, {args.split} split",
+        "sequences": len(lengths),
+        "frames": int(lengths.sum()),
+        "shortest": int(lengths.min()),
+        "longest": int(lengths.max()),
+        "mean": float(lengths.mean()),
+        "epochs": args.epochs,
+    }
 
 
 def _draw(args: argparse.Namespace) -> None:

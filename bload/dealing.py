@@ -22,6 +22,16 @@ def deal(blocks: int, ranks: int, blocks_per_rank: int, step: int, rank: int) ->
     return np.where(position < blocks, position, -1)
 
 
+def blocks_per_rank(batch_frames: int, t_max: int) -> int:
+    """Return the whole blocks in `batch_frames` slots; raise InputError if there are none."""
+    if batch_frames < t_max:
+        raise InputError(
+            f"batch_frames is {batch_frames} but one block has t_max = {t_max} frames; "
+            f"raise {spell('batch_frames')} to {t_max} or lower {spell('t_max')}"
+        )
+    return batch_frames // t_max
+
+
 @dataclass(frozen=True, slots=True)
 class EpochAccount:
     """Cost of an epoch once its plan is dealt, all ranks together."""

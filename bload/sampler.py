@@ -9,8 +9,8 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.dealing import EpochAccount, Last, account, deal
-from bload.errors import InputError, TooLongError, spell
+from bload.dealing import EpochAccount, Last, account, blocks_per_rank, deal
+from bload.errors import InputError, TooLongError
 from bload.packers import make_plan, packer_options
 from bload.plan import Block, Plan, check_lengths, filler_block
 
@@ -67,14 +67,9 @@ class BlockSampler(Sampler[list[Block]]):
         except TooLongError as error:
             raise (error.named(names) if names else error) from None
         self.t_max = self._plan.t_max
-        if batch_frames is None:
-            batch_frames = self.t_max
-        self.blocks_per_rank = batch_frames // self.t_max
-        if self.blocks_per_rank < 1:
-            raise InputError(
-                f"batch_frames is {batch_frames} but one block has t_max = {self.t_max} frames; "
-                f"raise {spell('batch_frames')} to {self.t_max} or lower {spell('t_max')}"
-            )
+        self.blocks_per_rank = blocks_per_rank(
+            self.t_max if batch_frames is None else batch_frames, self.t_max
+        )
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0

@@ -1,43 +1,18 @@
-"""The padding table: padding and deletion of each loader, beside the paper and the lower bound."""
+"""The table of loaders: padding, deletion and predicted work, beside the paper and the bound."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from bload.packers import PACKERS, cuts_clips, make_plan, packer_options
-from bload.pieces import Long
+from bload.paper import PAPER, PaperRow
+from bload.pieces import Long, whole_pieces
 from bload.plan import Plan
+from bload.prediction import predict_work, ragged_work
 from bload.randomness import partner_information, repeat_share
-
-
-@dataclass(frozen=True, slots=True)
-class PaperRow:
-    """The paper's figures for one loader, on Action Genome's training split."""
-
-    t_max: int | None = None
-    padding: int | None = None
-    deleted: int | None = None
-    minutes: float | None = None
-    """Minutes per epoch on the paper's own machine."""
-    recall_at_20: float | None = None
-    note: str | None = None
-
-
-NOT_DERIVABLE = (
-    "3,695 cannot be derived: k full blocks of 94 hold 166,785 frames with 94 k - 166,785 slots of "
-    "padding, which is 3,637 for 1,814 blocks and 3,731 for 1,815, never 3,695 (3,731 less the 36 "
-    "unpadded slots of one last block of 58 frames would be)"
-)
-PAPER = {
-    "naive": PaperRow(94, padding=534_831, deleted=0, minutes=170),
-    "sampling": PaperRow(22, padding=0, deleted=92_271, recall_at_20=41.2),
-    "mix": PaperRow(22, padding=37_712, deleted=40_289, minutes=40),
-    "bload": PaperRow(94, 3_695, deleted=0, minutes=41, recall_at_20=43.3, note=NOT_DERIVABLE),
-}
-"""Loader -> its column in the table of arXiv 2310.10879. These figures are written here alone."""
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "sampling": ({}, {"clips": "all"}),
@@ -72,6 +47,8 @@ def table_rows(
     epochs: int = 1,
     is_paper: bool = False,
     randomness: bool = False,
+    ranks: int = 1,
+    batch_frames: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are means.
 
@@ -85,7 +62,14 @@ def table_rows(
             rows at the paper's block size.
         randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
             for them), None for loaders that never put two sequences together.
+        ranks, batch_frames: what the work is predicted for, see `bload.prediction`; None takes
+            one block of a loader that keeps sequences whole.
+
+    Raises:
+        InputError: as `make_plan` does, and for `batch_frames` smaller than a block.
     """
+    whole = t_max or int(lengths.max())
+    batch_frames = batch_frames or whole
     rows = []
     for packer in PACKERS:
         for options in VARIANTS.get(packer, ({},)):
@@ -102,8 +86,20 @@ def table_rows(
                 shares = [repeat_share(one, two) for one, two in pairwise(plans)]
                 row["repeat_share"] = float(np.mean(shares)) if together else None
                 row["partner_information"] = partner_information(plans) if together else None
-            rows.append(row)
+            rows.append(row | asdict(predict_work(plans[:epochs], ranks, batch_frames)))
+    _, _, pieces = whole_pieces(lengths, whole, long)
+    draws = (np.random.default_rng([seed, epoch]) for epoch in range(epochs))
+    ragged = [ragged_work(pieces, ranks, batch_frames, rng).slots for rng in draws]
+    _add_ratios(rows, float(np.mean(ragged)))
     return rows
+
+
+def _add_ratios(rows: list[dict[str, Any]], ragged: float) -> None:
+    """Add the slots of naive padding and of ragged batches, divided by those of each row."""
+    naive = next(row["slots"] for row in rows if row["loader"] == "naive")
+    for row in rows:
+        row["naive_ratio"] = naive / row["slots"]
+        row["ragged_ratio"] = ragged / row["slots"]
 
 
 def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:
@@ -135,40 +131,3 @@ def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:
 def _mean(counts: list[int]) -> int | float:
     """Return the mean, as an int where all counts are equal."""
     return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
-
-
-def format_table(rows: list[dict[str, Any]]) -> str:
-    """Format the rows as text for a terminal, one line per row of the table."""
-    columns = [
-        ("loader", "loader", "s"),
-        ("T_max", "t_max", ","),
-        ("blocks", "blocks", ","),
-        ("limit", "lower_bound_blocks", ","),
-        ("padding", "padding", ","),
-        ("limit", "lower_bound_padding", ","),
-        ("paper", "paper_padding", ","),
-        ("deleted", "deleted", ","),
-        ("paper", "paper_deleted", ","),
-        ("seconds", "seconds", ".3f"),
-        ("repeat", "repeat_share", ".5f"),
-        ("partner nats", "partner_information", ".5f"),
-    ]
-    columns = [column for column in columns if column[1] in rows[0]]
-    lines = [[title for title, _, _ in columns]]
-    lines += [[_cell(row, key, form) for _, key, form in columns] for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in lines
-    )
-
-
-def _cell(row: dict[str, Any], key: str, form: str) -> str:
-    value = row[key]
-    if value is None:
-        return "-"
-    if form == "," and isinstance(value, float):
-        form = ",.1f"  # a mean
-    mark = "*" if key == "paper_padding" and row["paper_note"] else ""
-    return f"{value:{form}}{mark}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import isnan
 
 from bload.packers import PACKERS
-from bload.table import PAPER
+from bload.paper import PAPER
 from experiments.report.figures import (
     Cell,
     Estimate,

@@ -8,7 +8,8 @@ import pandas as pd
 from bload.draw import label_of
 from bload.lengths import action_genome_lengths
 from bload.packers import PACKERS, make_plan, packer_options
-from bload.table import PAPER, table_rows
+from bload.paper import PAPER
+from bload.table import table_rows
 from experiments.report.charts import blocks_chart, line_chart
 from experiments.report.figures import Block, Exhibit, note, rows
 

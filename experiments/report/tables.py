@@ -4,7 +4,7 @@ from typing import Any
 
 from bload.draw import label_of
 from bload.packers import PACKERS
-from bload.table import NOT_DERIVABLE
+from bload.paper import NOT_DERIVABLE
 from experiments.report.figures import (
     Block,
     Cell,

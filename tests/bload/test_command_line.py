@@ -19,7 +19,9 @@ def run(capsys):
 @pytest.fixture
 def table(run):
     """Loader -> row of the table."""
-    return lambda *options: {r["loader"]: r for r in json.loads(run("table", "--json", *options))}
+    return lambda *options: {
+        row["loader"]: row for row in json.loads(run("table", "--json", *options))["loaders"]
+    }
 
 
 @pytest.fixture
@@ -62,8 +64,8 @@ def test_the_table_shows_the_papers_figures_where_its_sizes_hold(run, table):
 
 
 def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, lengths):
-    arguments = "table", "--lengths", lengths, "--t-max", "4,8,16,32"
-    rows = json.loads(run(*arguments, "--json"))
+    arguments = "table", lengths, "--t-max", "4,8,16,32"
+    rows = json.loads(run(*arguments, "--json"))["loaders"]
     whole = [(row["t_max"], row["blocks"]) for row in rows if row["loader"] == "bload_exact"]
     assert whole == [(4, 72), (8, 36), (16, 18), (32, 9)]
     assert {row["deleted"] for row in rows if row["loader"] == "naive"} == {0}
@@ -73,7 +75,7 @@ def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, 
     assert "T_max 4 " in text
     assert "--long split" in text
     assert "3,695" not in text
-    arguments = "--lengths", lengths, "--t-max", "5"
+    arguments = lengths, "--t-max", "5"
     assert main(["table", *arguments]) == 2, "one size alone may be a mistake"
     for long, deleted, blocks in [("truncate", 8 * 6, 64), ("split", 0, 8 * 11)]:
         rows = table(*arguments, "--long", long)
@@ -82,26 +84,51 @@ def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, 
         assert rows["naive"]["blocks"] == blocks
 
 
+def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run, lengths):
+    found = json.loads(run("table", lengths, "--ranks", "4", "--batch-frames", "16", "--json"))
+    summary = {key: found[key] for key in ("sequences", "frames", "shortest", "longest", "ranks")}
+    assert list(summary.values()) == [64, 288, 1, 8, 4]
+    rows = {row["loader"]: row for row in found["loaders"]}
+    # 2 blocks of 8 for each of 4 ranks: 64 sequences alone in 8 steps; 36 full blocks in 5
+    work = {name: (rows[name]["steps"], rows[name]["slots"]) for name in ("naive", "bload_exact")}
+    assert work == {"naive": (8, 512), "bload_exact": (5, 320)}
+    assert rows["bload_exact"]["naive_ratio"] == 512 / 320
+    assert rows["naive"]["utilisation"] == 288 / 512
+    assert 288 <= rows["naive"]["ragged_ratio"] * 512 < 400
+    assert found["recommended"]["t_max"] == 8, "16 would leave as many empty"
+    assert found["recommended"]["tried"][0]["empty"] == pytest.approx(1 - 288 / 320)
+    text = run("table", lengths)
+    assert "recommended for bload_exact: T_max " in text
+    assert "8 ranks" in text
+    assert "56.2%" in text
+    assert "paper" not in text
+    assert "recommended" not in run("table")
+    assert "recommended" in run("table", "--ranks", "2")
+    for options in ([lengths], ["--epochs", "2", "--randomness"]):
+        assert max(map(len, run("table", *options).splitlines())) <= 110
+
+
 def test_randomness_and_epochs(run, table, lengths):
     rows = table("--randomness", "--split", "test")
     assert rows["naive"]["repeat_share"] is None
     assert 0 < rows["bload_exact"]["repeat_share"] < 0.01
     assert 0 <= rows["bload_exact"]["partner_information"] < 0.02
     assert rows["bload"]["padding_min"] == rows["bload"]["padding_max"], "one of the two epochs"
-    several = "--lengths", lengths, "--epochs", "9"
+    several = lengths, "--epochs", "9"
     one, again, other = (table(*several, "--seed", seed)["bload"] for seed in "001")
     assert one["padding_min"] < one["padding"] < one["padding_max"]
     assert one["padding"] == again["padding"] != other["padding"]
     text = run("table", "--randomness", *several)
-    assert "partner nats" in text
+    assert "nats" in text
     assert "9 epochs" in text
 
 
 def test_errors_are_one_line_and_status_2(capsys):
     pytest.importorskip("matplotlib")
     for arguments, words in [
-        ("table --lengths no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
+        ("table no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
         ("table --t-max 93", ["94 frames", "t_max is 93", "to 94"]),
+        ("table --batch-frames 93", ["batch_frames is 93", "--batch-frames to 94"]),
         ("table --clip 95", ["t_max = 95", "94"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
         ("draw --loaders bload,best", ["'best'", "bload_exact"]),
@@ -112,8 +139,16 @@ def test_errors_are_one_line_and_status_2(capsys):
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("bload: error: ")
         assert all(word in err for word in words), (arguments, err)
-    wrong = ["--t-max 0", "--t-max 22,", "--t-max 9.5", "--epochs -1", "--seed x", "--long drop"]
-    wrong = [f"table {option}" for option in [*wrong, "--lengths a.csv --split test"]]
+    wrong = [
+        "--ranks 0",
+        "--t-max 0",
+        "--t-max 22,",
+        "--t-max 9.5",
+        "--epochs -1",
+        "--seed x",
+        "--long drop",
+    ]
+    wrong = [f"table {option}" for option in [*wrong, "a.csv --split test"]]
     for arguments in ["", "tabel", *wrong]:
         with pytest.raises(SystemExit) as end:
             main(arguments.split())

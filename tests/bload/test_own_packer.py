@@ -55,7 +55,7 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
 def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     assert main(["table", "--split", "test", "--t-max", "100", "--long", "split", "--json"]) == 0
-    rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)}
+    rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)["loaders"]}
     found = {name: (row["t_max"], row["deleted"]) for name, row in rows.items()}
     assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
     drawings = ("a.png", b"\x89PNG", ["--loaders=ends"]), ("a.svg", b"<?xml", [])

@@ -1,0 +1,84 @@
+"""Predicted work against counts made another way, and the block size recommended from it."""
+
+import numpy as np
+import pytest
+
+from bload import InputError, action_genome_lengths, make_plan
+from bload.dealing import deal
+from bload.prediction import predict_work, ragged_work
+from bload.recommendation import recommend_t_max
+
+
+def ragged_by_hand(lengths, ranks, batch_frames, seed):
+    """Slots of ragged batches, one sequence and one step at a time."""
+    batches = [[]]
+    for length in np.random.default_rng(seed).permutation(lengths).tolist():
+        if batches[-1] and sum(batches[-1]) + length > batch_frames:
+            batches.append([])
+        batches[-1].append(length)
+    steps = [batches[first : first + ranks] for first in range(0, len(batches), ranks)]
+    return len(steps), sum(ranks * max(sum(batch) for batch in step) for step in steps)
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 8])
+@pytest.mark.parametrize("batch_frames", [1, 5, 12, 40, 10_000])
+def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, batch_frames):
+    for seed in range(5):
+        work = ragged_work(small_lengths, ranks, batch_frames, np.random.default_rng(seed))
+        by_hand = ragged_by_hand(small_lengths, ranks, batch_frames, seed)
+        assert (work.steps, work.slots) == by_hand, seed
+
+
+def test_one_rank_waits_for_nobody_and_equal_lengths_leave_nothing_to_wait_for():
+    lengths = action_genome_lengths("test")
+    assert ragged_work(lengths, 1, 121, np.random.default_rng(0)).slots == lengths.sum()
+    work = ragged_work([5] * 48, 4, 10, np.random.default_rng(0))
+    assert (work.steps, work.slots) == (6, 240)
+
+
+def test_predicted_work_is_what_the_ranks_are_dealt(small_lengths):
+    plans = [make_plan(small_lengths, "bload", 13, epoch=epoch) for epoch in range(4)]
+    for ranks, batch_frames in [(1, 13), (3, 13), (2, 40)]:
+        blocks, slots = batch_frames // 13, []
+        for plan in plans:
+            step = 0
+            while (deal(plan.blocks, ranks, blocks, step, 0) >= 0).any():
+                step += 1
+            slots.append(step * ranks * blocks * 13)
+        assert predict_work(plans, ranks, batch_frames).slots == np.mean(slots)
+    with pytest.raises(InputError, match=r"12 .* 13"):
+        predict_work(plans, 1, 12)
+
+
+def test_the_longest_sequence_is_recommended_where_few_slots_are_empty():
+    advice = recommend_t_max(action_genome_lengths("train"), ranks=8)
+    assert (advice.t_max, advice.long, len(advice.tried)) == (94, "error", 1)
+    assert advice.tried[0].empty == pytest.approx(1 - 166_785 / (222 * 8 * 94))
+    assert "94" not in advice.reason.split("longest")[0]
+
+
+def test_a_multiple_is_recommended_where_sequences_cannot_share_a_block():
+    advice = recommend_t_max([6] * 2000 + [10], ranks=2)
+    assert (advice.t_max, advice.long) == (30, "error")
+    assert advice.tried[0].empty > 0.39 > 0.02 >= advice.tried[-1].empty
+    assert "3 times" in advice.reason
+
+
+def test_splitting_is_recommended_where_a_few_long_sequences_starve_the_ranks():
+    lengths = [10] * 1000 + [5000]
+    advice = recommend_t_max(lengths, ranks=8)
+    assert (advice.long, advice.tried[0].empty > 0.5) == ("split", True)
+    assert advice.t_max < 5000
+    assert "1 of 1,001 sequences" in advice.reason
+    assert recommend_t_max(lengths, ranks=3).t_max == 5000, "three blocks suffice for three ranks"
+
+
+def test_a_recommendation_keeps_within_the_slots_of_a_rank():
+    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_frames=20)
+    assert max(size.t_max for size in advice.tried) <= 20
+    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_frames=8)
+    assert (advice.t_max, advice.long) == (8, "split")
+    assert all(words in advice.reason for words in ("8 slots", "10 frames", "1 of 301"))
+    few = recommend_t_max([3, 4, 5], ranks=8)
+    assert "more sequences" in few.reason
+    assert few.t_max == 5
