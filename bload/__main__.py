@@ -11,15 +11,17 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bload.animate import animate_plan
 from bload.columns import columns_for, format_notes, format_recommendation, format_table
-from bload.draw import draw_plans
+from bload.draw import draw_plans, label_of
 from bload.errors import InputError, spelling
 from bload.lengths import action_genome_lengths, read_lengths
-from bload.packers import PACKERS
+from bload.packers import PACKERS, cuts_clips
 from bload.pieces import Long
 from bload.recommendation import recommend_t_max
 from bload.table import sized_plan, table_rows
@@ -84,10 +86,16 @@ def _parser() -> argparse.ArgumentParser:
 
     draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
     draw.add_argument("--t-max", type=_positive, help="block size")
-    draw.add_argument("--out", default="blocks.png", metavar="FILE", help=".png or .svg")
-    draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
-    draw.add_argument("--loaders", default=",".join(PACKERS), metavar="A,B", help="loaders to draw")
+    draw.add_argument("--out", metavar="FILE", help=".png or .svg; with --animate .gif")
+    draw.add_argument(
+        "--rows", type=_positive, help="blocks shown per loader; with --animate, sequences"
+    )
+    draw.add_argument("--loaders", metavar="A,B", help="loaders to draw; with --animate, one")
     draw.add_argument("--epoch", type=_whole, default=0)
+    draw.add_argument(
+        "--animate", action="store_true", help="a moving picture, beside naive padding"
+    )
+    draw.add_argument("--ranks", type=_positive, default=2, help="ranks of --animate; default: 2")
     draw.set_defaults(run=_draw)
     return parser
 
@@ -176,12 +184,31 @@ def _summary(args: argparse.Namespace, lengths: np.ndarray) -> dict[str, Any]:
 
 def _draw(args: argparse.Namespace) -> None:
     lengths = _lengths(args)
-    long: Long = args.long or "error"
+    if args.animate:
+        print(_animate(args, lengths))
+        return
     plans = {
-        name: sized_plan(lengths, name, args.t_max, args.clip, long, args.seed, args.epoch)
-        for name in args.loaders.split(",")
+        name: sized_plan(
+            lengths, name, args.t_max, args.clip, args.long or "error", args.seed, args.epoch
+        )
+        for name in (args.loaders.split(",") if args.loaders else PACKERS)
     }
-    print(draw_plans(plans, args.out, args.rows))
+    print(draw_plans(plans, args.out or "blocks.png", args.rows or 12))
+
+
+def _animate(args: argparse.Namespace, lengths: np.ndarray) -> Path:
+    """Animate a few random sequences in blocks of the size that all of them together need."""
+    loader = args.loaders or "bload_exact"
+    if cuts_clips(loader):
+        raise InputError(
+            f"--animate shows a loader that keeps sequences whole, not {loader}; "
+            "choose --loaders bload or bload_exact"
+        )
+    t_max = args.t_max or int(lengths.max())
+    rng = np.random.default_rng([args.seed, args.epoch])
+    few = rng.choice(lengths, min(args.rows or 16, len(lengths)), replace=False)
+    plan = sized_plan(few, loader, t_max, None, args.long or "error", args.seed, args.epoch)
+    return animate_plan(plan, args.out or "blocks.gif", args.ranks, label_of(loader))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 3, "models": 2, "datasets": 1, "bload": 0}
 """From the entry points down; an import may go to the same floor or a lower one."""
-LIBRARY_NEEDS = {"numpy", "torch", "matplotlib"}  # the last for drawing alone
+LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
 
 
 def sources():

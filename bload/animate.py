@@ -1,0 +1,81 @@
+"""Writing the animation of blocks as a GIF."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bload.errors import InputError
+from bload.plan import Plan
+from bload.scene import (
+    CARD,
+    DIM,
+    GOOD,
+    INK,
+    PADDING,
+    QUIET,
+    TRACK,
+    VIDEOS,
+    WASTED,
+    WHITE,
+    Colour,
+    Scene,
+    mix,
+)
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+FRAME_MS, HOLD_MS = 50, 3200
+"""Time of a frame, and of the last one before the animation begins again."""
+
+
+def animate_plan(plan: Plan, path: str | Path, ranks: int = 2, title: str = "BLoad") -> Path:
+    """Write a GIF of sequences that fall into blocks and of ranks that train them in step.
+
+    Each segment of the plan falls into a row of its own on the left, as naive padding has it, and
+    into its block on the right. Then `ranks` ranks train a row each per step, on both sides.
+
+    Args:
+        plan: of some 10 to 40 segments; more are too thin to see.
+        path: file to write, ``.gif``.
+        title: name of the right side.
+
+    Raises:
+        InputError: another suffix, a path that cannot be written, or Pillow is not installed.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".gif":
+        raise InputError(f"cannot animate to {path}; name a .gif file")
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise InputError("an animation needs Pillow; run pip install pillow") from error
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frames = _frames(Scene(plan, ranks, title))
+        times = [FRAME_MS] * (len(frames) - 1) + [HOLD_MS]
+        frames[0].save(
+            path, save_all=True, append_images=frames[1:], duration=times, loop=0, disposal=1
+        )
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error}; name another place") from error
+    return path
+
+
+def _frames(scene: Scene) -> list["Picture"]:
+    """Draw all frames, in one palette so that flat areas stay flat."""
+    from PIL import Image
+
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in _palette() for part in colour])
+    return [
+        scene.draw(frame).quantize(palette=palette, dither=Image.Dither.NONE)
+        for frame in range(scene.frames)
+    ]
+
+
+def _palette() -> list[Colour]:
+    """Return every colour drawn: flat ones, and texts fading into the card."""
+    flat = [CARD, TRACK, INK, QUIET, WHITE, PADDING, WASTED, GOOD, *VIDEOS]
+    flat += [mix(CARD, colour, DIM) for colour in (PADDING, WASTED, *VIDEOS)]
+    texts = (INK, QUIET, WASTED, GOOD)
+    return flat + [mix(CARD, colour, n / 12) for colour in texts for n in range(1, 12)]

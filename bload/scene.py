@@ -1,0 +1,294 @@
+"""The scene of the animation: where sequences, padding and ranks are at each frame.
+
+Naive padding is on the left, whole sequences in blocks are on the right.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bload.plan import Plan
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+    from PIL.ImageDraw import ImageDraw as Pen
+
+WIDTH, TOP, BOTTOM, MARGIN, GUTTER, GAP = 1600, 164, 136, 36, 96, 52
+BAR_AREA, PITCH = 512, 32
+DIM = 0.45
+"""Share of its colour that waits to be trained, or that lies between the lines of padding."""
+BETWEEN, FALL, FLASH, SWEEP, PAUSE, STEP = 3, 8, 7, 6, 12, 14
+"""Frames between two falls, of a fall, a flash, padding that fills, a pause, a training step."""
+
+Colour = tuple[int, int, int]
+CARD: Colour = (22, 27, 34)
+TRACK: Colour = (36, 42, 51)
+INK: Colour = (230, 237, 243)
+QUIET: Colour = (150, 160, 171)
+WHITE: Colour = (255, 255, 255)
+PADDING: Colour = (84, 93, 105)
+WASTED: Colour = (248, 81, 73)
+GOOD: Colour = (63, 185, 80)
+VIDEOS: tuple[Colour, ...] = (
+    (88, 166, 255),
+    (227, 179, 65),
+    (163, 113, 247),
+    (57, 197, 187),
+    (121, 192, 255),
+    (126, 211, 112),
+    (210, 168, 255),
+    (240, 200, 120),
+)
+
+
+class Bar(NamedTuple):
+    """A segment on one side: its place, its colour, and the frame at which it lands."""
+
+    row: int
+    slot: int
+    length: int
+    colour: Colour
+    lands: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One half of the picture."""
+
+    title: str
+    caption: str
+    left: int
+    """Pixel at which its blocks begin."""
+    rows: int
+    bars: list[Bar]
+
+    def used(self, row: int) -> int:
+        return sum(bar.length for bar in self.bars if bar.row == row)
+
+    def full(self, row: int) -> int:
+        """Return the frame at which all segments of the row have landed."""
+        return max(bar.lands for bar in self.bars if bar.row == row)
+
+
+class Scene:
+    """Where everything is at each frame."""
+
+    def __init__(self, plan: Plan, ranks: int, title: str) -> None:
+        self.t_max, self.ranks, self.segments = plan.t_max, ranks, plan.segments
+        panel = (WIDTH - 2 * MARGIN - GAP) // 2
+        self.scale = (panel - GUTTER) / plan.t_max
+        self.pitch = min(PITCH, max(BAR_AREA // plan.segments, 4))
+        self.thick = max(self.pitch - 8, 3)
+        self.size = (WIDTH, TOP + max(self.pitch * plan.segments, 260) + BOTTOM)
+        alone, packed = _bars(plan)
+        unit = "video" if plan.segments == 1 else "videos"
+        self.sides = (
+            Side(
+                "Naive padding",
+                "one video per block, padded to the longest",
+                MARGIN + GUTTER,
+                plan.segments,
+                alone,
+            ),
+            Side(
+                title,
+                f"the same {plan.segments} {unit}, several to a block",
+                MARGIN + GUTTER + panel + GAP,
+                plan.blocks,
+                packed,
+            ),
+        )
+        self.trains = max(bar.lands for bar in alone) + SWEEP + PAUSE
+        """Frame at which training begins."""
+        self.frames = self.trains + STEP * self.steps(self.sides[0]) + 2
+        self._fonts: dict[int, Any] = {}
+
+    def steps(self, side: Side) -> int:
+        return -(-side.rows // self.ranks)
+
+    def draw(self, frame: int) -> "Picture":
+        """Return one frame as an RGB picture."""
+        from PIL import Image, ImageDraw
+
+        picture = Image.new("RGB", self.size, CARD)
+        pen = ImageDraw.Draw(picture)
+        for side in self.sides:
+            for row in range(side.rows):
+                self._row(pen, side, row, frame)
+            for bar in side.bars:
+                self._bar(pen, side, bar, frame)
+            self._heads(pen, side, frame)
+            self._texts(pen, side, frame)
+        self._legend(pen, frame)
+        return picture
+
+    def _y(self, row: int) -> int:
+        return TOP + row * self.pitch
+
+    def _x(self, side: Side, slot: float) -> int:
+        return side.left + round(slot * self.scale)
+
+    def trained(self, side: Side, row: int, frame: int) -> float:
+        """Return the slots of a row that have been trained."""
+        return self.t_max * min(max((frame - self._begins(row)) / STEP, 0.0), 1.0)
+
+    def _begins(self, row: int) -> int:
+        """Return the frame at which the training of a row begins."""
+        return self.trains + STEP * (row // self.ranks)
+
+    def _row(self, pen: "Pen", side: Side, row: int, frame: int) -> None:
+        """Draw the empty slots of a row, and its padding as far as it has come."""
+        top, used = self._y(row), side.used(row)
+        pen.rectangle(self._box(side, 0, self.t_max, top), fill=TRACK)
+        grown = min(max((frame - side.full(row)) / SWEEP, 0.0), 1.0)
+        end = used + (self.t_max - used) * grown
+        if end > used:
+            self._hatch(pen, self._box(side, used, end, top), PADDING)
+            trained = self.trained(side, row, frame)
+            if trained > used:
+                self._hatch(pen, self._box(side, used, trained, top), WASTED)
+
+    def _box(self, side: Side, first: float, end: float, top: int) -> tuple[int, int, int, int]:
+        return self._x(side, first), top, self._x(side, end) - 1, top + self.thick - 1
+
+    def _hatch(self, pen: "Pen", box: tuple[int, int, int, int], colour: Colour) -> None:
+        left, top, right, bottom = box
+        if right <= left:
+            return
+        pen.rectangle(box, fill=mix(CARD, colour, DIM))
+        for x in range(left - left % 12 - 24, right, 12):  # one grid for all rows
+            for y in range(top, bottom + 1):
+                first = x + bottom - y
+                if first + 3 >= left and first <= right:
+                    pen.line((max(first, left), y, min(first + 3, right), y), fill=colour)
+
+    def _bar(self, pen: "Pen", side: Side, bar: Bar, frame: int) -> None:
+        """Draw a segment: falling, landed with a flash at its start, or trained."""
+        share = 1 - (bar.lands - frame) / FALL
+        if share < 0:
+            return
+        bottom, begin = self._y(bar.row), TOP - self.pitch
+        top = round(begin + (bottom - begin) * min(share, 1.0) ** 2)
+        end = bar.slot + bar.length
+        waits = frame >= self.trains
+        colour = mix(CARD, bar.colour, DIM) if waits else bar.colour
+        pen.rectangle(self._box(side, bar.slot, end, top), fill=colour)
+        trained = self.trained(side, bar.row, frame)
+        if trained > bar.slot:
+            pen.rectangle(self._box(side, bar.slot, min(trained, end), top), fill=bar.colour)
+        if share >= 1:
+            passes = self._begins(bar.row) + STEP * bar.slot / self.t_max
+            since = frame - (passes if frame >= passes else bar.lands)
+            glow = max(1 - since / FLASH, 0.0)
+            left = self._x(side, bar.slot)
+            reach = round(glow * 4)
+            right = min(left + 4 + round(glow * 16), self._x(side, end) - 1)
+            pen.rectangle((left, top - reach, right, top + self.thick - 1 + reach), fill=WHITE)
+
+    def _heads(self, pen: "Pen", side: Side, frame: int) -> None:
+        """Draw what each rank trains at this moment."""
+        step, within = divmod(frame - self.trains, STEP)
+        if frame < self.trains or step >= self.steps(side):
+            return
+        for row in range(step * self.ranks, min((step + 1) * self.ranks, side.rows)):
+            top, x = self._y(row), self._x(side, self.t_max * within / STEP)
+            pen.rectangle((x - 2, top - 3, x + 2, top + self.thick + 2), fill=WHITE)
+            size = min(24, self.pitch - 6)
+            if size >= 12:
+                place = (side.left - 12, top + self.thick // 2)
+                self._text(pen, place, f"rank {row % self.ranks}", size, INK, "rm")
+
+    def _texts(self, pen: "Pen", side: Side, frame: int) -> None:
+        """Draw the title and, below the blocks, the counters."""
+        left, base = side.left, self.size[1] - BOTTOM + 24
+        self._text(pen, (left, 30), side.title, 42, INK, "lt", bold=True)
+        self._text(pen, (left, 84), side.caption, 28, QUIET, "lt")
+        padded = sum(self.padded(side, row, frame) for row in range(side.rows))
+        packs = side is self.sides[1]
+        colour = GOOD if packs else WASTED
+        count = f"{padded:,}"
+        self._text(pen, (left, base), count, 60, colour, "lt", bold=True)
+        wide = round(self._font(60).getlength(count))
+        unit = "padded slot" if padded == 1 else "padded slots"
+        self._text(pen, (left + wide + 20, base + 16), unit, 32, INK, "lt")
+        steps, right = self.steps(side), self._x(side, self.t_max)
+        done = (frame - self.trains) / STEP
+        if frame >= self.trains:
+            now = "epoch done" if done >= steps else f"step {int(done) + 1} of {steps}"
+            tint = GOOD if done >= steps and packs else INK
+            self._text(pen, (right, base + 16), now, 32, tint, "rt")
+
+    def padded(self, side: Side, row: int, frame: int) -> int:
+        """Return the slots of a row that hold padding so far."""
+        grown = min(max((frame - side.full(row)) / SWEEP, 0.0), 1.0)
+        return round((self.t_max - side.used(row)) * grown)
+
+    def _legend(self, pen: "Pen", frame: int) -> None:
+        """Draw, below the packed blocks, what is going on and what the colours mean."""
+        naive, packed = self.sides
+        left, top = packed.left, self._y(packed.rows) + 34
+        if self._y(naive.rows) - top < 210:
+            return  # no room
+        done = frame - self.trains - STEP * self.steps(packed)
+        fewer = naive.rows / packed.rows
+        if frame < self.trains:
+            lines = [("Before the epoch, from the lengths alone:", QUIET)]
+            lines.append(("whole videos fall into blocks", INK))
+        elif done < 0:
+            lines = [(f"Training on {self.ranks} ranks, in step:", QUIET)]
+            lines.append(("the state is cleared at every start", INK))
+        else:
+            lines = [(f"{fewer:.1f} times fewer slots to compute,", GOOD)]
+            lines.append((f"{self.steps(packed)} steps instead of {self.steps(naive)}", GOOD))
+        for number, (text, colour) in enumerate(lines):
+            self._text(pen, (left, top + 46 * number), text, 34, colour, "lt")
+        top += 136
+        for number, name in enumerate(("video", "start", "padding", "padding, computed")):
+            x, y = left + 200 * (number % 2), top + 48 * (number // 2)
+            if name == "start":
+                pen.rectangle((x + 26, y - 2, x + 31, y + 27), fill=WHITE)
+            elif name == "video":
+                pen.rectangle((x, y, x + 33, y + 25), fill=VIDEOS[0])
+            else:
+                self._hatch(pen, (x, y, x + 33, y + 25), PADDING if name == "padding" else WASTED)
+            self._text(pen, (x + 46, y + 13), name, 28, QUIET, "lm")
+
+    def _font(self, size: int) -> Any:
+        from PIL import ImageFont
+
+        if size not in self._fonts:
+            self._fonts[size] = ImageFont.load_default(size)
+        return self._fonts[size]
+
+    def _text(
+        self,
+        pen: "Pen",
+        place: tuple[int, int],
+        text: str,
+        size: int,
+        colour: Colour,
+        anchor: str,
+        bold: bool = False,
+    ) -> None:
+        stroke = 1 if bold else 0
+        pen.text(place, text, colour, self._font(size), anchor, stroke_width=stroke)
+
+
+def _bars(plan: Plan) -> tuple[list[Bar], list[Bar]]:
+    """Return the bars of both sides, in the order in which they fall: the last block first."""
+    alone: list[Bar] = []
+    packed: list[Bar] = []
+    for index in reversed(range(plan.blocks)):
+        block = plan.block(index)
+        for slot, length in zip(block.starts.tolist(), block.length.tolist(), strict=True):
+            number = len(packed)
+            lands = BETWEEN * number + FALL + 2
+            colour = VIDEOS[number % len(VIDEOS)]
+            packed.append(Bar(index, slot, length, colour, lands))
+            alone.append(Bar(plan.segments - 1 - number, 0, length, colour, lands))
+    return alone, packed
+
+
+def mix(one: Colour, other: Colour, share: float) -> Colour:
+    """Return the colour that lies `share` of the way from one to the other."""
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
+    return red, green, blue
