@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bload.errors import InputError
+from bload.errors import InputError, spell
 from bload.plan import Plan
 from bload.scene import (
     CARD,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FRAME_MS, HOLD_MS = 50, 3200
 """Time of a frame, and of the last one before the animation begins again."""
+MOST = 60
+"""Segments that can be told apart."""
 
 
 def animate_plan(plan: Plan, path: str | Path, ranks: int = 2, title: str = "BLoad") -> Path:
@@ -35,16 +37,22 @@ def animate_plan(plan: Plan, path: str | Path, ranks: int = 2, title: str = "BLo
     into its block on the right. Then `ranks` ranks train a row each per step, on both sides.
 
     Args:
-        plan: of some 10 to 40 segments; more are too thin to see.
+        plan: of 1 to 60 segments; 16 look best.
         path: file to write, ``.gif``.
         title: name of the right side.
 
     Raises:
-        InputError: another suffix, a path that cannot be written, or Pillow is not installed.
+        InputError: too many segments, another suffix, a path that cannot be written, or Pillow is
+            not installed.
     """
     path = Path(path)
     if path.suffix.lower() != ".gif":
         raise InputError(f"cannot animate to {path}; name a .gif file")
+    if plan.segments > MOST:
+        raise InputError(
+            f"the animation would show {plan.segments} sequences or pieces; {MOST} at most can be "
+            f"told apart, so show fewer with {spell('rows')}"
+        )
     try:
         import PIL  # noqa: F401
     except ImportError as error:

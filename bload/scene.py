@@ -77,7 +77,7 @@ class Scene:
         panel = (WIDTH - 2 * MARGIN - GAP) // 2
         self.scale = (panel - GUTTER) / plan.t_max
         self.pitch = min(PITCH, max(BAR_AREA // plan.segments, 4))
-        self.thick = max(self.pitch - 8, 3)
+        self.thick = max(self.pitch * 3 // 4, 3)
         self.size = (WIDTH, TOP + max(self.pitch * plan.segments, 260) + BOTTOM)
         alone, packed = _bars(plan)
         unit = "video" if plan.segments == 1 else "videos"

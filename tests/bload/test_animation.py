@@ -1,5 +1,6 @@
 """``bload draw --animate``: what is drawn at each frame, and the file."""
 
+import sys
 from itertools import chain
 
 import numpy as np
@@ -68,7 +69,9 @@ def test_computed_padding_is_drawn_and_starts_flash(scene):
     assert count(flash, WHITE) > count(faded, WHITE) / 6, "one start shines wider than six"
 
 
-def test_the_file_loops_and_holds_its_last_frame(plan, scene, tmp_path, capsys):
+def test_the_file_loops_and_holds_its_last_frame(tmp_path, capsys, monkeypatch):
+    plan = make_plan([2, 1, 3], "bload", 4)
+    scene = Scene(plan, 2, "BLoad")
     path = animate_plan(plan, tmp_path / "new" / "blocks.gif")
     with Image.open(path) as picture:
         assert picture.info["loop"] == 0
@@ -81,8 +84,14 @@ def test_the_file_loops_and_holds_its_last_frame(plan, scene, tmp_path, capsys):
     assert path.stat().st_size < 1_000_000
     with pytest.raises(InputError, match=r"blocks.png.*\.gif"):
         animate_plan(plan, tmp_path / "blocks.png")
+    with pytest.raises(InputError, match=r"61 .* 60 "):
+        animate_plan(make_plan([2] * 61, "bload", 10), tmp_path / "many.gif")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "PIL", None)
+        with pytest.raises(InputError, match="pip install pillow"):
+            animate_plan(plan, tmp_path / "blocks.gif")
     wrong = ["--out /dev/null/a.gif", "--loaders mix", "--loaders bload,naive", "--t-max 2"]
     for options in wrong:
         assert main(["draw", "--animate", "--rows", "3", *options.split()]) == 2, options
         out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
+        assert (out, err.count("\n")) == ("", 1), err
