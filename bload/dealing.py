@@ -17,7 +17,15 @@ Last = Literal["fill", "drop"]
 
 
 def deal(blocks: int, ranks: int, blocks_per_rank: int, step: int, rank: int) -> np.ndarray:
-    """Return the blocks of one rank in one step, ``(blocks_per_rank,)``; -1 means a filler."""
+    """Return the blocks of one rank in one step, ``(blocks_per_rank,)``; -1 means a filler.
+
+    Args:
+        blocks: blocks of the plan.
+        ranks: number of ranks.
+        blocks_per_rank: blocks that a rank trains per step.
+        step: number of the step in the epoch, from 0.
+        rank: number of the rank, from 0.
+    """
     position = step * ranks * blocks_per_rank + np.arange(blocks_per_rank) * ranks + rank
     return np.where(position < blocks, position, -1)
 
@@ -37,6 +45,7 @@ class EpochAccount:
     """Cost of an epoch once its plan is dealt, all ranks together."""
 
     steps: int
+    """Steps of every rank."""
     blocks: int
     """Blocks of the plan that are trained."""
     padding: int
@@ -55,6 +64,7 @@ def account(plan: Plan, blocks_per_step: int, last: Last = "fill") -> EpochAccou
     """Count what an epoch trains, pads and deletes.
 
     Args:
+        plan: the plan of the epoch.
         blocks_per_step: ranks x blocks per rank.
         last: how to treat a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.

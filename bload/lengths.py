@@ -43,6 +43,9 @@ def read_lengths(path: str | Path) -> np.ndarray:
     ``.csv`` (a column named length, lengths, frames, num_frames or n_frames, or one column alone);
     anything else is text with one number per line, where ``#`` begins a comment.
 
+    Args:
+        path: the file.
+
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
     """

@@ -27,12 +27,28 @@ class BlockLoader:
     Args:
         source: anything with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
-        packer, batch_frames, t_max, rank, world_size, seed, last, names, options: as in
-            `BlockSampler`.
+        packer: a key of `PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the paper does,
+            for comparisons with it and where packing has to be instant.
+        batch_frames: slots that a rank processes per step. A block cannot be cut, so it is rounded
+            down to ``batch_frames // t_max`` whole blocks; None takes one block.
+        t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
+        rank: of this process; None takes it from the process group, and without one 0.
+        world_size: number of ranks; None takes it from the process group, and without one 1.
+        seed: with the epoch, the only source of the plan's randomness.
+        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
+        names: of the sequences, for error messages.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
-        num_workers, prefetch_factor, pin_memory, multiprocessing_context: as in
-            `torch.utils.data.DataLoader`.
+        num_workers: processes that read, as in `torch.utils.data.DataLoader`.
+        prefetch_factor: batches that each of them reads ahead, as there.
+        pin_memory: put batches into page-locked memory, as there.
+        multiprocessing_context: how they are started, as there.
+        options: the packer's own, such as ``long="split"``, which clears the state at every cut.
+
+    Raises:
+        InputError: bad lengths or options, a batch smaller than one block, a rank or world size
+            that contradicts the process group, ranks with different plans, or a `read` that
+            returns another number or kind of frames than it has to.
     """
 
     def __init__(
@@ -82,10 +98,12 @@ class BlockLoader:
 
     @property
     def plan(self) -> Plan:
+        """The plan of the current epoch, the same on every rank."""
         return self.sampler.plan
 
     @property
     def account(self) -> EpochAccount:
+        """Cost of the current epoch, all ranks together."""
         return self.sampler.account
 
     def __len__(self) -> int:

@@ -13,7 +13,9 @@ class Output(NamedTuple):
     """Values of the frames ``first`` to ``first + len(values)`` of a sequence."""
 
     sequence: int
+    """Number in the data set."""
     first: int
+    """Frame of the sequence to which the first value belongs."""
     values: Tensor
     """``(frames, ...)``"""
 
@@ -25,6 +27,8 @@ def unpack(outputs_BT: Tensor, batch: Batch, gather: bool = False) -> list[Outpu
     out.
 
     Args:
+        outputs_BT: outputs of the model, a value or more for each slot.
+        batch: the batch that they were computed from.
         gather: the outputs of all ranks, on every rank, on the CPU; all ranks have to call.
     """
     pieces = torch.split(outputs_BT[batch.valid_BT], batch.table.length_S.tolist())

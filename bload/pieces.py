@@ -15,6 +15,7 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
+        t_max: slots in a block.
         long: ``error`` refuses a sequence longer than `t_max`; ``split`` cuts it into pieces of
             `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
             recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,

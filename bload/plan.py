@@ -28,10 +28,13 @@ class Block:
     index: int
     """Position in the plan; -1 for a filler."""
     t_max: int
+    """Slots of the block."""
     sequence: np.ndarray
+    """Number of each segment's sequence in the data set."""
     first: np.ndarray
     """Frame of the sequence at which the segment begins."""
     length: np.ndarray
+    """Frames of each segment."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -41,6 +44,7 @@ class Block:
 
     @property
     def frames(self) -> int:
+        """Frames in the block."""
         return int(self.length.sum())
 
 
@@ -57,7 +61,9 @@ class Plan:
     Args:
         t_max: slots in a block.
         sequence_lengths: frames of every sequence of the data set, ``(sequences,)``.
-        sequence, first, length: of every segment, ``(segments,)``, block after block.
+        sequence: number of every segment's sequence, ``(segments,)``, block after block.
+        first: frame of the sequence at which each segment begins, ``(segments,)``.
+        length: frames of each segment, ``(segments,)``.
         offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
 
     Raises:
@@ -117,14 +123,17 @@ class Plan:
 
     @property
     def blocks(self) -> int:
+        """Blocks of the epoch."""
         return len(self.offsets) - 1
 
     @property
     def segments(self) -> int:
+        """Segments in all blocks."""
         return len(self.sequence)
 
     @property
     def sequences(self) -> int:
+        """Sequences of the data set."""
         return len(self.sequence_lengths)
 
     @property
@@ -174,9 +183,11 @@ class Plan:
 
     @property
     def lower_bound_padding(self) -> int:
+        """Slots without a frame that `lower_bound` blocks would have."""
         return self.lower_bound * self.t_max - self.placed
 
     def block(self, index: int) -> Block:
+        """Return block `index`; raise IndexError if the plan has none."""
         if not 0 <= index < self.blocks:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])

@@ -9,6 +9,10 @@ def repeat_share(one: Plan, two: Plan) -> float:
     """Return the share of the pairs that share a block in `one` that share a block in `two` too.
 
     Fresh random blocks of k of n sequences give about (k - 1) / (n - 1).
+
+    Args:
+        one: the plan of an epoch.
+        two: another plan of the same lengths, such as that of the next epoch.
     """
     first, second = (np.unique(_pairs(plan)) for plan in (one, two))
     if len(first) == 0:

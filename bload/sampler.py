@@ -28,8 +28,8 @@ class BlockSampler(Sampler[list[Block]]):
         batch_frames: slots that a rank processes per step. A block cannot be cut, so it is rounded
             down to ``batch_frames // t_max`` whole blocks; None takes one block.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
-        rank, world_size: of this process; None takes them from the process group, and without one
-            rank 0 of 1.
+        rank: of this process; None takes it from the process group, and without one 0.
+        world_size: number of ranks; None takes it from the process group, and without one 1.
         seed: with the epoch, the only source of the plan's randomness.
         last: ``fill`` or ``drop``, see `bload.dealing.account`.
         names: of the sequences, for error messages.

@@ -28,6 +28,11 @@ def reset_state(state: State, initial: State, start_B: Tensor) -> State:
 
     It is one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes from
     one segment to the next.
+
+    Args:
+        state: a nest of tensors ``(B, ...)``: a tensor, or tuples, lists or dicts of them.
+        initial: the state before a segment's first frame, of the same nest.
+        start_B: one slot of ``start_BT``.
     """
 
     def clear(old: Tensor, new: Tensor) -> Tensor:

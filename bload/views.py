@@ -19,8 +19,11 @@ class StartTable:
     """Block, first slot and length of each segment of a batch: int64 ``(S,)``, block by block."""
 
     block_S: Tensor
+    """Row of the batch that holds the segment."""
     slot_S: Tensor
+    """Slot of its first frame."""
     length_S: Tensor
+    """Its frames."""
     longest: int = 0
     """The largest length, here so that asking for it does not wait for the device."""
 

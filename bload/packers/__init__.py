@@ -46,7 +46,12 @@ def cuts_clips(packer: str) -> bool:
 
 
 def natural_t_max(lengths: ArrayLike, packer: str) -> int:
-    """Return the paper's block size: floor(mean length) for clips, else the longest length."""
+    """Return the paper's block size: floor(mean length) for clips, else the longest length.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        packer: a key of `PACKERS`.
+    """
     lengths = np.asarray(lengths)
     return int(lengths.mean() if cuts_clips(packer) else lengths.max())
 
@@ -71,7 +76,8 @@ def make_plan(
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
-        seed, epoch: the random stream is ``np.random.default_rng([seed, epoch])``.
+        seed: with `epoch`, of the random stream ``np.random.default_rng([seed, epoch])``.
+        epoch: number of the epoch, from 0.
         options: the packer's own.
 
     Raises:
