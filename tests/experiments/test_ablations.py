@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bload import PACKERS, BlockDataset, BlockLoader, InputError, collate_blocks, make_plan, walk
+from bload import PACKERS, BlockDataset, BlockLoader, InputError, collate_blocks
 from bload.plan import Block, filler_block
 from experiments.ablations import (
-    STARTS,
     change_starts,
     check_padding,
     check_starts,
@@ -117,31 +116,6 @@ def test_a_filled_batch_is_the_one_that_longer_sequences_would_have_given(packer
     assert (filled_slots > 0) == (packer != "sampling")
 
 
-def test_nothing_but_the_last_sequence_hears_of_the_repetition(batch):
-    """A sum over the past: what is filled adds to its own sequence, at its end alone."""
-
-    class Sum(torch.nn.Module):
-        def init_state(self, inputs):
-            return inputs.new_zeros(inputs.shape[0], 2)
-
-        def step(self, inputs, state):
-            return state + inputs, state + inputs
-
-    filled = repeat_last(batch)
-    plain_BT, _ = walk(Sum(), batch.frames_BT.double(), batch.start_BT)
-    filled_BT, _ = walk(Sum(), filled.frames_BT.double(), filled.start_BT)
-    assert torch.equal(filled_BT[batch.valid_BT], plain_BT[batch.valid_BT])
-    assert filled_BT[0, 5].tolist() == [9.0, 2.0]
-
-
-def test_a_batch_without_padding_stays_as_it_is(batch):
-    once = repeat_last(batch)
-    twice = repeat_last(once)
-    for name in TENSORS:
-        assert torch.equal(getattr(twice, name), getattr(once, name)), name
-    assert twice.targets == once.targets
-
-
 def test_the_batch_given_is_not_written_to(batch):
     before = {name: getattr(batch, name).clone() for name in TENSORS}
     lengths_S, targets = batch.table.length_S.clone(), list(batch.targets)
@@ -211,19 +185,3 @@ def test_every_slot_in_the_middle_of_a_sequence_is_drawn():
     wanted_T = (valid_BT & ~start_BT)[0]
     assert torch.equal(drawn_T[1:] > 0, wanted_T[1:])
     assert drawn_T[wanted_T].max() < 3 * drawn_T[wanted_T].min()
-
-
-def test_a_packed_epoch_is_cleared_as_often_with_wrong_starts():
-    plan = make_plan(np.arange(3, 40), "bload_exact", t_max=60)
-    blocks = [plan.block(b) for b in range(plan.blocks)]
-    valid_BT, start_BT = masks(*[block.length.tolist() for block in blocks], t_max=60)
-    wrong_BT = change_starts(start_BT, valid_BT, "wrong")
-    assert torch.equal(wrong_BT.sum(1), start_BT.sum(1))
-    assert start_BT.sum() == 37
-
-
-def test_masks_given_are_not_written_to():
-    before = START_BT.clone()
-    for name in STARTS:
-        change_starts(START_BT, VALID_BT, name)
-        assert torch.equal(START_BT, before)

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from bload import PACKERS, InputError
 from datasets.synthetic import World
-from experiments.config import CONFIGS, TrainConfig, defining
+from experiments.config import CONFIGS, TrainConfig
 from tests.experiments.jobs import compose_config
 
 GROUPS = sorted(
@@ -82,15 +82,6 @@ def test_values_out_of_range_are_refused_by_name():
         with pytest.raises(InputError) as error:
             compose_config("train", [line])
         assert all(word in str(error.value) for word in words), str(error.value)
-
-
-def test_what_starts_a_run_or_follows_it_does_not_define_it():
-    one = defining(compose_config("train", []))
-    ways = ["train.device=cpu", "train.workers=3", "train.log_every=7", "train.checkpoint_every=9"]
-    ways += ["model.checkpoint=auto", "run.root=there", "launch.nproc=2", "wandb.mode=disabled"]
-    assert defining(compose_config("train", ways)) == one
-    for line in ("train.lr=7", "model.weights=resnet18", "loader.t_max=50", "dataset.augment=null"):
-        assert defining(compose_config("train", [line])) != one, line
 
 
 def test_slots_become_the_nearest_whole_number_of_epochs():

@@ -6,7 +6,6 @@ import torch
 from experiments import recompute as recompute_module
 from experiments.memory import free_memory
 from experiments.recompute import recompute
-from experiments.run_folder import run_name
 from models.cost import Affine, Cost
 from tests.experiments.jobs import one_rank
 
@@ -45,10 +44,3 @@ def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):
     assert 2**26 < alone < 2**44
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert free_memory(torch.device("cpu")) == pytest.approx(alone / 4, rel=0.3)
-
-
-def test_the_choice_does_not_name_the_run_but_weights_do(config):
-    choices = ("none", "backbone", "auto")
-    names = {run_name(config(f"model.checkpoint={choice}"), 1) for choice in choices}
-    assert len(names) == 1
-    assert run_name(config("model.weights=resnet18"), 1) not in names
