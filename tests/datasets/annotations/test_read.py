@@ -52,7 +52,14 @@ def test_a_bad_value_is_reported_with_the_name_of_its_frame(is_person, bad):
 
 
 def test_names_that_leave_the_root_or_are_of_another_form_are_faults():
-    for name in ("../000001.png", "/etc/000001.png", "A/../000001.png", "..\\A/1.png", "A/x.png", 7):
+    for name in (
+        "../000001.png",
+        "/etc/000001.png",
+        "A/../000001.png",
+        "..\\A/1.png",
+        "A/x.png",
+        7,
+    ):
         assert "VIDEO/NUMBER" in faults({name: [entry()]}, {"x": person()})
     assert "(1): A.mp4/000000.png" in faults(frames("A", [0, 1, 2, 3]))  # they begin with 1
 
