@@ -7,6 +7,7 @@ import signal
 from collections import namedtuple
 from dataclasses import replace
 from itertools import combinations, pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -228,18 +229,14 @@ def test_something_else_in_its_place_is_never_written_over(made):
 
 def test_a_full_disk_is_reported_before_anything_is_decoded_or_with_nothing_left(made, monkeypatch):
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(caching.shutil, "disk_usage", lambda path: usage(4499))
-    with pytest.raises(InputError, match=r"needs 0\.0 MiB and 0\.0 MiB are free"):
-        made.open()
-    assert not made.files.noted()
-    monkeypatch.setattr(caching.shutil, "disk_usage", lambda path: usage(4500))
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(caching.os, "fsync", full)
-        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+        patch.setattr(caching.shutil, "disk_usage", lambda path: usage(4499))
+        with pytest.raises(InputError, match=r"needs 0\.0 MiB and 0\.0 MiB are free"):
+            made.open()
+        assert not made.files.noted()
+        patch.setattr(caching.shutil, "disk_usage", lambda path: usage(4500))
+        patch.setattr(caching.os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space")))
+        with pytest.raises(InputError, match=r"cannot be written \(No space\)"):
             made.open()
     assert not made.kept()
     made.open()

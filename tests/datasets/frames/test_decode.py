@@ -1,7 +1,5 @@
-import random
 import struct
 import warnings
-import zlib
 from io import BytesIO
 
 import numpy as np
@@ -122,48 +120,11 @@ def test_every_truncated_image_is_noticed(path):
             refused(data[:length], path)
 
 
-def with_sound_checksums(data):
-    """The PNG `data` with the checksum of each whole chunk written anew."""
-    sound, at = bytearray(data), 8
-    while at + 12 <= len(data):
-        end = at + 8 + struct.unpack_from(">I", data, at)[0]
-        if end + 4 > len(data):
-            break
-        sound[end : end + 4] = struct.pack(">I", zlib.crc32(data[at + 4 : end]))
-        at = end + 4
-    return bytes(sound)
-
-
 def test_a_small_file_that_says_it_is_huge_is_not_decoded(path):
-    png, jpeg = bytearray(PNGS["rgb"][0]), bytearray(JPEGS["4:2:0"])
+    jpeg = bytearray(JPEGS["4:2:0"])
     at = jpeg.index(b"\xff\xc0")
     for side in (9_999, 2**14):  # Pillow warns of the first, refuses the second
-        png[16:24] = struct.pack(">II", side, side)
         jpeg[at + 5 : at + 9] = struct.pack(">HH", side, side)
-        for data in (with_sound_checksums(png), bytes(jpeg)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                refused(data, path, "bomb")
-
-
-@pytest.mark.filterwarnings("ignore")  # Pillow's about EXIF
-@pytest.mark.parametrize("count", [1_000, pytest.param(40_000, marks=pytest.mark.slow)])
-def test_damaged_images_decode_or_raise_the_sentence(path, count):
-    """Half of the damaged PNGs get sound checksums again, so that the damage reaches pixels."""
-    images, refusals = [data for data, _ in PNGS.values()] + list(JPEGS.values()), []
-    for number in range(count):
-        rng = random.Random(number)
-        data = bytearray(rng.choice(images))
-        for _ in range(rng.choice([1, 1, 2, 4])):  # flipped bits, or bytes taken out or put in
-            at = rng.randrange(1, len(data))
-            data[at] ^= 1 << rng.randrange(8)
-            data[at : at + rng.choice([0, 0, 0, 20, len(data)])] = rng.randbytes(rng.choice([0, 9]))
-        if rng.random() < 0.5 and data.startswith(b"\x89PNG"):
-            data = with_sound_checksums(data)
-        path.write_bytes(data)
-        try:
-            decode(path)
-        except InputError as error:
-            refusals.append(str(error))
-    assert 0 < len(refusals) < count
-    assert all(str(path) in refusal for refusal in refusals)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            refused(bytes(jpeg), path, "bomb")
