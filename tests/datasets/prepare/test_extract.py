@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 from bload.errors import InputError
-from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
+from datasets.annotations.read import OBJECTS_FILE
 from datasets.frames.manifest import MANIFEST, Manifest, file_of, read_manifest
 from datasets.frames.one_writer import one_writer
 from datasets.prepare import extract
 from datasets.prepare.__main__ import main
-from datasets.prepare.extract import encode, prepare
+from datasets.prepare.extract import prepare
 from datasets.prepare.folder import LOCK, FramesFolder
 from tests.datasets.prepare.making import contents, leftovers, videos_of, wanted, written
 from tests.datasets.video_making import official_frames
@@ -68,15 +68,6 @@ def test_jpeg_and_short_side_store_what_they_say(root, capsys):
             with Image.open(path) as image:
                 assert (image.format, image.size) == ("JPEG", stored_wh)
     assert "JPEG 80, short side 64" in capsys.readouterr().out
-
-
-def test_png_is_exact_and_jpeg_is_near(tmp_path):
-    ramp = np.add.outer(np.arange(48), np.arange(64)).astype(np.uint8)
-    image = Image.fromarray(np.repeat(ramp[..., None], 3, axis=2))
-    for stored_as, error in ((Manifest(), 0), (Manifest("jpeg", 95), 3)):
-        (tmp_path / "image").write_bytes(encode(image, stored_as))
-        found = np.array(Image.open(tmp_path / "image")).astype(int)
-        assert np.abs(found - np.array(image)).max() <= error
 
 
 def test_time_and_disk_are_reported_early_and_what_cannot_fit_is_refused(root, monkeypatch, capsys):
@@ -137,12 +128,3 @@ def test_what_cannot_be_prepared_is_refused(root, tmp_path, capsys):
     assert OBJECTS_FILE in refusal(root, capsys)
     path.write_bytes(pickle.dumps(entries_of | {"../../etc/000001.png": [], "A.mp4/x.png": []}))
     assert "(2): '../../etc/000001.png'; 'A.mp4/x.png'" in refusal(root, capsys)
-
-
-def test_videos_may_be_links_and_small_boxes_are_not_needed(root):
-    (root / "annotations" / SMALL_BOXES_FILE).unlink()
-    (root / "videos").rename(root / "unpacked")
-    (root / "videos").mkdir()
-    for video in (root / "unpacked").iterdir():
-        (root / "videos" / video.name).symlink_to(video)
-    assert run(root) == 0
