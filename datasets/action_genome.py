@@ -60,14 +60,8 @@ class VideoSource:
         self.store: FrameStore = self.files
         sizes = self._table.sizes()
         if cache is not None:
-            self.store = open_cache(
-                Path(cache) / split,
-                self.files,
-                self._table,
-                image_size_hw,
-                source=self.files.identity(self._table),
-                progress=progress,
-            )
+            folder = Path(cache) / split
+            self.store = open_cache(folder, self.files, self._table, image_size_hw, progress)
         heights, widths = zip(*map(self.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 

@@ -5,7 +5,7 @@
       manifest.json   what they were made from; written last
 
 A frame is kept in the largest size of its shape that fits into the size asked for, or in that of
-the store it comes from if that is smaller. Bars of a letterbox are not kept.
+its file if that is smaller. Bars of a letterbox are not kept.
 
 The file is read with `preadv` and not through a memory map. That is as fast, processes share the
 system's copy of the file all the same, and a failing disk is an error that names the file, where a
@@ -32,7 +32,7 @@ from tqdm import tqdm
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.files import FrameStore
+from datasets.frames.files import FrameFiles
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
 from datasets.write_whole import write_whole
@@ -85,11 +85,9 @@ class FrameCache:
 
 def open_cache(
     folder: Path | str,
-    store: FrameStore,
+    files: FrameFiles,
     table: FrameTable,
     size_hw: tuple[int, int],
-    *,
-    source: str,
     progress: bool = False,
 ) -> FrameCache:
     """Open the cache at `folder` of the frames of `table`; make it first if it is not there.
@@ -98,9 +96,8 @@ def open_cache(
 
     Args:
         folder: its place, one for each split and size.
-        store: where frames come from while it is made.
+        files: where frames come from while it is made.
         size_hw: height and width into which every frame is fitted.
-        source: what identifies the frames' files, see `FrameFiles.identity`.
         progress: print how large it will be and show a bar while it is made.
 
     Raises:
@@ -108,30 +105,30 @@ def open_cache(
             place, no space, or a frame that cannot be read.
     """
     folder = Path(folder)
-    sizes, offsets_F1 = _layout(table, store, size_hw)
+    sizes, offsets_F1 = _layout(table, files, size_hw)
     manifest = {
         "version": VERSION,
         "size": list(size_hw),
         "frames": len(table.names_F),
         "bytes": int(offsets_F1[-1]),
         "names": _names_checksum(table),
-        "source": source,
+        "source": files.identity(table),
     }
     if not (folder / MANIFEST).exists():
-        write = partial(_write_frames, store, table, sizes, offsets_F1, progress)
+        write = partial(_write_frames, files, table, sizes, offsets_F1, progress)
         _make(folder, manifest, write, progress)
     _check(folder, manifest)
     return FrameCache(folder, sizes, offsets_F1)
 
 
 def _layout(
-    table: FrameTable, store: FrameStore, size_hw: tuple[int, int]
+    table: FrameTable, files: FrameFiles, size_hw: tuple[int, int]
 ) -> tuple[Sizes, np.ndarray]:
-    """Return kept sizes, none larger than `size_hw` or than in `store`, and ``offsets_F1``."""
+    """Return kept sizes, none larger than `size_hw` or than in `files`, and ``offsets_F1``."""
     annotated_S2, which_F = np.unique(table.sizes_F2, axis=0, return_inverse=True)
     sizes = {}
     for annotated_hw in ((int(h), int(w)) for h, w in annotated_S2):
-        fitted_hw, own_hw = fit(annotated_hw, size_hw), store.stored_size(annotated_hw)
+        fitted_hw, own_hw = fit(annotated_hw, size_hw), files.stored_size(annotated_hw)
         sizes[annotated_hw] = min(fitted_hw, own_hw, key=lambda hw: hw[0] * hw[1])
     bytes_S = np.array([3 * h * w for h, w in sizes.values()], dtype=np.int64)
     return sizes, np.concatenate([[0], np.cumsum(bytes_S[which_F.reshape(-1)])])
@@ -184,7 +181,7 @@ def _make_room(folder: Path, needed: int) -> None:
 
 
 def _write_frames(
-    store: FrameStore,
+    files: FrameFiles,
     table: FrameTable,
     sizes: Sizes,
     offsets_F1: np.ndarray,
@@ -194,7 +191,7 @@ def _write_frames(
     def write(video: int) -> None:
         targets = [table.frame(video, position) for position in range(table.lengths[video])]
         first, kept_hw = int(table.video_offsets[video]), sizes[targets[0].size_hw]
-        frames_T3hw = store.read(first, targets)
+        frames_T3hw = files.read(first, targets)
         if frames_T3hw.shape[2:] != kept_hw:
             frames_T3hw = transforms.resize(frames_T3hw, list(kept_hw), antialias=True)
         with path.open("r+b") as file:

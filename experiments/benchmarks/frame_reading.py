@@ -71,8 +71,8 @@ def best(rounds: int, run: Callable[[], object]) -> float:
 def caching(root: Path, table: FrameTable, size_hw: tuple[int, int]) -> list:
     """Return a row of the table of caches."""
     files, folder = FrameFiles(root), root / f"cache-{size_hw[0]}x{size_hw[1]}"
-    made = best(1, lambda: open_cache(folder, files, table, size_hw, source=""))
-    cache = open_cache(folder, files, table, size_hw, source="")
+    made = best(1, lambda: open_cache(folder, files, table, size_hw))
+    cache = open_cache(folder, files, table, size_hw)
     kept_hw = cache.stored_size(NATIVE_HW)
     epoch = [
         (int(table.video_offsets[video]), [table.frame(video, t) for t in range(LENGTH)])

@@ -57,8 +57,7 @@ class Made:
         self.table = FrameTable.of(videos)
 
     def open(self, size_hw=(12, 12), **other):
-        arguments = {"table": self.table, "source": self.files.identity(self.table)} | other
-        return open_cache(self.folder, self.files, size_hw=size_hw, **arguments)
+        return open_cache(self.folder, self.files, size_hw=size_hw, **{"table": self.table} | other)
 
     def read(self, store):
         """Frames of each video by one read."""
@@ -173,7 +172,8 @@ def test_a_cache_of_other_frames_or_not_whole_is_refused_with_what_differs(made)
         {"video_offsets": offsets},
     ):
         refused("names", table=replace(made.table, **change))
-    refused("source", source="other")
+    (made.root / "synthetic.json").write_text("{}")
+    refused("source")
     with (made.folder / "frames.u8").open("r+b") as file:
         file.truncate(1000)
     refused("bytes on disk")
