@@ -72,6 +72,8 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     labels = [RELATIONS[relation] for relation in frame.relations_G2[:, 1]]
     assert labels == ["looking_at", "behind", "beneath", "sitting_on"]
     assert np.flatnonzero(frame.relations_MR()[0]).tolist() == [0, 4, 6, 19]
+    frame = filtered(frames("A", [1, 2, 3], bbox=(10.0, 10.0, -5.0, 20.0))).videos[0].frames[0]
+    assert frame.object_boxes_M4.tolist() == [[10, 10, 5, 30]], "boxes without an area stay"
 
 
 def test_a_box_of_16_pixels_is_small_and_one_of_16_and_a_half_is_not():
@@ -110,9 +112,3 @@ def test_steps_count_frames_videos_and_objects_after_each_rule():
     steps = filtered(entries_of, person_of=person_of, small_boxes="computed").steps
     left = [(step.frames, step.videos, step.objects) for step in steps]
     assert left == [(10, 4, 11), (9, 3, 10), (6, 2, 6), (5, 2, 5), (5, 2, 5), (3, 1, 3)]
-
-
-def test_boxes_without_an_area_stay():
-    entries_of = frames("A", [1, 2, 3], bbox=(10.0, 10.0, -5.0, 20.0))
-    frame = filtered(entries_of).videos[0].frames[0]
-    assert frame.object_boxes_M4.tolist() == [[10, 10, 5, 30]]

@@ -4,6 +4,7 @@ import errno
 import pickle
 from collections import namedtuple
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -88,9 +89,7 @@ def test_time_and_disk_are_reported_early_and_what_cannot_fit_is_refused(root, m
 
 
 def test_a_full_disk_ends_the_run_in_a_sentence(root, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     for owner, name in ((FramesFolder, "take"), (Path, "write_bytes")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, full)
