@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -180,25 +181,17 @@ def _first_rows(table: pa.Table) -> list[int]:
 
 
 def _table(frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> pa.Table:
-    pairs_F = np.array([len(prediction) for prediction in predictions])
-    rows_F = np.maximum(pairs_F, 1)
-    there_N = np.repeat(pairs_F > 0, rows_F)
-    classes = np.concatenate([p.object_classes_P for p in predictions])
-    values_V = np.concatenate([_values(p) for p in predictions]).T
-    pairs = {"pair": np.concatenate([np.arange(count) for count in pairs_F])}
-    pairs |= {"object_class": classes, "object_name": np.array(OBJECTS, object)[classes]}
-    pairs |= dict(zip(_VALUES, values_V, strict=True))
-    about = {
-        "video": [video_of(frame.name) for frame in frames],
-        "frame": [frame.name for frame in frames],
-        "width": [frame.size_hw[1] for frame in frames],
-        "height": [frame.size_hw[0] for frame in frames],
-    }
-    pair_N = pa.array(np.cumsum(there_N) - 1, mask=~there_N)  # null for a frame without
-    frame_N = np.arange(len(frames)).repeat(rows_F)
-    columns = {name: pa.array(values).take(frame_N) for name, values in about.items()}
-    columns |= {name: pa.array(values).take(pair_N) for name, values in pairs.items()}
-    return pa.table(columns).select(SCHEMA.names).cast(SCHEMA)
+    about = pd.DataFrame(
+        [(video_of(frame.name), frame.name, *frame.size_hw) for frame in frames],
+        columns=["video", "frame", "height", "width"],
+    )
+    pairs = pd.DataFrame(np.concatenate([_values(p) for p in predictions]), columns=_VALUES)
+    pairs["frame"] = about["frame"].repeat([len(p) for p in predictions]).to_numpy()
+    pairs["pair"] = pairs.groupby("frame").cumcount()
+    pairs["object_class"] = np.concatenate([p.object_classes_P for p in predictions])
+    pairs["object_name"] = np.array(OBJECTS, object)[pairs["object_class"]]
+    rows = about.merge(pairs, how="left", on="frame")  # nulls for a frame without
+    return pa.Table.from_pandas(rows, SCHEMA, preserve_index=False)
 
 
 def _values(prediction: FramePrediction) -> np.ndarray:
