@@ -32,13 +32,13 @@ from functools import cache
 
 import numpy as np
 from scipy.stats import binom
+from tabulate import tabulate
 
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
-from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import cues
 from datasets.synthetic.evidence import evidence_ages
-from datasets.synthetic.script import Script
+from datasets.synthetic.script import Script, write_scripts
+from datasets.synthetic.world import World
 
 MEMORYLESS = 1
 EVERYTHING = math.inf
@@ -146,41 +146,22 @@ def _listed(weights_TMR: np.ndarray, constraint: str) -> np.ndarray:
     return -np.sort(-weights_TMR.reshape(len(weights_TMR), -1), axis=1)
 
 
-def observe(script: Script, memory: float, part: bool = False) -> list[FramePrediction]:
-    """The observer's predictions for each frame, with the weights as scores of the relations.
-
-    The measure does the rest: ``with`` picks the best relation of each group and ``no`` any.
-    """
-    weights_TMR = triplet_weights(script, memory, part)
-    predictions = []
-    for target, weights_MR, visible_M in zip(
-        script.targets(), weights_TMR, script.visible_TM, strict=True
-    ):
-        objects = len(target.object_classes_M)
-        predictions.append(
-            FramePrediction(
-                person_boxes_P4=np.repeat(target.person_box_4[None], objects, axis=0),
-                object_boxes_P4=target.object_boxes_M4,
-                object_classes_P=target.object_classes_M,
-                person_scores_P=np.ones(objects),
-                object_scores_P=np.ones(objects),
-                relation_scores_PR=weights_MR[visible_M],
-            )
-        )
-    return predictions
-
-
-def realised_recall(
-    scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
-) -> dict[str, float]:
-    """Recall of the observer on the labels that were drawn, named as by `expected_recall`."""
-    figures: dict[str, float] = {}
-    for ending, part in (("", False), (f"_{PART}", True)):
-        meter = RecallMeter(part=PART)
-        for script in scripts:
-            flags_T = [age_G >= 1 for age_G in evidence_ages(script)]
-            meter.update(observe(script, memory, part), script.targets(), flags_T)
-        summary = meter.summary(ks)
-        names = [f"{constraint}/recall@{k}{ending}" for constraint in LISTS for k in ks]
-        figures |= {name: summary[name] for name in names}
-    return figures
+def observers_table(world: World, split: str) -> str:
+    """Format the recall in percent of observers that remember 1 to 20 frames, or everything."""
+    scripts = write_scripts(world, split)
+    age_G = np.concatenate([age_G for script in scripts for age_G in evidence_ages(script)])
+    endings = (*KS, f"20_{PART}")
+    columns = [f"{constraint}/recall@{ending}" for constraint in LISTS for ending in endings]
+    rows = []
+    for memory in (MEMORYLESS, 2, 5, 10, 20, EVERYTHING):
+        figures = expected_recall(scripts, memory)
+        name = "all" if memory == EVERYTHING else f"{memory}"
+        rows.append((name, *(100 * figures[column] for column in columns)))
+    heads = [column.replace("/recall", "\n").replace("_", "\n") for column in columns]
+    return (
+        f"{split} split: {len(scripts):,} videos, {sum(s.frames for s in scripts):,} frames, "
+        f"{len(age_G):,} triplets, {np.count_nonzero(age_G >= 1):,} of which depend on memory\n\n"
+        "Best Recall@K (%) of observers that remember k frames;\n"
+        f"{', '.join(f'{c}: {title}' for c, title in LISTS.items())}\n"
+        f"{tabulate(rows, ('k', *heads), 'plain', floatfmt='.2f', colalign=('left',))}"
+    )

@@ -39,14 +39,6 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     return root
 
 
-def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
-    """Write a new synthetic root at `root`, knobs as in `World`; refuses one that exists."""
-    root, world = Path(root), World(**knobs)
-    with one_writer(root):
-        _write_root(root, world, progress)
-    return root
-
-
 def _write_root(root: Path, world: World, progress: bool) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(

@@ -9,11 +9,13 @@ from scipy.stats import chisquare
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, SPATIAL
+from datasets.annotations.vocabulary import SPATIAL
+from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import World, cues, observers, write_scripts
 from datasets.synthetic.__main__ import main
 from datasets.synthetic.evidence import evidence_ages, memory_flags
-from datasets.synthetic.observers import EVERYTHING, expected_recall, realised_recall
+from datasets.synthetic.observers import EVERYTHING, KS, LISTS, expected_recall
+from tests.datasets.synthetic.observing import observe
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),
@@ -48,6 +50,19 @@ def enumerated_weights(script, t, memory, part):
     return weights_MR
 
 
+def realised_recall(scripts, memory):
+    """Recall of the observer on the labels that were drawn, named as by `expected_recall`."""
+    figures = {}
+    for ending, part in (("", False), ("_memory", True)):
+        meter = RecallMeter(part="memory")
+        for script in scripts:
+            flags_T = [age_G >= 1 for age_G in evidence_ages(script)]
+            meter.update(observe(script, memory, part), script.targets(), flags_T)
+        names = [f"{constraint}/recall@{k}{ending}" for constraint in LISTS for k in KS]
+        figures |= {name: meter.summary(KS)[name] for name in names}
+    return figures
+
+
 def test_weights_are_the_expectation_over_all_joint_codes():
     checked = 0
     for script in write_scripts(World(test_videos=8, max_objects=2, delay_rate=1), "test"):
@@ -61,7 +76,7 @@ def test_weights_are_the_expectation_over_all_joint_codes():
 
 
 def test_a_code_out_of_reach_is_a_fresh_draw():
-    many = write_scripts(World(train_videos=500, seed=5), "train")
+    many = write_scripts(World(train_videos=300, seed=5), "train")
     for (kind, chances, _), age in itertools.product(KINDS, (1, 5)):
         # One draw per object, since the draws of one object are the same code for many frames.
         drawn = np.zeros(len(chances))
@@ -70,7 +85,7 @@ def test_a_code_out_of_reach_is_a_fresh_draw():
             old_TM = states.age_TM == age
             for m in np.flatnonzero(old_TM.any(axis=0)):
                 drawn[states.code_TM[np.argmax(old_TM[:, m]), m]] += 1
-        assert drawn.sum() > 400
+        assert drawn.sum() > 250
         assert chisquare(drawn, drawn.sum() * chances).pvalue > 0.001
         assert chisquare(drawn, np.full(len(drawn), drawn.mean())).pvalue < 1e-6
 
@@ -110,29 +125,6 @@ def test_more_memory_and_freer_lists_reach_more(scripts):
         assert recalls[0][f"with/{ending}"] < recalls[2][f"with/{ending}"]
 
 
-def test_cues_on_every_frame_leave_nothing_to_remember():
-    scripts = write_scripts(World(test_videos=5, cue_rate=1.0), "test")
-    memoryless, everything = (expected_recall(scripts, memory) for memory in (1, EVERYTHING))
-    assert np.isnan(memoryless["with/recall@20_memory"])
-    shown = {name for name in memoryless if not name.endswith("_memory")}
-    assert {n: memoryless[n] for n in shown} == {n: everything[n] for n in shown}
-
-
-def test_the_age_of_evidence_is_that_of_the_states(scripts):
-    seen = set()
-    for script in scripts[:5]:
-        for t, age_G in enumerate(evidence_ages(script)):
-            row_G, relation_G = script.targets()[t].relations_G2.T
-            objects_G = np.flatnonzero(script.visible_TM[t])[row_G]
-            wanted_G = np.zeros_like(age_G)  # spatial relations are shown by their own frame
-            for states, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
-                of_G = np.isin(relation_G, range(26)[group])
-                wanted_G[of_G] = states.age_TM[t, objects_G[of_G]]
-            np.testing.assert_array_equal(age_G, wanted_G)
-            seen |= set(age_G.tolist())
-    assert {cues.NO_CUE, 0, 1, 2} <= seen
-
-
 def turned(target):
     """With its objects and their relations the other way round."""
     return replace(
@@ -164,10 +156,8 @@ def test_the_command_prints_both_lists_and_makes_no_root(tmp_path, capsys, monke
     assert main(["observers", "--test-videos", "2", "--split", "test"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("test split: 2 videos, ")
-    assert all(title in text for title in observers.LISTS.values())
-    rows = [line.split() for line in text.splitlines()]
-    assert sum(row[:1] == ["realised"] and len(row) == 9 for row in rows) == 6
+    assert all(title in text for title in LISTS.values())
     figures = expected_recall(write_scripts(World(test_videos=2), "test"), 1)
-    (row,) = (row for row in rows if row[:1] == ["1"])
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("1 "))
     assert row[1:4] == [f"{100 * figures[f'with/recall@{k}']:.2f}" for k in (10, 20, 50)]
     assert not list(tmp_path.iterdir())
