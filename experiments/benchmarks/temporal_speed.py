@@ -50,7 +50,7 @@ def step(part: nn.Module, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
 def measure(model: str, slots: int, device: torch.device) -> None:
     """Print a table of all parts at one size."""
     cfg = OmegaConf.load(CONFIGS / f"{model}.yaml")
-    sizes = {key: cfg[key] for key in LayerSizes.__annotations__}
+    sizes = {key: getattr(cfg, key) for key in LayerSizes.__annotations__}
     torch.manual_seed(0)
     start_BT = packed_starts(slots)
     embeddings_BTND = torch.randn(1, slots, cfg.queries, cfg.width, device=device)

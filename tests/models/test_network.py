@@ -10,7 +10,6 @@ from models.anchors import PersonPlace, Windows
 from models.extent import cell_points
 from models.position import spread_points
 from models.temporal import PARTS
-from models.temporal.layers import MemorylessLayer
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
 
@@ -44,12 +43,6 @@ def test_branches_share_nothing_but_the_encoded_frames():
     assert all(parameter.grad is None for parameter in model.object_branch.parameters())
     assert all(parameter.grad is not None for parameter in model.relation_branch.parameters())
     assert all(parameter.grad is not None for parameter in model.encoder.parameters())
-
-
-@torch.no_grad()
-def test_bytes_and_floats_are_the_same_frames():
-    model, (frames, start) = tiny(), batch(1, 2)
-    assert difference(model(frames, start), model(frames.float(), start)) < 1e-12
 
 
 def test_dropout_acts_in_training_alone():
@@ -95,14 +88,6 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     assert torch.isfinite(gradients(model)).all()
 
 
-def test_anchor_points_are_distinct_and_inside_the_picture():
-    for count in (1, 2, 7, 10, 16):
-        points = spread_points(count)
-        assert points.shape == (count, 2)
-        assert len({tuple(point) for point in points.tolist()}) == count
-        assert ((points > 0) & (points < 1)).all()
-
-
 def test_anchored_boxes_begin_at_their_anchors():
     model = tiny(anchored=True, queries=16)
     for head in (model.object_box, model.union_box):
@@ -137,24 +122,6 @@ def test_the_place_of_the_person_is_the_mean_place_of_the_tokens_that_look_like_
     torch.testing.assert_close(reference[0, 0, :2], torch.tensor([2.5 / 4, 1.5 / 4]))
     torch.testing.assert_close(reference[1, 0, :2], torch.tensor([0.5, 0.5]))
     assert reference.shape == (2, 1, 4)
-
-
-def test_a_new_temporal_part_is_one_entry(monkeypatch):
-    class Mean(MemorylessLayer):
-        """Each query adds the mean of its past."""
-
-        def forward(self, embeddings_BTND, query_position_ND, start_BT, state):
-            present = self.present(embeddings_BTND, query_position_ND)
-            count_T = torch.arange(1, present.shape[1] + 1)[:, None, None]
-            return present + present.cumsum(1) / count_T, None
-
-    monkeypatch.setitem(PARTS, "mean", Mean)
-    model = tiny(temporal="mean")
-    assert isinstance(model.object_branch.temporal.layers[0], Mean)
-    frames, start = batch(1, 3)
-    one = model(frames, start).relation_logits_LBTNR[-1, 0, -1]
-    frames[0, 0] = 255 - frames[0, 0]
-    assert (one - model(frames, start).relation_logits_LBTNR[-1, 0, -1]).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 import models.recompute
 from models import Criterion, counts, to_tensors
 from models.cost import kept_bytes
-from tests.models.conftest import SIDE, annotate, difference, gradients, tiny
+from tests.models.conftest import SIDE, annotate, gradients, tiny
 
 FRAMES = 7
 
@@ -84,12 +84,3 @@ def test_chunks_are_recomputed_one_after_another(frames):
     model.backbone.register_forward_hook(lambda _, inputs, __: events.append(len(inputs[0])))
     outputs.class_logits_LBTNK.sum().backward()
     assert events == [1, "back", 3, "back", 3, "back"]
-
-
-@torch.no_grad()
-def test_without_gradients_nothing_is_recomputed(frames, monkeypatch):
-    model = tiny().eval()
-    wanted = model(*frames)
-    model.recompute = True
-    monkeypatch.setattr(models.recompute, "checkpoint", None)
-    assert difference(model(*frames), wanted) == 0
