@@ -18,6 +18,7 @@ adds 1e-10 to the count and divides by all classes), so on a part of the data th
 below 1. `RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -82,8 +83,6 @@ class RecallMeter:
             raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
-        if [flags.shape for flags in flags_F] != [(n,) for n in labels_F]:
-            raise InputError("part_of must hold one bool per ground-truth triplet of each frame")
         ranks_SG = triplet_ranks(predictions, targets, self.convention)
         relations = [target.relations_G2[:, 1].astype(np.int8) for target in targets]
         self._add(
@@ -129,11 +128,6 @@ class RecallMeter:
         if chosen_G is not None:
             found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
-
-    def frame_recalls(self, constraint: str, k: int) -> np.ndarray:
-        """Return the Recall@K of every frame in order of the frames' names, float64 ``(F,)``."""
-        frame_G = self._frame_of_triplet()
-        return np.bincount(frame_G, self._found(constraint, k)) / np.bincount(frame_G)
 
     def class_recalls(
         self, constraint: str, k: int, by: str = "relation", pooled: bool = False
@@ -182,15 +176,13 @@ class RecallMeter:
         return figures
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
-        new: dict[str, None] = {}
-        for name in names:
-            if name in new or name in self._names:
-                raise InputError(
-                    f"frame {name!r} was counted already and a frame counts once; "
-                    "leave out repeated frames (padding, overlapping clips) before the measure"
-                )
-            new[name] = None
-        self._names |= new
+        twice = [name for name, count in Counter(names).items() if count > 1 or name in self._names]
+        if twice:
+            raise InputError(
+                f"frame {twice[0]!r} was counted already and a frame counts once; "
+                "leave out repeated frames (padding, overlapping clips) before the measure"
+            )
+        self._names |= dict.fromkeys(names)
         for column, arrays in parts.items():
             self._parts[column] += arrays
 

@@ -1,9 +1,6 @@
 """``python -m bload``: the table, the drawing, and errors in one line."""
 
-import ast
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -119,26 +116,3 @@ def test_errors_are_one_line_and_status_2(capsys):
             main(arguments.split())
         assert end.value.code == 2, arguments
         assert "error: " in capsys.readouterr().err
-
-
-OTHERS = {"hydra", "omegaconf", "wandb", "models", "datasets", "experiments", "matplotlib", "PIL"}
-OTHERS |= {"torchvision", "scipy", "pandas", "pyarrow", "tabulate"}
-
-
-def imported_by(code: str) -> tuple[set[str], subprocess.CompletedProcess]:
-    """Packages that a fresh interpreter has imported after the code."""
-    code = f"import sys\ntry:\n    {code}\nfinally:\n    print([*sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    return {name.split(".")[0] for name in ast.literal_eval(done.stdout)}, done
-
-
-def test_the_library_needs_numpy_and_torch_alone_and_the_command_numpy():
-    packages, _ = imported_by("import bload; [getattr(bload, name) for name in bload.__all__]")
-    assert packages >= {"numpy", "torch", "bload"}
-    assert not packages & OTHERS
-    run = "import runpy; runpy.run_module('bload', run_name='__main__')"
-    packages, done = imported_by(f"sys.argv[1:] = ['table', '--t-max', '10']; {run}")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("bload: error: sequence ")
-    assert packages >= {"numpy", "bload"}
-    assert not packages & {"torch", *OTHERS}

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from bload import PACKERS, InputError, make_plan, natural_t_max
+from bload import PACKERS, InputError, make_plan
 from bload.packers import cuts_clips
 
 CLIPS = [name for name in PACKERS if cuts_clips(name)]
@@ -89,21 +89,6 @@ def test_plans_follow_seed_and_epoch_alone_and_leave_global_random_states():
         assert len(set(digests)) == 4, (packer, options)
 
 
-def test_given_lengths_are_left_as_they_were_and_may_be_of_any_kind():
-    for packer in PACKERS:
-        lengths = SHAPES["uniform"][0].astype(np.int64)
-        before = lengths.copy()
-        plan = make_plan(lengths, packer, seed=np.int64(3))
-        direct = PACKERS[packer](lengths, plan.t_max, np.random.default_rng([3, 0]))
-        assert digest(direct) == digest(plan), packer
-        for same in (lengths.tolist(), lengths.astype(np.int16), lengths.astype(float)):
-            again = make_plan(same, packer, np.int32(plan.t_max), seed=3, epoch=np.uint8(0))
-            assert digest(again) == digest(plan), packer
-        assert np.array_equal(lengths, before), packer
-        lengths[0] += 1  # still writable
-        assert plan.sequence_lengths[0] == before[0], packer
-
-
 def test_splitting_long_sequences_deletes_nothing_and_truncating_the_rest():
     lengths = SHAPES["skewed"][0]
     for packer in WHOLE:
@@ -160,12 +145,6 @@ def test_lengths_that_are_none_are_refused():
     for lengths in ([], [[1, 2]], 5, [0, 1], [3, -1], [2.5], ["3"], [None], [np.nan], [1e30], [1j]):
         with pytest.raises(InputError, match="length"):
             make_plan(lengths, "bload")
-
-
-def test_natural_size_is_the_mean_for_clips_and_the_longest_for_the_rest():
-    sizes = {packer: natural_t_max([1, 2, 6], packer) for packer in PACKERS}
-    assert sizes == {"naive": 6, "sampling": 3, "mix": 3, "bload": 6, "bload_exact": 6}
-    assert {packer: make_plan([1, 2, 6], packer).t_max for packer in PACKERS} == sizes
 
 
 GOLDEN = """

@@ -30,12 +30,6 @@ def test_overlap_by_hand():
         assert overlaps(box_4, other_4, "continuous") == pytest.approx(continuous, abs=1e-12)
 
 
-def test_overlaps_broadcast():
-    boxes_24 = np.array([[0, 0, 9, 9], [0, 0, 9, 4]], np.float32)
-    overlap_22 = overlaps(boxes_24[:, None], boxes_24[None])
-    np.testing.assert_allclose(overlap_22, [[1, 0.5], [0.5, 1]], atol=1e-12)
-
-
 def test_an_unknown_convention_is_refused():
     with pytest.raises(InputError, match=r"'pixels' .*'continuous', 'inclusive'"):
         overlaps(np.zeros(4), np.zeros(4), "pixels")

@@ -31,7 +31,6 @@ def test_recall_is_the_mean_over_all_frames():
     meter = metered(THREE)
     summary = meter.summary()
     assert summary["semi/recall@20"] == pytest.approx((3 / 4 + 1 / 2 + 0) / 3)
-    np.testing.assert_allclose(meter.frame_recalls("semi", 20), [3 / 4, 1 / 2, 0])
     for constraint in CONSTRAINTS:
         for name in ("recall", "mean_recall", "pooled_mean_recall"):
             assert all(0 <= summary[f"{constraint}/{name}@{k}"] <= 1 for k in KS)
@@ -70,8 +69,6 @@ def test_a_part_of_the_triplets_has_its_own_recall():
     assert np.isnan(meter.recall("semi", 20, np.zeros(8, bool)))
     with pytest.raises(InputError, match="part_of must be given exactly if"):
         metered(THREE, part="memory")
-    with pytest.raises(InputError, match="one bool per ground-truth triplet"):
-        metered(THREE, [np.ones(1, bool)] * 3, part="memory")
 
 
 def random_frames(seed, count):
@@ -96,12 +93,6 @@ def test_merged_ranks_equal_one_meter():
             states.append(meter.state())
         assert RecallMeter().merge(states).summary() == whole  # to the last bit
         assert RecallMeter().merge(states[::-1]).summary() == whole
-
-
-def test_a_state_survives_a_file(tmp_path):
-    np.savez(tmp_path / "ranks.npz", **metered(THREE).state())
-    with np.load(tmp_path / "ranks.npz") as state:
-        assert RecallMeter().merge([state]).summary() == metered(THREE).summary()
 
 
 def test_a_frame_counts_once():
