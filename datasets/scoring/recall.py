@@ -97,24 +97,16 @@ class RecallMeter:
     def state(self) -> dict[str, np.ndarray]:
         """Return the meter as plain arrays, to be gathered over ranks (for `merge`) or saved."""
         return {
-            "convention": np.array(self.convention),
-            "part": np.array(self.part or ""),
             "names_F": np.array(list(self._names), dtype=np.str_),
             **{column: self._column(column) for column in self._parts},
         }
 
     def merge(self, states: Iterable[Mapping[str, np.ndarray]]) -> "RecallMeter":
-        """Add what other meters counted, from their `state`; return this meter.
+        """Add what meters of the same kind counted, from their `state`; return this meter.
 
-        Raises `InputError` if a frame was counted twice or the meters are of different kinds.
+        Raises `InputError` if a frame was counted twice.
         """
         for state in states:
-            theirs = (str(state["convention"]), str(state["part"]))
-            ours = (self.convention, self.part or "")
-            if theirs != ours:
-                raise InputError(
-                    f"cannot merge a meter with (convention, part) {theirs} into one with {ours}"
-                )
             names = [str(name) for name in state["names_F"]]
             self._add(names, **{column: [state[column]] for column in self._parts})
         return self

@@ -66,15 +66,8 @@ def linear_scan(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
     """Compute all h of the recurrence, differentiable in all three arguments.
 
     The backward pass is the same scan from the last slot to the first. Saved for it are `keep`, the
-    outputs and the state, nothing of the rounds.
-
-    Args:
-        keep: in 0..1, ``(B, T, ...)``.
-        add: ``(B, T, ...)``.
-        state: h before the first slot, ``(B, ...)``.
-
-    Returns:
-        h ``(B, T, ...)``.
+    outputs and the state, nothing of the rounds. `keep`, in 0..1, `add` and h are ``(B, T, ...)``,
+    the state before the first slot ``(B, ...)``.
     """
     return _LinearScan.apply(keep, add, state)
 

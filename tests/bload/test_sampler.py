@@ -1,33 +1,11 @@
 """The sampler alone: sizes, positions and refusals."""
 
-from itertools import chain
-
 import numpy as np
 import pytest
 
 from bload import BlockSampler, InputError
 
 LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
-
-
-def steps_of(sampler) -> list[list[tuple]]:
-    return [[(b.index, *b.sequence, *b.first) for b in blocks] for blocks in sampler]
-
-
-def test_a_step_of_the_same_size_is_the_same_on_any_number_of_ranks_even_after_a_resume():
-    state = BlockSampler(LENGTHS, batch_frames=72).state_dict(2)
-    whole = [sorted(step) for step in steps_of(BlockSampler(LENGTHS, batch_frames=72))]
-    assert len(whole) > 3
-    for ranks in (2, 3, 6):
-        samplers = [
-            BlockSampler(LENGTHS, batch_frames=72 // ranks, rank=rank, world_size=ranks)
-            for rank in range(ranks)
-        ]
-        for expected in (whole, whole[2:]):
-            parts = zip(*map(steps_of, samplers), strict=True)
-            assert [sorted(chain.from_iterable(step)) for step in parts] == expected, ranks
-            for sampler in samplers:
-                sampler.load_state_dict(state)
 
 
 def test_the_position_of_another_plan_is_refused_by_what_differs():

@@ -4,7 +4,6 @@ L layers, B blocks, T slots, F frames, N queries, M objects.
 """
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -115,17 +114,6 @@ def test_parts_are_those_of_the_last_layer(case):
     assert sum(losses[name] for name in parts).item() == pytest.approx(alone["loss"].item())
     for name in parts:
         assert losses[name].item() == pytest.approx(alone[name].item())
-
-
-def test_pair_without_attention_label_adds_no_attention_loss(case):
-    outputs, annotations, valid = case
-    silent = [
-        replace(frame, relations_G2=frame.relations_G2[frame.relations_G2[:, 1] >= 3])
-        for frame in annotations
-    ]
-    targets = to_tensors(silent)
-    losses = Criterion()(outputs, targets, valid, counts(targets, QUERIES))
-    assert losses["attention"].item() == 0
 
 
 @pytest.mark.parametrize("temporal", PARTS)

@@ -6,7 +6,7 @@ from torch import nn
 
 from bload.errors import InputError
 from models import DDS, Criterion, counts, to_tensors
-from models.anchors import PersonPlace, Windows
+from models.anchors import Windows
 from models.extent import cell_points
 from models.position import spread_points
 from models.temporal import PARTS
@@ -17,14 +17,6 @@ def batch(blocks: int, slots: int, side: int = 32):
     draw = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (blocks, slots, 3, side, side), generator=draw).byte()
     return frames, torch.arange(slots).expand(blocks, -1) == 0
-
-
-def test_every_layer_of_both_decoders_has_outputs():
-    for decoder_layers, temporal_layers in ((2, 1), (1, 3)):
-        outputs = tiny(decoder_layers=decoder_layers, temporal_layers=temporal_layers)(*batch(2, 3))
-        layers = decoder_layers + temporal_layers
-        for field, last in zip(tensors(outputs).values(), (4, 4, 37, 4, 26), strict=True):
-            assert field.shape == (layers, 2, 3, 5, last)
 
 
 @torch.no_grad()
@@ -108,20 +100,6 @@ def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
     # One standard deviation away a score is less by 1/2.
     away = torch.tensor([[0.125 + 1 / 12, 0.125]])
     torch.testing.assert_close(windows(away)[0, -1, 0], torch.tensor([-0.5]))
-
-
-def test_the_place_of_the_person_is_the_mean_place_of_the_tokens_that_look_like_one():
-    place = PersonPlace(width=2)
-    nn.init.zeros_(place.score.bias)
-    with torch.no_grad():
-        place.score.weight.copy_(torch.tensor([[50.0, 0.0]]))
-    tokens = torch.zeros(2, 16, 2)
-    tokens[0, 6, 0] = 1  # row 1, column 2
-    tokens[1, [0, 3, 12, 15], 0] = 1  # the corners
-    reference = place(tokens, cell_points(4, 4, like=tokens)).sigmoid()
-    torch.testing.assert_close(reference[0, 0, :2], torch.tensor([2.5 / 4, 1.5 / 4]))
-    torch.testing.assert_close(reference[1, 0, :2], torch.tensor([0.5, 0.5]))
-    assert reference.shape == (2, 1, 4)
 
 
 @pytest.mark.parametrize(

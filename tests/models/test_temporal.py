@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from models.temporal import PARTS
-from models.temporal.attention import AttentionMemory, turn
+from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
 from models.temporal.scan import ScanMemory, linear_scan
@@ -146,25 +146,6 @@ def test_a_query_of_dds_attends_to_memories_by_its_own_position():
         one, other = layer(embeddings, position_ND, starts(2, (0,)), None)[0][0, 1]
         changed = (one - other).abs().max()
         assert changed < 1e-12 if alike else changed > 1e-3
-
-
-def test_rotated_products_depend_on_the_difference_of_time_alone():
-    query, key = draw(1, 8), draw(2, 8)[1:]
-    times = torch.tensor([(7, 3), (904, 900), (7, 4)])
-    product = [(turn(query, pair[:1]) * turn(key, pair[1:])).sum() for pair in times]
-    torch.testing.assert_close(product[0], product[1])
-    assert abs(product[0] - product[2]) > 1e-3
-
-
-def test_attention_weighs_the_frames_of_the_video_up_to_the_present_one():
-    memory = AttentionMemory(8, heads=1).double()
-    nn.init.zeros_(memory.in_proj.weight[:16])  # no preferences: the mean of what is seen
-    with torch.no_grad():
-        memory.in_proj.weight[16:] = torch.eye(8)
-    read = draw(1, 5, 2, 8)
-    remembered, _ = memory(read, starts(5, (0, 3)), None)
-    for slot, first in enumerate((0, 0, 0, 3, 3)):
-        torch.testing.assert_close(remembered[0, slot], read[0, first : slot + 1].mean(dim=0))
 
 
 def test_the_cache_of_attention_holds_running_videos_alone():

@@ -202,19 +202,3 @@ def test_a_url_is_fetched_once_and_a_bad_one_is_reported(detr_file, tmp_path, mo
     assert read_weights(f"file://{copy}").keys() == first.keys()
     with pytest.raises(InputError, match=r"none\.pth cannot be read .*URLError"):
         read_weights(f"file://{tmp_path}/none.pth")
-
-
-def test_words_stand_for_torchvisions_default_files(monkeypatch):
-    asked = []
-
-    def fetch(url, **options):
-        asked.append((url, options["check_hash"], options["weights_only"]))
-        return {}
-
-    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", fetch)
-    for word in ("resnet50", "resnet18"):
-        read_weights(word)
-        url, checked, safe = asked.pop()
-        assert url.startswith(f"https://download.pytorch.org/models/{word}-")
-        assert checked
-        assert safe

@@ -96,14 +96,6 @@ def test_found_triplets_are_those_of_the_protocol():
         assert seen > frames  # the test is not about misses alone
 
 
-def test_one_frame_alone_is_as_in_a_batch():
-    rng = np.random.default_rng(5)
-    drawn = [draw_frame(rng, f"{i}", int(rng.integers(0, 12))) for i in range(100)]
-    ranks_SG = triplet_ranks(*zip(*drawn, strict=True))
-    alone = [triplet_ranks([prediction], [target]) for prediction, target in drawn]
-    np.testing.assert_array_equal(ranks_SG, np.concatenate(alone, axis=1))
-
-
 def test_ties_have_one_order():
     # By pair, then by relation, which is what a stable sort of the list as written gives.
     rng = np.random.default_rng(6)

@@ -52,10 +52,6 @@ def ranks(pairs, labels, objects=((CUP, CUP_BOX),), convention="inclusive"):
     return dict(zip(CONSTRAINTS, ranks_SG.tolist(), strict=True))
 
 
-def test_a_frame_without_predictions_finds_nothing():
-    assert list(ranks([], [(0, 0), (0, 4)]).values()) == [[NEVER, NEVER]] * 3
-
-
 def test_with_keeps_the_best_relation_of_each_group():
     # 1 beats 0 in attention, 4 beats 3 in spatial, 9 beats 10 in contacting, although 10 (0.6)
     # scores more than 4 (0.5): groups are cut apart, they only compete for ranks.
@@ -115,13 +111,6 @@ def test_no_constraint_lists_the_100_best_products_and_no_more():
         "semi": [4, NEVER, NEVER],
         "no": [NEVER, NEVER, NEVER],
     }
-
-
-def test_ties_go_to_the_earlier_pair_then_to_the_lower_relation():
-    # All scores equal: the list under "no" runs through the first pair's 26 relations, then on.
-    level = dict.fromkeys(range(26), 0.5)
-    assert ranks([pair(level), chair(level)], [(0, 9), (0, 10)])["no"] == [9, 10]
-    assert ranks([chair(level), pair(level)], [(0, 9), (0, 10)])["no"] == [35, 36]
 
 
 def test_bad_predictions_are_refused_with_field_and_value():
