@@ -145,8 +145,7 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
 
 def part_of(name: str) -> str:
     """The layer, branch's part or part that a tensor of the model, or of a file, is in."""
-    stacks = r"(\w+\.)?(en|de)coder\.layers\.\d+"
-    found = re.match(rf"{stacks}|\w+_branch\.\w+|\w+", name)
+    found = re.match(r"(\w+\.)?(en|de)coder\.layers\.\d+|\w+_branch\.\w+|\w+", name)
     return found[0] if found else name
 
 

@@ -52,10 +52,7 @@ class PredictionsWriter:
 
     def __init__(self, path: Path | str, rank: int = 0) -> None:
         self._path = _part(path, rank)
-        try:
-            self._writer = _open_writer(self._path, SCHEMA)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written ({error}); name another file") from error
+        self._writer = _open_writer(self._path, SCHEMA)
 
     def __enter__(self) -> "PredictionsWriter":
         return self

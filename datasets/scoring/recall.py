@@ -13,9 +13,8 @@ into figures, all of them fractions 0..1:
   then the mean over 26. STTran's evaluator has no mean recall; this is that of TEMPURA's copy of it
   (``calc_mrecall`` of sayaknag/unbiasedSGG).
 
-Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule: it
-adds 1e-10 to the count and divides by all classes), so on a part of the data they have a ceiling
-below 1. `RecallMeter.class_recalls` gives NaN for such classes, for other means.
+Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule).
+`RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
 from collections import Counter
@@ -84,11 +83,10 @@ class RecallMeter:
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
         ranks_SG = triplet_ranks(predictions, targets, self.convention)
-        relations = [target.relations_G2[:, 1].astype(np.int8) for target in targets]
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],
-            relation_G=relations,
+            relation_G=[target.relations_G2[:, 1].astype(np.int8) for target in targets],
             ranks_SG=[ranks_SG],
             part_G=[flags.astype(bool) for flags in flags_F],
         )

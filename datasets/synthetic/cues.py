@@ -19,7 +19,6 @@ from datasets.synthetic.world import World
 NO_CUE = -1
 """In place of a code: the frame shows none. In place of an age: no cue was ever shown."""
 
-
 ATTENTION_CODES: tuple[tuple[int, ...], ...] = tuple((r,) for r in range(3)[ATTENTION])
 """Code -> the one relation it stands for."""
 

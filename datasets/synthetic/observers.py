@@ -37,10 +37,7 @@ PART = "memory"
 
 
 def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    held_CR = np.zeros((len(codes), len(RELATIONS)), dtype=bool)
-    for code, relations in enumerate(codes):
-        held_CR[code, list(relations)] = True
-    return held_CR
+    return np.array([[r in held for r in range(len(RELATIONS))] for held in codes])
 
 
 _ATTENTION_CR = _multi_hot(cues.ATTENTION_CODES)

@@ -27,7 +27,6 @@ CELL_HEIGHT = 7
 """Height of the cue cells in units of the world; together they are as wide as the object."""
 
 TILE_COLOURS = _colours("dc3c32 3cbe46 4664f0 e6c832 c846d2 3cc8d2 f08c28")
-SHAPES = 5
 SKIN, SHIRT = (255, 214, 170), (245, 245, 245)
 INK = 0.85
 """Opacity of what is drawn: a trace of what lies behind stays visible."""
@@ -37,8 +36,7 @@ def paint(script: Script, position: int) -> np.ndarray:
     """Frame `position` of the files of `script`, uint8 ``(H, W, 3)``."""
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     size = script.image_size
-    canvas_HW3 = np.empty((size, size, 3), dtype=np.uint8)
-    canvas_HW3[:] = script.background_3
+    canvas_HW3 = np.full((size, size, 3), script.background_3, np.uint8)
     seen = [] if kind == NO_OBJECT else np.flatnonzero(script.visible_TM[t]).tolist()
     for m in seen:
         if not script.in_front_TM[t, m]:
@@ -97,8 +95,7 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
         np.abs(x) + np.abs(y) > 1.1,
         np.broadcast_to(np.sin(4.5 * y + 4.5 * x) > 0, (height - top, width)),
     )[look // len(TILE_COLOURS)]
-    tile_HW3 = np.empty((height, width, 3), dtype=np.uint8)
-    tile_HW3[:] = colour * 0.35
+    tile_HW3 = np.full((height, width, 3), colour * 0.35, np.uint8)
     tile_HW3[top:][shape] = colour
     rim_colour = 255 if in_front else 0
     rim = max(1, int(image_size / CANVAS))

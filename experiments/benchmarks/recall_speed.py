@@ -1,12 +1,9 @@
 """Time the measure on as many frames as Action Genome's test split has.
 
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed    # all 54,371 frames
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.recall_speed --frames 5437   # a tenth
 
-Random frames of 1 to 4 objects with one attention, up to 3 spatial and up to 3 contacting labels
-each, and 100 pairs per frame that lie around the true ones, so that most triplets have several
-candidates. The clock covers checking the predictions, ranking under all three constraints and the
-summary at K = 10, 20, 50, 100, not the drawing of the frames.
+Random frames of 1 to 4 objects, and 100 pairs per frame that lie around the true ones, so that most
+triplets have several candidates. The clock covers checks, ranking and the summary.
 """
 
 import argparse

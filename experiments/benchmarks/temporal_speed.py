@@ -28,8 +28,7 @@ from models.transformer import LayerSizes
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "model"
 SLOTS = {"dds_tiny": (94, 1_024), "dds": (94, 188)}
-SECONDS = 5
-"""Time spent on one part."""
+SECONDS = 5  # on one part
 
 
 def packed_starts(slots: int) -> Tensor:

@@ -1,7 +1,5 @@
 """The figures as rows and as text, on three frames that can be counted by hand."""
 
-import csv
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
     relation_rows,
-    write_relations,
 )
 from tests.datasets.scoring.drawing import cup_frame
 
@@ -52,15 +49,6 @@ def test_a_row_of_a_relation_or_group_is_what_a_hand_counts(rows):
         assert (row["kind"], row["group"]) == ("group" if name == group else "relation", group)
         columns = ("triplets", "frames", "recall", "pooled_recall")
         assert [row[column] for column in columns] == pytest.approx(wanted, nan_ok=True)
-
-
-def test_the_csv_holds_the_rows_to_the_last_digit(rows, tmp_path):
-    write_relations(tmp_path / "relations.csv", rows)
-    with (tmp_path / "relations.csv").open(newline="") as file:
-        read = list(csv.DictReader(file))
-    as_text = [{k: "" if v != v else str(v) for k, v in row.items()} for row in rows]
-    assert read == as_text
-    assert list(read[0])[-4:] == ["triplets", "frames", "recall", "pooled_recall"]
 
 
 def test_a_comparison_shows_figures_and_failures_and_memory_where_some_data_have_it(meter):
