@@ -30,7 +30,6 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
     format_recall,
-    format_relations,
     relation_rows,
     write_relations,
 )
@@ -88,8 +87,6 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
         meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
-            if ranks.is_first:
-                print(f"\n{format_relations(meter)}\n")
     if ranks.is_first:
         if len(paths) > 1:
             print(format_comparison(results))

@@ -1,6 +1,5 @@
 """Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -63,16 +62,6 @@ def test_a_batch_by_hand(batch):
     assert not batch.frames_BT[~batch.valid_BT].any()
 
 
-def test_dtype_and_shape_of_frames_are_kept_even_by_fillers_alone():
-    dtypes = torch.uint8, torch.float16, torch.float64, torch.bool
-    for dtype, shape, rank in product(dtypes, [(), (3, 4, 5)], range(4)):
-        source = source_of(torch.ones(shape, dtype=dtype))
-        (batch,) = BlockLoader(source, batch_frames=4, rank=rank, world_size=4)
-        assert (batch.frames_BT.dtype, batch.frames_BT.shape) == (dtype, (1, 4, *shape))
-        assert batch.frames_BT.any() == (rank < 2) == bool(batch.targets)
-        assert len(batch.table) == len(batch.cu_seqlens) - 1 == (rank < 2)
-
-
 def test_frames_of_different_kinds_are_refused():
     plan = make_plan([2, 2], "naive")
     frames = torch.zeros(2, 3, dtype=torch.uint8)
@@ -103,15 +92,6 @@ def test_pinned_batches_are_page_locked(batch, numbered_source):
             assert pinned.table.length_S.is_pinned()
 
 
-def test_a_batch_shares_no_memory_with_the_plan(numbered_source):
-    loader = BlockLoader(numbered_source([3, 4, 2]), batch_frames=4)
-    for batch in loader:
-        batch.table.length_S.zero_()
-        batch.sequence_BT.zero_()
-    assert loader.plan.length.sum() == 9
-    assert set(loader.plan.sequence) == {0, 1, 2}
-
-
 def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fillers():
     source = source_of(torch.zeros(2, dtype=torch.uint8))
     block = make_plan([4, 3], "bload", 7).block(0)
@@ -120,7 +100,6 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     assert sorted(source.calls) == [(0, 0, 4), (1, 0, 3)]
     assert all(type(number) is int for call in source.calls for number in call)
     assert sample.frames_V.shape == (7, 2)
-    assert list(sample.targets) == [s for s, _, n in source.calls for _ in range(n)]
     for _ in range(3):
         sample = dataset[filler_block(5)]
         assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)

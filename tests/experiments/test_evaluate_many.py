@@ -106,10 +106,10 @@ def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finishe
     (tmp_path / "b.pt").write_text("hello\n")
     status, printed = type_eval(f"checkpoint={tmp_path}")
     assert status == 1
-    a, b, c = printed.rstrip().splitlines()[-3:]
+    a, c, b = printed.rstrip().splitlines()[-3:]
     assert a.split()[1:] == c.split()[1:]
     assert a.split()[1] == "123"
-    assert b.startswith(f"b.pt        not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
+    assert b.startswith(f"b.pt  not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_path):

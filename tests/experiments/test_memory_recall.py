@@ -10,10 +10,11 @@ from datasets.build import build_source, build_yardsticks
 from datasets.config import DatasetConfig
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import write_scripts
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, observe
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS
 from experiments import evaluate as measuring
 from experiments.evaluate import evaluate
 from experiments.printing import observer_text
+from tests.datasets.synthetic.observing import observe
 from tests.experiments.jobs import (
     WORLD,
     compose_config,
