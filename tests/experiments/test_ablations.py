@@ -1,12 +1,10 @@
 """Start tables left out or wrong, and padding filled with the last frame."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from bload import PACKERS, BlockDataset, BlockLoader, InputError, collate_blocks
+from bload import BlockDataset, InputError, collate_blocks
 from bload.plan import Block, filler_block
 from experiments.ablations import (
     change_starts,
@@ -16,10 +14,6 @@ from experiments.ablations import (
 )
 
 TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-TABLE = ("block_S", "slot_S", "length_S")
-
-
-LENGTHS = np.random.default_rng(7).integers(1, 13, size=40)
 
 
 class NumberedSource:
@@ -34,31 +28,9 @@ class NumberedSource:
         return frames, [(sequence, first + i) for i in range(length)]
 
 
-class Lingering:
-    """A source whose sequences stay at their last frame for ever."""
-
-    def __init__(self, source):
-        self.source = source
-
-    def read(self, sequence, first, length):
-        there = min(length, int(self.source.lengths[sequence]) - first)
-        frames, targets = self.source.read(sequence, first, there)
-        more = length - there
-        return torch.cat([frames, frames[-1:].expand(more, -1)]), targets + targets[-1:] * more
-
-
 def block_of(t_max, *segments):
     sequence, first, length = (np.array(column) for column in zip(*segments, strict=True))
     return Block(0, t_max, sequence, first, length)
-
-
-def grown(block):
-    """The block whose last segment reaches its end."""
-    if not len(block.length):
-        return block
-    length = block.length.copy()
-    length[-1] += block.t_max - block.frames
-    return replace(block, length=length)
 
 
 @pytest.fixture
@@ -90,30 +62,6 @@ def test_a_filled_batch_by_hand(batch):
     ]
     assert filled.cu_seqlens.tolist() == [0, 3, 6, 12, 18]
     assert filled.cu_seqlens.dtype == torch.int32
-
-
-@pytest.mark.parametrize("packer", PACKERS)
-def test_a_filled_batch_is_the_one_that_longer_sequences_would_have_given(packer):
-    source = NumberedSource(LENGTHS)
-    dataset, lingering = BlockDataset(source), BlockDataset(Lingering(source))
-    loader = BlockLoader(source, packer, batch_frames=36, world_size=2)
-    filled_slots = 0
-    for blocks in loader.sampler:
-        batch = collate_blocks([dataset[block] for block in blocks])
-        filled = repeat_last(batch)
-        read = collate_blocks([lingering[grown(block)] for block in blocks])
-        for name in set(TENSORS) - {"position_BT"}:
-            assert torch.equal(getattr(filled, name), getattr(read, name)), name
-            assert getattr(filled, name).dtype == getattr(batch, name).dtype
-        for name in TABLE:
-            assert torch.equal(getattr(filled.table, name), getattr(read.table, name)), name
-        assert filled.targets == read.targets
-        numbers = torch.stack([filled.sequence_BT, filled.position_BT], dim=-1)[filled.valid_BT]
-        assert torch.equal(numbers, filled.frames_BT[filled.valid_BT])
-        filled_slots += int(filled.valid_BT.sum() - batch.valid_BT.sum())
-    account = loader.account  # of both ranks; this is rank 0
-    assert 0 <= filled_slots <= account.padding
-    assert (filled_slots > 0) == (packer != "sampling")
 
 
 def test_the_batch_given_is_not_written_to(batch):
