@@ -99,7 +99,6 @@ def test_bad_options_start_nothing(measure, capsys):
         (("--clip=94", "--batch-frames=94", "--videos=2"), ("1 clips", "--seed")),
         (("--batch-frames=5",), ("--batch-frames", "5")),
         (("--timeout=0.1",), ("--timeout", "0.1")),
-        (("--videos=1",), ("--videos", "1")),
     ):
         assert measure(*TINY, *options, run_pair=None) == (False, 2)
         error = capsys.readouterr().err
