@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import torch
@@ -61,10 +61,8 @@ class Turns:
             build_criterion(cfg.loss),
             build_letterbox(source, cfg.dataset.augment, cfg.train.seed),
         )
-        self.begin()
-
-    def begin(self) -> None:
-        """Go to the first batch of the epoch."""
+        self.batches = iter(self.loader)
+        self.seconds(2)  # the first steps are slower
         self.batches = iter(self.loader)
 
     def seconds(self, steps: int) -> list[float]:
@@ -92,9 +90,6 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
     steps = [steps_by_round(len(one.loader), share, rounds) for one in loaders]
     if min(map(min, steps)) < 1:
         raise InputError("a round has no step; give a larger --share or fewer --rounds")
-    for one in loaders:
-        one.seconds(2)  # the first steps are slower
-        one.begin()
     taken = [
         [one.seconds(count) for one, count in zip(loaders, counts, strict=True)]
         for counts in zip(*steps, strict=True)
@@ -107,7 +102,6 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
             "frames": one.loader.plan.frames,
             "timed_steps": sum(map(len, times)),
             "seconds_a_step": [median(of) for of in times],
-            "mean_seconds_a_step": [fmean(of) for of in times],
         }
         for one, *times in zip(loaders, *taken, strict=True)
     ]

@@ -17,12 +17,11 @@ from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, colour_of, label_of
 from bload.packers import PACKERS
-from experiments.report.figures import Estimate, Exhibit, Rows, cell, template
+from experiments.report.figures import Exhibit, Rows, template
 
 WIDTH = 5.7
 """Inches of 72 pixels."""
-SOFT, RULE, PLAIN = "#535b68", "#d8dce3", "#2f6fb5"
-VARIABLES = {INK: "ink", SOFT: "soft", RULE: "rule"}
+VARIABLES = {INK: "ink", "#535b68": "soft", "#d8dce3": "rule"}
 STYLE = Path(__file__).parent / "charts.mplstyle"
 
 
@@ -67,24 +66,6 @@ def line_chart(
         shown.append(f"{label_of(loader)} {' to '.join(f'{y:,.1f} at {x:,.1f}' for y, x in ends)}")
     text = f"{labels[1]} by {labels[0]}: {'; '.join([*shown, *(levels or {})])}."
     return Exhibit(title, rows, note, _svg(title, 4, draw), text.replace(".0 ", " "))
-
-
-def interval_chart(
-    title: str, figures: Mapping[str, Estimate], label: str, rows: Rows, note: str
-) -> Exhibit:
-    """A row per figure: its mark and its interval, on one scale."""
-
-    def draw(axis: Axes) -> None:
-        for name, of in figures.items():
-            axis.errorbar(of.mean, name, xerr=of.high - of.mean, fmt="o", color=PLAIN)
-        axis.invert_yaxis()
-        axis.margins(y=0.15)
-        axis.grid(axis="y", visible=False)
-        axis.set_xlabel(label)
-
-    shown = "; ".join(f"{name} {cell(figure, '1')}" for name, figure in figures.items())
-    svg = _svg(title, 0.9 + 0.36 * len(figures), draw)
-    return Exhibit(title, rows, note, svg, f"{label}, with 95 % intervals: {shown}.")
 
 
 def svg_file(chart: Exhibit) -> str:

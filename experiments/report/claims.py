@@ -6,14 +6,7 @@ from math import isnan
 
 from bload.packers import PACKERS
 from bload.table import PAPER
-from experiments.report.figures import (
-    Cell,
-    Estimate,
-    Exhibit,
-    command_of,
-    estimate,
-    note,
-)
+from experiments.report.figures import Cell, Estimate, Exhibit, command_of, estimate, note
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.plots import by_value
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work

@@ -16,7 +16,6 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup, escape
 from scipy import stats
-from tabulate import tabulate
 
 from bload.draw import label_of
 
@@ -136,7 +135,7 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= {"figure": cell, "label": label_of, "drawing": Markup}
-    environment.filters |= {"prose": _prose, "line": _line, "markdown": _markdown}
+    environment.filters |= {"prose": _prose, "line": _line}
     return environment.get_template(name)
 
 
@@ -165,10 +164,3 @@ def _prose(text: str) -> Markup:
 def _line(text: str) -> str:
     """One line of Markdown in which nothing from a run is a column, a tag or a link."""
     return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
-
-
-def _markdown(table: Exhibit) -> str:
-    lines = [{name: _line(cell) for name, cell in row.items()} for row in table.rows]
-    sides = ["right" if numeric else "left" for numeric in table.numeric] if lines else None
-    text = tabulate(lines, "keys", "pipe", disable_numparse=True, colalign=sides)
-    return re.sub("  +", " ", re.sub("-{4,}", "---", text))

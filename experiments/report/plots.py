@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
-from experiments.report.charts import interval_chart, line_chart
+from experiments.report.charts import line_chart
 from experiments.report.figures import Block, Exhibit, estimate, missing, note, rows
 from experiments.report.results import (
     NAMES,
@@ -103,21 +103,19 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
     if found is None:
         return None
     groups, values = found.runs.groupby(key), by_value(found, experiment)
-    figures = {name: estimate(of) for name, of in values.items()}
     baseline = order.split()[0]
     base = values.get(baseline, pd.Series(dtype=float))
     others = {name: of for name, of in values.items() if name != baseline}
     columns = {
         "seeds": {name: of.count() for name, of in values.items()},
-        "Recall@20, %": figures,
+        "Recall@20, %": {name: estimate(of) for name, of in values.items()},
         f"minus {baseline}, points": {name: estimate(of, base) for name, of in others.items()},
         "the same by seed": {name: estimate(of - base) for name, of in others.items()},
         "must be remembered, %": groups.memory.apply(estimate),
         "frames per second": groups.frames_per_second.mean(),
     }
     table = rows(key, columns, "0 1 +1 +1 1", str)
-    label = "Recall@20 with constraint, %"
-    return interval_chart(title, figures, label, table, note("ablation", key, found))
+    return Exhibit(title, table, note("ablation", key, found))
 
 
 def block_sizes(results: Results) -> list[Block]:

@@ -59,7 +59,7 @@ class Compared:
     """Finished runs of one experiment that are alike in all but the seed and what is compared.
 
     Attributes: `runs` by loader, epochs and seed, of which `extra` are for more or fewer slots than
-    most; `others`, how many were left out for other settings; `failed` runs.
+    most; `others`, how many have other settings; `failed` runs.
     """
 
     experiment: str

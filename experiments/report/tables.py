@@ -8,16 +8,7 @@ import pandas as pd
 from bload.draw import label_of
 from bload.packers import PACKERS
 from bload.table import NOT_DERIVABLE
-from experiments.report.figures import (
-    Block,
-    Cell,
-    Exhibit,
-    cell,
-    estimate,
-    missing,
-    note,
-    rows,
-)
+from experiments.report.figures import Block, Cell, Exhibit, cell, estimate, missing, note, rows
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times, time_table, timed_runs, turn_times, turns_table

@@ -31,27 +31,21 @@ def test_the_page_is_well_formed_and_fetches_nothing(made, page):
     assert not re.search(r'(?<!xmlns=")(?<!xlink=")https?://|@import|url\((?!#)', text)
     drawings = page.findall(".//figure/div")
     assert all(len(drawing.get("aria-label")) > 40 for drawing in drawings)
-    assert len(drawings) == 8
+    assert len(drawings) == 5
 
 
 def test_markdown_and_html_say_the_same(made, page):
     lines = (made / "report.md").read_text().splitlines()
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
-    rows = [[re.sub(r"[`\\]", "", cell).strip() for cell in row] for row in rows]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("| ")]
     shown = {
         tuple(" ".join("".join(cell.itertext()).split()) for cell in row) for row in page.iter("tr")
     }
     cards = {" ".join("".join(card.itertext()).split()) for card in page.iter("article")}
+    assert (len(rows) > 200, len(cards)) == (True, 7)
     for row in rows:
-        says, verdict, *rest = row
-        claim = " ".join([verdict, says, *rest])
-        assert (
-            tuple(row) in shown
-            or claim in cards
-            or verdict in ("verdict", "---")
-            or says[:2] == ":-"
-        )
-    assert len(cards) == 7
+        says, verdict, *rest = (re.sub(r"[`\\]", "", cell).strip() for cell in row)
+        card = " ".join([verdict, says, *rest])
+        assert (says, verdict, *rest) in shown or card in cards or verdict == "verdict"
 
 
 def test_every_plot_is_a_file_of_its_own_and_the_same_each_time(made, page):
@@ -62,14 +56,10 @@ def test_every_plot_is_a_file_of_its_own_and_the_same_each_time(made, page):
         title, said = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
         assert stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
         assert len(said) > 40
-        assert float(svg.get("width")) > 300
-        assert {"prefers-color-scheme: dark", "var(--ink)"} <= {
-            *re.findall(r"prefers[^)]*|var\(--ink\)", text)
-        }
-    results = read_results(made)
-    for chart in (*SECTIONS["story"][1](results), *SECTIONS["ablations"][1](results)):
-        stem = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
-        assert charts.svg_file(chart) == files[stem]
+        assert "prefers-color-scheme: dark" in text
+        assert "var(--ink)" in text
+    (chart,) = SECTIONS["story"][1](read_results(made))
+    assert charts.svg_file(chart) == files["recall_20_against_work_at_equal_work"]
 
 
 def test_what_comes_from_runs_is_escaped(tmp_path):
