@@ -113,10 +113,9 @@ def main() -> None:
     parser.add_argument("--experiment", default="epoch_time")
     parser.add_argument("--share", type=float, default=0.1, help="of each epoch")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/epoch_turns"), help="folder")
     args = parser.parse_intermixed_args()
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(1)
     register()
     with errors_in_one_line():
         jobs = [job.config for job in jobs_of([f"experiment={args.experiment}", *args.overrides])]
@@ -125,10 +124,10 @@ def main() -> None:
     dataset: Any = jobs[0].dataset
     setting = (
         f"{rows[0]['frames']:,} frames of {dataset.image_size} pixels, model {jobs[0].model.name}, "
-        f"{args.threads} thread{'s' if args.threads > 1 else ''} on cpu, {args.share:.0%} of each "
-        f"epoch{', frames decoded before' if dataset.cache else ''}"
+        f"1 thread on cpu, {args.share:.0%} of each epoch"
+        f"{', frames decoded before' if dataset.cache else ''}"
     )
-    record |= {"setting": setting, "threads": args.threads, "rows": rows}
+    record |= {"setting": setting, "threads": 1, "rows": rows}
     write_record(args.out / "epoch_turns.json", record)
     times = turn_times(read_results(args.out))
     if times:  # naive is among the loaders

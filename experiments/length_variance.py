@@ -81,10 +81,12 @@ def run(
                 f"{wide * most:,} slots per step",
                 flush=True,
             )
-            jobs: list[tuple[str, int | None, dict]] = [(loader, None, {}) for loader in PACKERS]
+            jobs: list[dict[str, Any]] = [{"name": name, "t_max": None} for name in PACKERS]
             if most == longest[-1]:
-                jobs += [("bload", -(-most // part), {"long": "split"}) for part in parts]
-            measured = [_measure(*job, lengths, shape, wide * most, seed) for job in jobs]
+                sizes = [-(-most // part) for part in parts]
+                jobs += [{"name": "bload", "t_max": size, "long": "split"} for size in sizes]
+            spread = {"longest": most, "shape": shape}
+            measured = [spread | _measure(lengths, wide * most, seed, **job) for job in jobs]
             print(_table(measured), flush=True)
             done += measured
     return {"rows": done, "threads": 1}
@@ -115,13 +117,7 @@ def draw(shape: str, count: int, longest: int, rng: np.random.Generator) -> np.n
 
 
 def _measure(
-    name: str,
-    t_max: int | None,
-    options: dict[str, Any],
-    lengths: np.ndarray,
-    shape: str,
-    batch_frames: int,
-    seed: int,
+    lengths: np.ndarray, batch_frames: int, seed: int, name: str, t_max: int | None, **options: Any
 ) -> dict[str, Any]:
     """Measure one loader on one distribution. frames - deleted + padding + filler = processed."""
     began = time.perf_counter()
@@ -134,21 +130,16 @@ def _measure(
     for batch in loader:
         train_step(model, optimiser, batch)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    counts = ("padding", "deleted", "filler", "processed", "steps")
     return {
-        "longest": int(lengths.max()),
-        "shape": shape,
         "loader": name,
         "t_max": plan.t_max,
         "sequences": plan.sequences,
         "frames": plan.frames,
-        "padding": loader.account.padding,
-        "deleted": loader.account.deleted,
-        "filler": loader.account.filler,  # slots of the empty blocks that fill the last step
-        "processed": loader.account.processed,
         "segments": plan.segments,  # more than sequences where they are split
         "blocks": plan.blocks,
         "lower_bound_padding": plan.lower_bound_padding,
-        "steps": loader.account.steps,
+        **{key: getattr(loader.account, key) for key in counts},
         "batch_frames": loader.sampler.blocks_per_rank * plan.t_max,
         "plan_seconds": round(plan_seconds, 4),
         "epoch_seconds": round(seconds, 3),

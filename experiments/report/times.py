@@ -78,8 +78,7 @@ def turns_table(times: Times) -> Exhibit:
     """Times of loaders that took turns."""
     mean = times.epochs.groupby("loader", sort=False)[["slots", "steps", "seconds"]].mean()
     columns = {
-        "slots": mean.slots,
-        "steps": mean.steps,
+        **{"slots": mean.slots, "steps": mean.steps},
         "ms per step": 1000 * mean.seconds / mean.steps,
         "seconds per epoch": mean.seconds,
         "slots per second": mean.slots / mean.seconds,
@@ -93,8 +92,7 @@ def time_table(found: Compared) -> Exhibit:
     """Times, throughput and memory of the runs of an experiment."""
     groups = found.main.groupby("loader", sort=False)
     columns = {
-        "runs": groups.size(),
-        "epochs": groups.epochs.sum(),
+        **{"runs": groups.size(), "epochs": groups.epochs.sum()},
         "seconds per epoch": groups.epoch_seconds.apply(estimate),
         **run_times(found).columns(),
         "frames per second": groups.frames_per_second.mean(),
