@@ -245,26 +245,12 @@ def test_a_command_that_trained_nothing_is_recorded_only_alone(experiment, train
     assert read_record(experiment)["sweeps"] == [made]
 
 
-def test_a_damaged_record_is_kept_aside_and_a_new_one_begun(tmp_path, capsys):
-    path = tmp_path / "new" / "experiment.json"
-    sweep = {"command": "x", "started": "1", "ended": "2", "runs": ["a"]}
-    record = {"name": "lengths", "jobs": [{"run": "a", "overrides": []}], "sweeps": [sweep]}
-    write_record(path, record)
-    for damage in (
-        '{"name": "len',
-        "[1]",
-        '{"jobs": [3]}',
-        '{"sweeps": "all"}',
-        "[" * 99_999,
-        "\0",
-    ):
-        path.write_text(damage)
-        write_record(path, record)
-        assert path.with_name("experiment.json.damaged").read_text() == damage
-        assert json.loads(path.read_text()) == record
-        (line,) = capsys.readouterr().err.splitlines()
-        assert str(path) in line
-        assert "experiment.json.damaged" in line
+def test_a_damaged_record_is_named_and_not_written_over(tmp_path):
+    path = tmp_path / "experiment.json"
+    path.write_text('{"name": "len')
+    with pytest.raises(InputError, match=r"experiment\.json"):
+        write_record(path, {"name": "lengths", "jobs": [], "sweeps": []})
+    assert path.read_text() == '{"name": "len'
 
 
 def test_failed_jobs_are_reported_before_a_report_that_fails(experiment, trained, reports, capsys):
