@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
 from torch import nn
 
 from bload import InputError
@@ -38,7 +39,7 @@ from experiments import cli
 from experiments.checkpoint import find_checkpoints, load_model, short_name
 from experiments.config import EvalJob
 from experiments.evaluate import figures_of, measure, measure_and_write
-from experiments.printing import describe_starts, observer_text
+from experiments.printing import describe_starts, observer_rows
 from experiments.ranks import Ranks, start_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -158,7 +159,8 @@ def evaluate_one(
         )
         if alone:
             print(format_recall(figures))
-        print(observer_text(figures), end="")
+        if observed := observer_rows(figures):
+            print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
         for gif in sorted(drawn):
             print(f"drawn: {gif}")
     return meter, figures

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bload.plan import Block
-from bload.views import StartTable, cu_seqlens_from_table, masks_from_table
+from bload.views import StartTable, masks_from_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Batch:
     @property
     def cu_seqlens(self) -> Tensor:
         """Cumulative segment lengths ``(S + 1,)``, int32: the ragged view of ``frames[valid]``."""
-        return cu_seqlens_from_table(self.table)
+        length_S = self.table.length_S
+        return torch.cat([length_S.new_zeros(1), length_S.cumsum(0)]).to(torch.int32)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; targets stay as they are."""

@@ -35,12 +35,7 @@ def masks_from_table(table: StartTable, blocks: int, t_max: int) -> tuple[Tensor
     frames_B.index_add_(0, table.block_S, table.length_S)
     slots_T = torch.arange(t_max, device=start_BT.device)
     valid_BT = slots_T < frames_B[:, None]
-    return valid_BT, start_BT, segments_from_masks(valid_BT, start_BT)
-
-
-def segments_from_masks(valid_BT: Tensor, start_BT: Tensor) -> Tensor:
-    """Return ``segment_BT``: the number of each slot's segment in its block, -1 on padding."""
-    return torch.where(valid_BT, start_BT.cumsum(1) - 1, -1)
+    return valid_BT, start_BT, torch.where(valid_BT, start_BT.cumsum(1) - 1, -1)
 
 
 def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:
@@ -49,21 +44,3 @@ def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:
     segment_V = start_BT[valid_BT].cumsum(0) - 1
     length_S = torch.bincount(segment_V, minlength=len(slot_S))
     return StartTable(block_S, slot_S, length_S)
-
-
-def cu_seqlens_from_table(table: StartTable) -> Tensor:
-    """Return cumulative lengths ``(S + 1,)``, int32, as variable-length attention takes them."""
-    zero = table.length_S.new_zeros(1)
-    return torch.cat([zero, table.length_S.cumsum(0)]).to(torch.int32)
-
-
-def pack_valid(values_BT: Tensor, valid_BT: Tensor) -> Tensor:
-    """Return the valid slots alone, ``(B, T, ...) -> (V, ...)``, row-major."""
-    return values_BT[valid_BT]
-
-
-def unpack_valid(values_V: Tensor, valid_BT: Tensor) -> Tensor:
-    """Put values back into blocks, zeros on padding, ``(V, ...) -> (B, T, ...)``."""
-    values_BT = values_V.new_zeros(*valid_BT.shape, *values_V.shape[1:])
-    values_BT[valid_BT] = values_V
-    return values_BT

@@ -82,12 +82,6 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
     return rows
 
 
-def observer_text(figures: Figures) -> str:
-    """`observer_rows` as lines after an empty one, or nothing."""
-    rows = observer_rows(figures)
-    return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}\n" if rows else ""
-
-
 def describe_starts(starts: str) -> str:
     """How states are cleared, to end a sentence with; nothing if it is by the table."""
     return "" if starts == "table" else f", starts {starts}"

@@ -37,8 +37,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record into the one that is there.
 
     Jobs and sweeps that only the earlier record has are kept, and a sweep is written over that of
-    the same command and start. Sweeps that ended and trained nothing are left out, unless there is
-    no other. Raises `InputError` if the earlier record cannot be read.
+    the same command and start. Raises `InputError` if the earlier record cannot be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
@@ -46,8 +45,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
         jobs = {job["run"]: job for job in (*earlier["jobs"], *record["jobs"])}
         both = (*earlier["sweeps"], *record["sweeps"])
         sweeps = [*{(sweep["started"], sweep["command"]): sweep for sweep in both}.values()]
-        of_use = [sweep for sweep in sweeps if not sweep["ended"] or sweep["runs"]] or sweeps[-1:]
-        whole = {"name": record["name"], "jobs": list(jobs.values()), "sweeps": of_use}
+        whole = {"name": record["name"], "jobs": list(jobs.values()), "sweeps": sweeps}
         write_whole(path, json.dumps(whole, indent=2) + "\n")
 
 

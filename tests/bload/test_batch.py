@@ -11,10 +11,7 @@ from bload.plan import Block, filler_block
 from bload.views import (
     StartTable,
     masks_from_table,
-    pack_valid,
-    segments_from_masks,
     table_from_masks,
-    unpack_valid,
 )
 
 
@@ -118,7 +115,7 @@ def test_too_few_or_too_many_frames_or_targets_are_an_error():
 def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
     source = numbered_source(np.random.default_rng(0).integers(1, 8, 60))
     for batch in BlockLoader(source, batch_frames=60, t_max=10, rank=1, world_size=2):
-        segment_BT, expected_BT = batch.segment_BT, torch.full(batch.segment_BT.shape, -1)
+        expected_BT = torch.full(batch.segment_BT.shape, -1)
         number, lengths = [0] * 6, [0]
         for b, slot, length in zip(*columns(batch.table), strict=True):
             expected_BT[b, slot : slot + length] = number[b]
@@ -128,23 +125,10 @@ def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
         valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
         found = masks_from_table(batch.table, 6, 10)
         assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
-        assert torch.equal(segments_from_masks(valid_BT, start_BT), segment_BT)
+        assert torch.equal(batch.segment_BT, expected_BT)
         assert columns(table_from_masks(valid_BT, start_BT)) == columns(batch.table)
         assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
     assert not valid_BT[-1].any()
     masks = masks_from_table(StartTable(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
     assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
     assert columns(table_from_masks(*masks[:2])) == [[], [], []]
-
-
-def test_pack_and_unpack_undo_each_other_and_let_gradients_through(batch):
-    for shape in [(), (3,), (2, 4)]:
-        values_BT = torch.randn(3, 6, *shape, requires_grad=True)
-        packed_V = pack_valid(values_BT, batch.valid_BT)
-        assert len(packed_V) == 9
-        back_BT = unpack_valid(packed_V * 2, batch.valid_BT)
-        assert torch.equal(back_BT[batch.valid_BT], 2 * values_BT[batch.valid_BT])
-        assert not back_BT[~batch.valid_BT].any()
-        back_BT.sum().backward()
-        assert (values_BT.grad[batch.valid_BT] == 2).all()
-        assert not values_BT.grad[~batch.valid_BT].any()

@@ -1,6 +1,5 @@
 """Every config composes into a checked job, and says what it is documented to say."""
 
-import pickle
 from dataclasses import asdict, fields
 
 import pytest
@@ -52,15 +51,6 @@ def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
     dataset = compose_config("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
     assert dataset.frame_size == [48, 48]
     assert dataset.root == "data/synthetic-1000-60-48px-s5"
-
-
-def test_wandb_is_offline_unless_asked():
-    assert compose_config("train", []).wandb.mode == "offline"
-
-
-def test_a_config_goes_to_another_process_as_it_is():
-    job = compose_config("train", ["loader=bload", "loader.draw=length"])
-    assert pickle.loads(pickle.dumps(job)) == job
 
 
 def test_values_out_of_range_are_refused_by_name():

@@ -8,15 +8,10 @@ import eval as evaluation
 import train
 from datasets.build import build_source, build_yardsticks
 from datasets.config import DatasetConfig
-from datasets.scoring.recall import RecallMeter
-from datasets.synthetic import write_scripts
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS
 from experiments import evaluate as measuring
 from experiments.evaluate import evaluate
-from experiments.printing import observer_text
-from tests.datasets.synthetic.observing import observe
+from experiments.printing import observer_rows
 from tests.experiments.jobs import (
-    WORLD,
     compose_config,
     one_rank,
     only_run,
@@ -55,36 +50,12 @@ def test_yardsticks_add_figures_and_change_none(seen):
     assert figures["with/recall@20_memory"] != figures["with/recall@20"]
 
 
-def test_observers_reach_as_evaluated_what_the_yardsticks_say(seen):
-    _, source, yardsticks = seen
-    recalls = {}
-    for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING)):
-        meter = RecallMeter(part="memory")
-        targets_of = {t.name: t for s in range(len(source)) for t in whole(source, s)}
-        for script in write_scripts(WORLD, "test"):
-            targets = [targets_of[target.name] for target in script.targets()]
-            meter.update(observe(script, memory), targets, yardsticks.memory(targets))
-        for ending in ("", "_memory"):
-            recalls[f"{name}/recall@20{ending}"] = meter.summary([20])[f"with/recall@20{ending}"]
-    figures = yardsticks.figures
-    for ending in ("", "_memory"):
-        key = f"remembering/recall@20{ending}"
-        assert recalls[key] == pytest.approx(figures[key], abs=1e-12)
-        key = f"memoryless/recall@20{ending}"
-        assert recalls[key] == pytest.approx(figures[key], abs=0.08)  # by the luck of four videos
-        assert figures[key] < figures[f"remembering/recall@20{ending}"] - 0.1
-
-
-def whole(source, sequence):
-    return source.targets(sequence, 0, int(source.lengths[sequence]))
-
-
 def test_real_data_have_no_yardsticks(config):
     dataset = config().dataset
     reading = DatasetConfig("action_genome", dataset.root, dataset.frame_size)
     source = build_source(reading, "test")
     assert build_yardsticks(source, reading) is None
-    assert not observer_text(recall(*seer_and_source(config())))
+    assert not observer_rows(recall(*seer_and_source(config())))
 
 
 class StartingAt(nn.Module):

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from experiments import recompute as recompute_module
-from experiments.memory import free_memory
-from experiments.recompute import recompute
+from experiments import memory
+from experiments.memory import free_memory, recompute
 from models.cost import Affine, Cost
 from tests.experiments.jobs import one_rank
 
@@ -23,8 +22,8 @@ def test_auto_recomputes_where_a_step_does_not_fit_and_says_why(config, monkeypa
         measured.append((cfg.temporal, frame_size, slots, device.type))
         return Cost({}, {}, {}, KEPT, Affine(0, 0), parameter_bytes=0, trainable_bytes=0)
 
-    monkeypatch.setattr(recompute_module, "measure_cost", measure)
-    monkeypatch.setattr(recompute_module, "free_memory", lambda _: 100 * 2**20)
+    monkeypatch.setattr(memory, "measure_cost", measure)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * 2**20)
     for blocks, decision, word in ((16, False, "keeping"), (21, True, "recomputing")):
         assert decide(config, "auto", blocks) is decision
         (line,) = capsys.readouterr().out.splitlines()

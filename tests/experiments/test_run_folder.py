@@ -109,12 +109,3 @@ def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()
     assert sorted(path.name for path in folder.path.iterdir()) == ["notes.txt", "rank0.log"]
-
-
-def test_every_rank_has_its_own_log(tmp_path):
-    folder = RunFolder(str(tmp_path), "run")
-    for rank in (0, 1, 0):  # opened again, a log goes on
-        folder.open(rank).info("rank %d was here", rank)
-    for rank, lines in ((0, 2), (1, 1)):
-        text = (folder.path / f"rank{rank}.log").read_text()
-        assert text.count(f"rank {rank} was here") == lines == text.count("\n")

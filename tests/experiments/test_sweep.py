@@ -230,21 +230,6 @@ def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, traine
     assert len(second["jobs"]) == 4
 
 
-def test_a_command_that_trained_nothing_is_recorded_only_alone(experiment, trained, reports):
-    trained.fails |= {("naive", 0), ("bload", 0)}
-    for _ in range(2):
-        with pytest.raises(SystemExit):
-            sweep(["experiment=lengths", "train.seed=0"])
-    (alone,) = read_record(experiment)["sweeps"]
-    assert alone["runs"] == []
-    trained.fails.clear()
-    sweep(["experiment=lengths", "train.seed=0"])
-    (made,) = read_record(experiment)["sweeps"]
-    assert len(made["runs"]) == 2
-    sweep(["experiment=lengths", "train.seed=0", "launch.nproc=1"])
-    assert read_record(experiment)["sweeps"] == [made]
-
-
 def test_a_damaged_record_is_named_and_not_written_over(tmp_path):
     path = tmp_path / "experiment.json"
     path.write_text('{"name": "len')

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from datasets.annotations.read import OBJECTS_FILE
-from datasets.frames.manifest import CHECKSUMS, MANIFEST, checksum_of, read_checksums, read_manifest
+from datasets.frames.manifest import MANIFEST, read_manifest
 from datasets.prepare.__main__ import main as prepare_main
 from datasets.prepare.extract import prepare
 from datasets.verify import main as verify_main
@@ -194,15 +194,3 @@ def test_a_video_that_gives_fewer_frames_than_are_there_replaces_none(done):
         cut(path)
     manifest = prepare(done)  # three frames are more than one, though another one is lost
     assert manifest.frames == len(contents(done)) == len(wanted(done)) - len(before) + 3
-
-
-def test_checksums_are_those_of_the_files_and_bad_lines_are_as_good_as_none(done):
-    files = {name: checksum_of(data) for name, data in contents(done).items()}
-    assert read_checksums(done / "frames") == files
-    path = done / "frames" / CHECKSUMS
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("no line\n" + "".join(lines[2:-1]) + lines[-1][:-1])
-    lost = {lines[1].split()[2], lines[-1].split()[2]}
-    assert read_checksums(done / "frames").keys() == files.keys() - lost
-    assert not prepare(done).frames_missing  # frames without a checksum are extracted again
-    assert read_checksums(done / "frames") == files

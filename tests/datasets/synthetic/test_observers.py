@@ -10,12 +10,12 @@ from scipy.stats import chisquare
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import SPATIAL
+from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import World, cues, observers, write_scripts
 from datasets.synthetic.__main__ import main
 from datasets.synthetic.evidence import evidence_ages, memory_flags
-from datasets.synthetic.observers import EVERYTHING, expected_recall
-from tests.datasets.synthetic.observing import observe
+from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_weights
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),
@@ -26,6 +26,20 @@ KINDS = (
 @pytest.fixture(scope="module")
 def scripts():
     return write_scripts(World(test_videos=40, max_objects=4), "test")
+
+
+def observe(script, memory, part=False):
+    """Predict each frame with the observer's weights as scores; the measure does the rest."""
+    predictions = []
+    weights_TMR = triplet_weights(script, memory, part)
+    for target, weights_MR, visible_M in zip(
+        script.targets(), weights_TMR, script.visible_TM, strict=True
+    ):
+        person_1, objects = target.person_box_4[None], len(target.object_classes_M)
+        boxes = np.repeat(person_1, objects, axis=0), target.object_boxes_M4
+        scores = np.ones(objects), np.ones(objects), weights_MR[visible_M]
+        predictions.append(FramePrediction(*boxes, target.object_classes_M, *scores))
+    return predictions
 
 
 def enumerated_weights(script, t, memory, part):
