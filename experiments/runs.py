@@ -61,7 +61,7 @@ def write_results(root: Path | str) -> None:
     """
     path = Path(root) / "results.csv"
     with FileLock(path.with_suffix(".lock")):
-        runs = _table(_runs(path.parent))
+        runs = _table(_run(place) for place in _folders(path.parent) if _is_run(place))
         runs = runs[runs.state == "finished"].dropna(axis="columns", how="all").convert_dtypes()
         write_whole(path, runs.to_csv(index=False))
 
