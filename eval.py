@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
 from torch import nn
 
 from bload import InputError
@@ -30,7 +31,6 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
     format_recall,
-    format_relations,
     relation_rows,
     write_relations,
 )
@@ -39,7 +39,7 @@ from experiments import cli
 from experiments.checkpoint import find_checkpoints, load_model, short_name
 from experiments.config import EvalJob
 from experiments.evaluate import figures_of, measure, measure_and_write
-from experiments.printing import describe_starts, observer_text
+from experiments.printing import describe_starts, observer_rows
 from experiments.ranks import Ranks, start_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -88,8 +88,6 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
         meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
-            if ranks.is_first:
-                print(f"\n{format_relations(meter)}\n")
     if ranks.is_first:
         if len(paths) > 1:
             print(format_comparison(results))
@@ -161,7 +159,8 @@ def evaluate_one(
         )
         if alone:
             print(format_recall(figures))
-        print(observer_text(figures), end="")
+        if observed := observer_rows(figures):
+            print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
         for gif in sorted(drawn):
             print(f"drawn: {gif}")
     return meter, figures

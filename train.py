@@ -27,10 +27,9 @@ from experiments.engine import Training, add, build_training, train_epoch
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
 from experiments.launch import is_launched, launch
-from experiments.memory import reset_peak_memory
+from experiments.memory import recompute, reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
-from experiments.recompute import recompute
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import write_results
 from experiments.sweep import sweep

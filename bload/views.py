@@ -39,12 +39,7 @@ def masks_from_table(table: StartTable, blocks: int, t_max: int) -> tuple[Tensor
     frames_B.index_add_(0, table.block_S, table.length_S)
     slots_T = torch.arange(t_max, device=start_BT.device)
     valid_BT = slots_T < frames_B[:, None]
-    return valid_BT, start_BT, segments_from_masks(valid_BT, start_BT)
-
-
-def segments_from_masks(valid_BT: Tensor, start_BT: Tensor) -> Tensor:
-    """Return ``segment_BT``: the number of each slot's segment in its block, -1 on padding."""
-    return torch.where(valid_BT, start_BT.cumsum(1) - 1, -1)
+    return valid_BT, start_BT, torch.where(valid_BT, start_BT.cumsum(1) - 1, -1)
 
 
 def table_from_masks(valid_BT: Tensor, start_BT: Tensor) -> StartTable:

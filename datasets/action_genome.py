@@ -12,7 +12,6 @@ import torch
 from torch.nn import functional as F
 from torchvision.transforms.v2 import functional as transforms
 
-from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.read import Video, read_annotations
 from datasets.annotations.targets import FrameTargets
@@ -61,18 +60,8 @@ class VideoSource:
         self.store: FrameStore = self.files
         sizes = self._table.sizes()
         if cache is not None:
-            if self.files.folder.resolve() in (Path(cache) / split).resolve().parents:
-                raise InputError(
-                    f"the frame cache {cache} lies among the frames of {root}; give another folder"
-                )
-            self.store = open_cache(
-                Path(cache) / split,
-                self.files,
-                self._table,
-                image_size_hw,
-                source=self.files.identity(self._table),
-                progress=progress,
-            )
+            folder = Path(cache) / split
+            self.store = open_cache(folder, self.files, self._table, image_size_hw, progress)
         heights, widths = zip(*map(self.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 
@@ -83,10 +72,7 @@ class VideoSource:
         """Return targets of `length` frames of video `sequence` from `first` on; read no image."""
         frames = int(self.lengths[sequence])
         if first < 0 or length < 1 or first + length > frames:
-            raise IndexError(
-                f"video {self.videos[sequence]!r} has {frames} frames, not {first} to "
-                f"{first + length}"
-            )
+            raise IndexError(f"video {self.videos[sequence]!r} has {frames} frames")
         return tuple(self._table.frame(sequence, first + step) for step in range(length))
 
     def read(
@@ -119,8 +105,8 @@ class VideoSource:
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` is that of `datasets.annotations.read.read_annotations`; `counts` are the frames
-    that each of its rules took away. Raises `InputError` for faults in the annotations, too.
+    `small_boxes` is that of `datasets.annotations.read.read_annotations`; `steps` says what each of
+    its rules left. Raises `InputError` for faults in the annotations, too.
     """
 
     def __init__(
@@ -133,5 +119,5 @@ class ActionGenome(VideoSource):
         **options: Any,
     ) -> None:
         annotations = read_annotations(root, split, small_boxes=small_boxes)
-        self.counts = annotations.counts
+        self.steps = annotations.steps
         super().__init__(root, split, annotations.videos, image_size_hw, **options)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bload.errors import InputError
-from datasets.annotations.rules import SMALL_BOXES
 from datasets.synthetic.world import World
 
 
@@ -43,10 +42,6 @@ class DatasetConfig:
         if len(self.frame_size) != 2 or min(self.frame_size) < 1:
             raise InputError(
                 f"dataset.frame_size is {self.frame_size}; give height and width, at least 1 each"
-            )
-        if self.small_boxes not in SMALL_BOXES:
-            raise InputError(
-                f"dataset.small_boxes is {self.small_boxes!r}; choose {', '.join(SMALL_BOXES)}"
             )
 
 

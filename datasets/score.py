@@ -17,7 +17,7 @@ from datasets.annotations.read import SPLITS, read_annotations
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
-from datasets.scoring.tables import format_recall, format_relations, relation_rows, write_relations
+from datasets.scoring.tables import format_recall, relation_rows, write_relations
 
 _CHUNK = 256  # frames
 
@@ -86,7 +86,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"IoU {args.iou}\n\n{format_recall(figures)}")
     if args.relations:
         write_relations(args.relations, relation_rows(meter, made_by))
-        print(f"\n{format_relations(meter)}")
     if args.out:
         Path(args.out).write_text(json.dumps(figures, indent=2) + "\n")
     return 0

@@ -24,12 +24,6 @@ STARTS = ("table", "ignored", "wrong")
 PADDINGS = ("masked", "repeated")
 
 
-def check_starts(name: str) -> None:
-    """Raise `InputError` unless `name` is one of `STARTS`."""
-    if name not in STARTS:
-        raise InputError(f"starts is {name!r}; choose one of {', '.join(STARTS)}")
-
-
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:
     """Where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
 
@@ -39,7 +33,8 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
     block's sequences start, the same on every rank and in every batch, and it waits
     for the device. Raises `InputError` for another name.
     """
-    check_starts(name)
+    if name not in STARTS:
+        raise InputError(f"starts is {name!r}; choose {', '.join(STARTS)}")
     if name == "table":
         return start_BT
     changed_BT = torch.zeros_like(start_BT)
@@ -54,12 +49,6 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
         drawn = rng.permutation(others)[: max(len(slots) - 1, 0)]
         changed_BT[block, torch.as_tensor(drawn, device=start_BT.device)] = True
     return changed_BT
-
-
-def check_padding(name: str) -> None:
-    """Raise `InputError` unless `name` is one of `PADDINGS`."""
-    if name not in PADDINGS:
-        raise InputError(f"padding is {name!r}; choose one of {', '.join(PADDINGS)}")
 
 
 def repeat_last(batch: Batch) -> Batch:

@@ -119,10 +119,9 @@ def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | st
 def find_checkpoints(path: Path | str) -> list[Path]:
     """The checkpoints under a file, a run folder, or a folder of runs or of checkpoints.
 
-    A file stands for itself and a folder that holds ``last.pt`` (a run) for that; any other
-    folder for every ``*.pt`` in it and for what its subfolders stand for, in order of names. A run
-    that was configured but has no checkpoint yet stands for the ``last.pt`` it lacks, so that it
-    is not passed over in silence.
+    A folder with a ``config.json`` or ``last.pt`` is a run and stands for its ``last.pt``, also
+    while it lacks it, so that it is not passed over in silence; any other folder for every
+    ``*.pt`` in it and for what its subfolders stand for, in order of names.
 
     Raises:
         InputError: nothing is found.
@@ -138,13 +137,10 @@ def find_checkpoints(path: Path | str) -> list[Path]:
 
 
 def _under(folder: Path) -> list[Path]:
-    if (folder / "last.pt").exists():
-        return [folder / "last.pt"]
-    files = sorted(folder.glob("*.pt"))
-    if not files and (folder / "config.json").exists():
+    if any((folder / name).exists() for name in ("last.pt", "config.json")):
         return [folder / "last.pt"]
     folders = sorted(child for child in folder.iterdir() if child.is_dir())
-    return files + [path for child in folders for path in _under(child)]
+    return [*sorted(folder.glob("*.pt")), *(path for child in folders for path in _under(child))]
 
 
 def short_name(path: Path, asked: Path | str) -> str:

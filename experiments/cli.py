@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError, spelling
-from experiments.config import CONFIGS, register, typed
+from experiments.config import CONFIGS, register
 from experiments.launch import errors_in_one_line
 
 HYDRAS = ("-", "hydra/launcher", "hydra/sweeper")
@@ -41,7 +41,7 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
         if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
-            task = errors_in_one_line()(lambda config: main(typed(config)))
+            task = errors_in_one_line()(lambda config: main(OmegaConf.to_object(config)))
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
         elif sweeps and sweep:
             sweep(overrides)
@@ -94,7 +94,7 @@ def check_overrides(name: str, overrides: Sequence[str]) -> Any:
     missing = sorted(OmegaConf.missing_keys(config))
     if missing:
         raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
-    return typed(config)
+    return OmegaConf.to_object(config)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py a
 models/config.py; those of a loader are the options of its packer.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
 from inspect import Parameter, signature
@@ -13,17 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from bload.errors import InputError
 from bload.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
-from experiments.ablations import check_padding, check_starts
+from experiments.ablations import PADDINGS, STARTS
 from models.config import LossConfig, ModelConfig
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-WANDB_MODES = ("offline", "online", "disabled")
+
+
+def check_choice(key: str, value: str | None, choices: Sequence[str | None]) -> None:
+    """Raise `InputError` unless the value of a key is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{key} is {value!r}; choose {', '.join(filter(None, choices))}")
 
 
 @dataclass
@@ -73,26 +79,19 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         least = {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0}
-        least |= {"backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0}
+        least |= {"backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0, "slots": 1, "bptt": 1}
         for key, bound in least.items():
-            if getattr(self, key) < bound:
-                raise InputError(f"train.{key} is {getattr(self, key)}; give at least {bound}")
+            value = getattr(self, key)
+            if value is not None and value < bound:
+                or_null = ", or null" if key in ("slots", "bptt") else ""
+                raise InputError(f"train.{key} is {value}; give at least {bound}{or_null}")
         if self.clip_norm <= 0:
             raise InputError(f"train.clip_norm is {self.clip_norm}; give more than 0")
-        if self.slots is not None and self.slots < 1:
-            raise InputError(
-                f"train.slots is {self.slots}; give at least 1, or null to go by train.epochs"
-            )
         if not 0 <= self.ema < 1:
             raise InputError(f"train.ema is {self.ema}; give a decay of 0 to below 1")
-        if self.bptt is not None and self.bptt < 1:
-            raise InputError(
-                f"train.bptt is {self.bptt}; give at least 1 slot, or null for the whole block"
-            )
-        if self.amp not in ("auto", "bf16", "off"):
-            raise InputError(f"train.amp is {self.amp!r}; choose auto, bf16 or off")
-        check_starts(self.starts)
-        check_padding(self.padding)
+        check_choice("train.amp", self.amp, ("auto", "bf16", "off"))
+        check_choice("train.starts", self.starts, STARTS)
+        check_choice("train.padding", self.padding, PADDINGS)
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
@@ -136,8 +135,7 @@ class WandbConfig:
     group: str | None = None
 
     def __post_init__(self) -> None:
-        if self.mode not in WANDB_MODES:
-            raise InputError(f"wandb.mode is {self.mode!r}; choose {', '.join(WANDB_MODES)}")
+        check_choice("wandb.mode", self.mode, ("offline", "online", "disabled"))
 
 
 @dataclass
@@ -174,8 +172,7 @@ class EvalJob:
     relations: str | None = None  # csv file for the recall of every relation and group
 
     def __post_init__(self) -> None:
-        if self.starts:
-            check_starts(self.starts)
+        check_choice("starts", self.starts, (None, *STARTS))
 
 
 def defining(values: Any) -> dict[str, Any]:
@@ -221,8 +218,3 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
 
 def _type_of(default: Any) -> Any:
     return Any if default is None else type(default)
-
-
-def typed(config: DictConfig) -> Any:
-    """A composed config as the dataclass of its schema; raises `InputError` for a bad value."""
-    return OmegaConf.to_object(config)

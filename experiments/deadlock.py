@@ -17,10 +17,9 @@ documentation of ``init_process_group``, not measured) the timeout is 10 minutes
 collectives are aborted and the process crashes.
 """
 
-import argparse
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,44 +35,53 @@ from experiments.sequences import block_epoch, clips, uneven_epoch
 
 FULL = {"videos": 200, "clip": 16, "batch_frames": 376, "timeout": 5.0, "seed": 0}
 QUICK = {"videos": 24, "batch_frames": 188, "timeout": 3.0}
+TEXTS = {
+    "videos": "sequences, with lengths drawn from Action Genome's",
+    "clip": "frames per step of plain DDP",
+    "batch_frames": "frames per rank and step of a loader",
+    "timeout": "seconds that a rank of plain DDP waits for the other",
+    "seed": "of the drawn lengths",
+}
 PATIENCE = 30.0
 """Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""
 GRACE = 5.0
 """Seconds beyond gloo's timeout that ranks may stand still before they are killed."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--videos", type=int, help="sequences")
-    parser.add_argument("--clip", type=int, help="frames per step of plain DDP")
-    parser.add_argument("--batch-frames", type=int, help="frames per rank and step of a loader")
-    parser.add_argument("--timeout", type=float, help="seconds that a rank of plain DDP waits")
-    parser.add_argument("--seed", type=int, help="of the drawn lengths")
-    measure("deadlock", parser, run, FULL, QUICK)
-
-
 def run(videos: int, clip: int, batch_frames: int, timeout: float, seed: int) -> dict[str, Any]:
-    """Run every row, print the table and return it.
-
-    Args:
-        videos: sequences, with lengths drawn from Action Genome's.
-        clip: frames per step of plain DDP.
-        batch_frames: frames that a rank works through in a step of a loader.
-        timeout: seconds that a rank waits for another.
+    """Run every row, print the table and return it; `TEXTS` says what the arguments are.
 
     Raises:
         InputError: an option is out of range, or the ranks happen to have equally many clips.
     """
-    lengths = np.random.default_rng(seed).choice(action_genome_lengths(), max(videos, 0))
-    _check(lengths, clip, batch_frames, timeout)
+    if videos < RANKS or clip < 1 or timeout < 1:
+        raise InputError(
+            f"--videos is {videos}, --clip {clip} and --timeout {timeout:g}; give at least "
+            f"{RANKS}, 1 and 1"
+        )
+    lengths = np.random.default_rng(seed).choice(action_genome_lengths(), videos)
+    if batch_frames < lengths.max():
+        raise InputError(
+            f"--batch-frames is {batch_frames} but the longest sequence has {lengths.max()} "
+            "frames; give at least as many"
+        )
+    steps = [len(clips(lengths.tolist(), clip, rank)) for rank in range(RANKS)]
+    if len({*steps}) == 1:
+        raise InputError(
+            f"both ranks happen to have {steps[0]} clips, which shows nothing; give another --seed"
+        )
     print(
         f"{RANKS} ranks, gloo, CPU: {videos} sequences of {lengths.min()} to {lengths.max()} "
         f"frames, {lengths.sum():,} in all; under plain DDP gloo's timeout is {timeout:g} s\n",
         flush=True,
     )
+    jobs = [*_jobs(lengths, clip, batch_frames, max(steps) - min(steps))]
+    rows = []
     with tempfile.TemporaryDirectory() as meetings:
-        todo = _rows(Path(meetings), lengths, clip, batch_frames, timeout)
-        rows = list(tqdm(todo, total=3 + len(PACKERS), unit="row", leave=False, disable=None))
+        for number, (row, job) in enumerate(tqdm(jobs, unit="row", leave=False, disable=None)):
+            patience = timeout if row["expected"] == "timed out" else PATIENCE
+            job = partial(job, meeting=Path(meetings, str(number)), patience=patience)
+            rows.append(row | _ended(row["says"], run_pair(job, patience + GRACE)))
     columns = ("what", "loader", "ended", "steps", "seconds", "says")
     cells = [[row[name] for name in columns] for row in rows]
     print(tabulate(cells, columns, floatfmt=".1f", maxcolwidths=[None] * 5 + [60]))
@@ -82,122 +90,65 @@ def run(videos: int, clip: int, batch_frames: int, timeout: float, seed: int) ->
         print("\n{what}, {loader}: {ended}, where {expected} was expected".format(**row))
     if not wrong:
         print("\nEvery row ended as it should.")
-    return {
-        "rows": rows,
-        "as_expected": not wrong,
-        "frames": int(lengths.sum()),
-    }
+    return {"rows": rows, "as_expected": not wrong, "frames": int(lengths.sum())}
 
 
-def _check(lengths: np.ndarray, clip: int, batch_frames: int, timeout: float) -> None:
-    for name, value, least in (
-        ("videos", len(lengths), RANKS),
-        ("clip", clip, 1),
-        ("timeout", timeout, 1),
-    ):
-        if value < least:
-            raise InputError(f"--{name} is {value:g}; give at least {least}")
-    if batch_frames < lengths.max():
-        raise InputError(
-            f"--batch-frames is {batch_frames} but the longest sequence has {lengths.max()} "
-            "frames; give at least as many"
-        )
-    steps = {len(clips(lengths.tolist(), clip, rank)) for rank in range(RANKS)}
-    if len(steps) == 1:
-        raise InputError(
-            f"both ranks happen to have {steps.pop()} clips, which shows nothing; give another "
-            "--seed"
-        )
+def _jobs(
+    lengths: np.ndarray, clip: int, batch_frames: int, apart: int
+) -> Iterator[tuple[dict[str, Any], Callable]]:
+    """The head of each row, with what to say if it finishes, and its epoch."""
 
+    def row(what: str, loader: str, expected: str, says: str = "") -> dict[str, Any]:
+        return {"what": what, "loader": loader, "expected": expected, "says": says}
 
-def _rows(
-    meetings: Path, lengths: np.ndarray, clip: int, batch_frames: int, timeout: float
-) -> Iterator[dict[str, Any]]:
-    """Run the rows one after another."""
     frames = tuple(lengths.tolist())
-    uneven = partial(uneven_epoch, lengths=frames, clip=clip, patience=PATIENCE)
-    steps = [len(clips(frames, clip, rank)) for rank in range(RANKS)]
-    few, many = int(np.argmin(steps)), int(np.argmax(steps))
-
-    job = partial(uneven, meeting=meetings / "plain", patience=timeout)
-    yield _row("plain DDP", "uneven", "timed out", run_pair(job, timeout + GRACE))
-
+    uneven = partial(uneven_epoch, lengths=frames, clip=clip)
+    yield row("plain DDP", "uneven", "timed out"), uneven
     says = (
-        f"rank {few} shadowed {steps[many] - steps[few]} steps of rank {many}; in these the "
-        "gradient of one rank is divided by two, so a frame counts as in the others"
+        f"one rank shadowed {apart} steps of the other; in these the gradient of one rank is "
+        "divided by two, so a frame counts as in the others"
     )
-    job = partial(uneven, meeting=meetings / "join", join=True)
-    yield _row("DDP with Join", "uneven", "finished", run_pair(job, PATIENCE + GRACE), says)
-
+    yield row("DDP with Join", "uneven", "finished", says), partial(uneven, join=True)
     for loader in PACKERS:
         plan = make_plan(lengths, loader)
         counted = account(plan, RANKS * (batch_frames // plan.t_max))
-        says = f"{counted.padding:,} padded, {counted.deleted:,} deleted"
-        if counted.filler:
-            says += f", {counted.filler:,} slots to fill the last step"
-        blocks = partial(
-            block_epoch,
-            lengths=frames,
-            loader=loader,
-            batch_frames=batch_frames,
-            meeting=meetings / loader,
-            patience=PATIENCE,
-        )
-        yield _row("DDP, blocks", loader, "finished", run_pair(blocks, PATIENCE + GRACE), says)
-
-    job = partial(uneven, meeting=meetings / "leaving", leave=True)
-    yield _row("DDP, exits when done", "uneven", "failed", run_pair(job, PATIENCE + GRACE))
+        says = f"{counted.padding:,} padded, {counted.deleted:,} deleted, {counted.filler:,} filler"
+        job = partial(block_epoch, lengths=frames, loader=loader, batch_frames=batch_frames)
+        yield row("DDP, blocks", loader, "finished", says), job
+    yield row("DDP, exits when done", "uneven", "failed"), partial(uneven, leave=True)
 
 
-def _row(
-    what: str, loader: str, expected: str, outcomes: list[RankOutcome], says: str = ""
-) -> dict[str, Any]:
-    """How one epoch ended (finished, timed out or failed), with the steps that each rank did."""
-    ended = _ended(outcomes)
+def _ended(says: str, outcomes: list[RankOutcome]) -> dict[str, Any]:
+    """How an epoch ended (finished, timed out or failed), with the steps that each rank did."""
+    late = any(one.ended == "running" or "timed out" in one.message.lower() for one in outcomes)
+    finished = all(one.ended == "finished" for one in outcomes)
+    trouble = "; ".join(f"rank {rank} {_trouble(one)}" for rank, one in enumerate(outcomes))
     return {
-        "what": what,
-        "loader": loader,
-        "ended": ended,
-        "expected": expected,
+        "ended": "finished" if finished else "timed out" if late else "failed",
         "steps": [outcome.steps for outcome in outcomes],
         "planned": [outcome.planned for outcome in outcomes],
         "seconds": round(max(outcome.seconds for outcome in outcomes), 2),
-        "says": says if ended == "finished" else _trouble(outcomes),
+        "says": says if finished else trouble,
     }
 
 
-def _ended(outcomes: list[RankOutcome]) -> str:
-    if all(outcome.ended == "finished" for outcome in outcomes):
-        return "finished"
-    late = any(
-        outcome.ended == "running" or "timed out" in outcome.message.lower() for outcome in outcomes
-    )
-    return "timed out" if late else "failed"
+def _trouble(outcome: RankOutcome) -> str:
+    """What a rank was doing when the epoch ended."""
+    if outcome.ended == "finished":
+        return f"was done after its {outcome.steps} steps"
+    # An error of gloo without the place in its source and without advice.
+    message = re.sub(r"^\[\S+\] ", "", " ".join(outcome.message.split())).split(". ")[0]
+    late = "timed out" in message.lower()
+    how = {
+        "running": f"was killed after {outcome.seconds:.0f} s",
+        "gone": "exited without a message",
+        "failed": f"{'waited for the other' if late else 'failed'}: {message}",
+    }
+    return f"in step {outcome.steps + 1} of {outcome.planned} {how[outcome.ended]}"
 
 
-def _trouble(outcomes: list[RankOutcome]) -> str:
-    """One sentence on what each rank was doing when the epoch ended."""
-    parts = []
-    for rank, outcome in enumerate(outcomes):
-        if outcome.ended == "finished":
-            parts.append(f"rank {rank} was done after its {outcome.steps} steps")
-            continue
-        where = f"rank {rank} in step {outcome.steps + 1} of {outcome.planned}"
-        message = _first_sentence(outcome.message)
-        if outcome.ended == "running":
-            parts.append(f"{where} was killed after {outcome.seconds:.0f} s")
-        elif outcome.ended == "gone":
-            parts.append(f"{where} exited without a message")
-        elif "timed out" in message.lower():
-            parts.append(f"{where} waited for the other's gradient: {message}")
-        else:
-            parts.append(f"{where} failed: {message}")
-    return "; ".join(parts)
-
-
-def _first_sentence(message: str) -> str:
-    """An error of gloo without the place in its source and without advice."""
-    return re.sub(r"^\[\S+\] ", "", " ".join(message.split())).split(". ")[0]
+def main() -> None:
+    measure("deadlock", __doc__, run, FULL, QUICK, TEXTS)
 
 
 if __name__ == "__main__":

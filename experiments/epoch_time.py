@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import torch
@@ -61,10 +61,8 @@ class Turns:
             build_criterion(cfg.loss),
             build_letterbox(source, cfg.dataset.augment, cfg.train.seed),
         )
-        self.begin()
-
-    def begin(self) -> None:
-        """Go to the first batch of the epoch."""
+        self.batches = iter(self.loader)
+        self.seconds(2)  # the first steps are slower
         self.batches = iter(self.loader)
 
     def seconds(self, steps: int) -> list[float]:
@@ -92,9 +90,6 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
     steps = [steps_by_round(len(one.loader), share, rounds) for one in loaders]
     if min(map(min, steps)) < 1:
         raise InputError("a round has no step; give a larger --share or fewer --rounds")
-    for one in loaders:
-        one.seconds(2)  # the first steps are slower
-        one.begin()
     taken = [
         [one.seconds(count) for one, count in zip(loaders, counts, strict=True)]
         for counts in zip(*steps, strict=True)
@@ -107,7 +102,6 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
             "frames": one.loader.plan.frames,
             "timed_steps": sum(map(len, times)),
             "seconds_a_step": [median(of) for of in times],
-            "mean_seconds_a_step": [fmean(of) for of in times],
         }
         for one, *times in zip(loaders, *taken, strict=True)
     ]
@@ -119,10 +113,9 @@ def main() -> None:
     parser.add_argument("--experiment", default="epoch_time")
     parser.add_argument("--share", type=float, default=0.1, help="of each epoch")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/epoch_turns"), help="folder")
     args = parser.parse_intermixed_args()
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(1)
     register()
     with errors_in_one_line():
         jobs = [job.config for job in jobs_of([f"experiment={args.experiment}", *args.overrides])]
@@ -131,10 +124,10 @@ def main() -> None:
     dataset: Any = jobs[0].dataset
     setting = (
         f"{rows[0]['frames']:,} frames of {dataset.image_size} pixels, model {jobs[0].model.name}, "
-        f"{args.threads} thread{'s' if args.threads > 1 else ''} on cpu, {args.share:.0%} of each "
-        f"epoch{', frames decoded before' if dataset.cache else ''}"
+        f"1 thread on cpu, {args.share:.0%} of each epoch"
+        f"{', frames decoded before' if dataset.cache else ''}"
     )
-    record |= {"setting": setting, "threads": args.threads, "rows": rows}
+    record |= {"setting": setting, "threads": 1, "rows": rows}
     write_record(args.out / "epoch_turns.json", record)
     times = turn_times(read_results(args.out))
     if times:  # naive is among the loaders

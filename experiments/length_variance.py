@@ -14,12 +14,12 @@ once. So at equal ``T_max`` time follows the slots that are processed; shorter b
 slots per step in more rows, are faster per slot.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from tabulate import tabulate
 
@@ -35,24 +35,18 @@ FULL = {
     "seed": 0,
 }
 QUICK = {"longest": [100, 1_000], "sequences": [1_000, 200], "rows": [32, 8]}
+TEXTS = {
+    "longest": "longest length of each spread",
+    "sequences": "how many, for each spread",
+    "rows": "blocks of the longest in a step, for each spread",
+    "parts": "T_max = longest / part, for the last spread",
+    "seed": "of lengths and plans",
+}
 COLUMNS = (
     *("loader", "t_max", "blocks", "segments", "padding", "lower_bound_padding", "deleted"),
     *("filler", "processed", "plan_seconds", "epoch_seconds", "epoch_cpu_seconds"),
 )
 """What is printed of a row."""
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    for name, text in {
-        "longest": "longest length of each spread",
-        "sequences": "how many, for each spread",
-        "rows": "blocks of the longest in a step, for each spread",
-        "parts": "T_max = longest / part, for the last spread",
-    }.items():
-        parser.add_argument(f"--{name}", type=int, nargs="*", metavar="N", help=text)
-    parser.add_argument("--seed", type=int, help="of lengths and plans")
-    measure("length_variance", parser, run, FULL, QUICK)
 
 
 def run(
@@ -64,51 +58,43 @@ def run(
 ) -> dict[str, Any]:
     """Measure every row, print a table for each distribution and return the rows.
 
-    Args:
-        longest, sequences, rows: for each spread the longest length, how many sequences, and how
-            many blocks of the longest a step holds.
-        parts: for the last spread, ``T_max`` = longest / parts.
-
-    Raises:
-        InputError: an option is out of range.
+    `TEXTS` says what the arguments are. Raises `InputError` if one is out of range.
     """
     if not len(longest) == len(sequences) == len(rows) > 0:
         raise InputError(
             f"--longest has {len(longest)}, --sequences {len(sequences)} and --rows {len(rows)} "
             "entries; give as many of each"
         )
-    for name, values in {"longest": longest, "sequences": sequences, "rows": rows}.items():
-        if min(values) < 1:
-            raise InputError(f"--{name} holds {min(values)}; give at least 1")
+    if min(*longest, *sequences, *rows) < 1:
+        raise InputError("--longest, --sequences or --rows holds less than 1; give at least 1")
     if any(not 1 <= part <= longest[-1] for part in parts):
         raise InputError(f"--parts is {list(parts)}; give 1 to {longest[-1]}")
     torch.set_num_threads(1)  # a recurrent step is a chain of small operations
     warm_up()
     done = []
     for most, count, wide in zip(longest, sequences, rows, strict=True):
-        for shape, draw in SHAPES.items():
-            lengths = draw(count, most, np.random.default_rng([seed, most]))
+        for shape in SHAPES:
+            lengths = draw(shape, count, most, np.random.default_rng([seed, most]))
             print(
                 f"\n{shape}, 1 to {most:,}: {count:,} sequences, {lengths.sum():,} frames, "
                 f"median {np.median(lengths):,.0f}, mean {lengths.mean():,.0f}; "
                 f"{wide * most:,} slots per step",
                 flush=True,
             )
-            jobs: list[tuple[str, int | None, dict]] = [(loader, None, {}) for loader in PACKERS]
+            jobs: list[dict[str, Any]] = [{"name": name, "t_max": None} for name in PACKERS]
             if most == longest[-1]:
-                jobs += [("bload", -(-most // part), {"long": "split"}) for part in parts]
-            measured = [_measure(*job, lengths, shape, wide * most, seed) for job in jobs]
+                sizes = [-(-most // part) for part in parts]
+                jobs += [{"name": "bload", "t_max": size, "long": "split"} for size in sizes]
+            spread = {"longest": most, "shape": shape}
+            measured = [spread | _measure(lengths, wide * most, seed, **job) for job in jobs]
             print(_table(measured), flush=True)
             done += measured
     return {"rows": done, "threads": 1}
 
 
 def log_uniform(count: int, longest: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw as many lengths of 1 to 10 as of 10 to 100 as of 100 to 1,000 frames.
-
-    As for every shape, one sequence always has the longest length, the natural ``T_max``.
-    """
-    return _whole(np.exp(rng.uniform(0, np.log(longest + 1), count)), longest)
+    """Draw as many lengths of 1 to 10 as of 10 to 100 as of 100 to 1,000 frames."""
+    return np.exp(rng.uniform(0, np.log(longest + 1), count))
 
 
 def log_normal(count: int, longest: int, rng: np.random.Generator) -> np.ndarray:
@@ -116,27 +102,22 @@ def log_normal(count: int, longest: int, rng: np.random.Generator) -> np.ndarray
 
     Median longest / 20 and sigma 1; one in seven hundred is cut to the longest.
     """
-    return _whole(rng.lognormal(np.log(longest / 20), 1, count), longest)
-
-
-def _whole(lengths: np.ndarray, longest: int) -> np.ndarray:
-    whole = np.clip(lengths, 1, longest).astype(np.int64)
-    whole[0] = longest
-    return whole
+    return rng.lognormal(np.log(longest / 20), 1, count)
 
 
 SHAPES = {"log-uniform": log_uniform, "log-normal": log_normal}
-"""Name -> distribution, a function ``(count, longest, rng) -> lengths``."""
+"""Name -> distribution, a function ``(count, longest, rng) -> lengths`` before rounding."""
+
+
+def draw(shape: str, count: int, longest: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw whole lengths; one sequence always has the longest length, the natural ``T_max``."""
+    lengths = np.clip(SHAPES[shape](count, longest, rng), 1, longest).astype(np.int64)
+    lengths[0] = longest
+    return lengths
 
 
 def _measure(
-    name: str,
-    t_max: int | None,
-    options: dict[str, Any],
-    lengths: np.ndarray,
-    shape: str,
-    batch_frames: int,
-    seed: int,
+    lengths: np.ndarray, batch_frames: int, seed: int, name: str, t_max: int | None, **options: Any
 ) -> dict[str, Any]:
     """Measure one loader on one distribution. frames - deleted + padding + filler = processed."""
     began = time.perf_counter()
@@ -144,22 +125,21 @@ def _measure(
     plan_seconds = time.perf_counter() - began
     source = FeatureSequences(lengths, seed)
     loader = BlockLoader(source, name, batch_frames=batch_frames, t_max=t_max, seed=seed, **options)
-    seconds, cpu_seconds = _epoch_seconds(loader)
+    model, optimiser = new_classifier()
+    began, cpu_began = time.perf_counter(), time.process_time()
+    for batch in loader:
+        train_step(model, optimiser, batch)
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    counts = ("padding", "deleted", "filler", "processed", "steps")
     return {
-        "longest": int(lengths.max()),
-        "shape": shape,
         "loader": name,
         "t_max": plan.t_max,
         "sequences": plan.sequences,
         "frames": plan.frames,
-        "padding": loader.account.padding,
-        "deleted": loader.account.deleted,
-        "filler": loader.account.filler,  # slots of the empty blocks that fill the last step
-        "processed": loader.account.processed,
         "segments": plan.segments,  # more than sequences where they are split
         "blocks": plan.blocks,
         "lower_bound_padding": plan.lower_bound_padding,
-        "steps": loader.account.steps,
+        **{key: getattr(loader.account, key) for key in counts},
         "batch_frames": loader.sampler.blocks_per_rank * plan.t_max,
         "plan_seconds": round(plan_seconds, 4),
         "epoch_seconds": round(seconds, 3),
@@ -167,22 +147,16 @@ def _measure(
     }
 
 
-def _epoch_seconds(loader: BlockLoader) -> tuple[float, float]:
-    """Seconds of one epoch, by the clock and of CPU time."""
-    model, optimiser = new_classifier()
-    began = time.perf_counter(), time.process_time()
-    for batch in loader:
-        train_step(model, optimiser, batch)
-    return time.perf_counter() - began[0], time.process_time() - began[1]
+def _table(rows: list[dict[str, Any]]) -> str:
+    found = pd.DataFrame(rows)
+    found["us_per_slot"] = 1e6 * found.epoch_cpu_seconds / found.processed
+    found = found[[*COLUMNS, "us_per_slot"]].rename(columns=lambda name: name.replace("_", "\n"))
+    forms = ("", "", *[","] * 8, ".3f", ".1f", ".1f", ".1f")
+    return tabulate(found, "keys", showindex=False, intfmt=",", floatfmt=forms)
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    cells = [
-        [*(row[key] for key in COLUMNS), 1e6 * row["epoch_cpu_seconds"] / row["processed"]]
-        for row in rows
-    ]
-    headers = [name.replace("_", "\n") for name in (*COLUMNS, "us_per_slot")]
-    return tabulate(cells, headers, intfmt=",", floatfmt=(*[","] * 9, ".3f", ".1f", ".1f", ".1f"))
+def main() -> None:
+    measure("length_variance", __doc__, run, FULL, QUICK, TEXTS)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from experiments.provenance import now, surroundings
 
 def measure(
     name: str,
-    parser: argparse.ArgumentParser,
+    about: str,
     run: Callable[..., dict[str, Any]],
     full: dict[str, Any],
     quick: dict[str, Any],
+    texts: dict[str, str],
 ) -> None:
     """Parse the command line, run an experiment and write its record.
 
@@ -30,17 +31,27 @@ def measure(
     Ctrl-C.
 
     Args:
-        name: of the module in ``experiments``.
-        parser: has an option for every argument of `run`; gets ``--quick`` and ``--out``.
+        name: of the module in ``experiments``; `about` is its docstring.
         run: prints its table and returns what the record holds besides the options; "as_expected"
-            decides the status.
-        full, quick: defaults of the options, and those that ``--quick`` changes.
+            decides the status. There is an option for each of its arguments.
+        full, quick, texts: defaults of the options, those that ``--quick`` changes, and the help.
     """
-    parser.prog = f"python -m experiments.{name}"
-    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments.{name}",
+        description=about.split("\n\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    for key, value in full.items():
+        several = isinstance(value, list)
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            type=type(value[0] if several else value),
+            nargs="*" if several else None,
+            default=value,
+            help=texts[key],
+        )
     parser.add_argument("--quick", action="store_true", help=f"a short form: {quick}")
     parser.add_argument("--out", type=Path, help="folder to write to; None: runs/NAME")
-    parser.set_defaults(**full)
     if parser.parse_args().quick:
         parser.set_defaults(**quick)
     options = vars(parser.parse_args())

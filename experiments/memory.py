@@ -1,4 +1,4 @@
-"""Memory: the peak of this process, and what is left for it."""
+"""Memory: the peak of this process, what is left for it, and what to recompute to save it."""
 
 import contextlib
 import os
@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import torch
+
+from experiments.config import TrainJob
+from experiments.ranks import Ranks, autocast
+from models.cost import measure_cost
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -39,6 +43,26 @@ def peak_memory_mib(device: torch.device) -> float:
         return peak / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else KiB
+
+
+def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> bool:
+    """Decide by ``model.checkpoint``: ``none``, ``backbone``, or ``auto``, which prints why.
+
+    ``auto`` recomputes if on any rank a step without it would not fit into the free memory.
+
+    Args:
+        blocks, slots: blocks of a rank's step, and slots of a block.
+    """
+    if cfg.model.checkpoint != "auto":
+        return cfg.model.checkpoint == "backbone"
+    height, width = cfg.dataset.frame_size
+    precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
+    cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
+    free = free_memory(ranks.device)
+    short = bool(ranks.sum(torch.tensor(int(not cost.fits(frames, free)))))
+    if ranks.is_first:
+        print(cost.decision(frames, free, recompute=short))
+    return short
 
 
 def _read_kib(path: str, name: str) -> int:

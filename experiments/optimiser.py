@@ -46,8 +46,6 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.name not in ("cosine", "step"):
             raise InputError(f"schedule is {self.name!r}; choose cosine or step")
-        if self.epochs < 1:
-            raise InputError(f"epochs is {self.epochs}; train at least 1")
 
     def __call__(self, epoch: float) -> float:
         warm = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0

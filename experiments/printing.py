@@ -1,7 +1,7 @@
 """What a run prints: one line per epoch, the summary at the end, and runs side by side."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -45,7 +45,7 @@ def summary_text(summary: Figures) -> str:
     rows += observer_rows(summary)
     rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
     rows.append(("results", summary["results"]))
-    return f"\n{_table(rows)}"
+    return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
 
 def comparison(runs: pd.DataFrame) -> str:
@@ -82,16 +82,6 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
     return rows
 
 
-def observer_text(figures: Figures) -> str:
-    """`observer_rows` as lines after an empty one, or nothing."""
-    rows = observer_rows(figures)
-    return f"\n{_table(rows)}\n" if rows else ""
-
-
 def describe_starts(starts: str) -> str:
     """How states are cleared, to end a sentence with; nothing if it is by the table."""
     return "" if starts == "table" else f", starts {starts}"
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> str:
-    return tabulate(rows, tablefmt="plain", disable_numparse=True)

@@ -10,8 +10,8 @@ A sweep is one command; `runs` names those that it trained, not those that it fo
 import json
 import os
 import platform
+import re
 import subprocess
-import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ import torchvision
 from filelock import FileLock
 
 from datasets.write_whole import write_whole
-from experiments.runs import UNREADABLE, read_record
+from experiments.runs import read_record
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -37,29 +37,15 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record into the one that is there.
 
     Jobs and sweeps that only the earlier record has are kept, and a sweep is written over that of
-    the same command and start. Sweeps that ended and trained nothing are left out, unless there is
-    no other. An earlier record that cannot be read is moved aside, with a sentence on stderr.
+    the same command and start. Raises `InputError` if the earlier record cannot be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
-        try:
-            earlier = read_record(path)
-        except UNREADABLE as error:
-            earlier = {"jobs": [], "sweeps": []}
-            aside = path.rename(path.with_name(f"{path.name}.damaged"))
-            what = f"{path} cannot be read ({type(error).__name__}: {error})"
-            print(f"warning: {what}; it is kept as {aside.name}, a new one begins", file=sys.stderr)
-        jobs = {job.get("run"): job for job in (*earlier["jobs"], *record["jobs"])}
-        sweeps = {
-            (sweep.get("started"), sweep.get("command")): sweep
-            for sweep in (*earlier["sweeps"], *record["sweeps"])
-        }
-        of_use = [one for one in sweeps.values() if not one.get("ended") or one.get("runs") != []]
-        whole = {
-            "name": record["name"],
-            "jobs": list(jobs.values()),
-            "sweeps": of_use or list(sweeps.values())[-1:],
-        }
+        earlier = read_record(path)
+        jobs = {job["run"]: job for job in (*earlier["jobs"], *record["jobs"])}
+        both = (*earlier["sweeps"], *record["sweeps"])
+        sweeps = [*{(sweep["started"], sweep["command"]): sweep for sweep in both}.values()]
+        whole = {"name": record["name"], "jobs": list(jobs.values()), "sweeps": sweeps}
         write_whole(path, json.dumps(whole, indent=2) + "\n")
 
 
@@ -88,15 +74,14 @@ def surroundings() -> dict[str, Any]:
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+    names = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _commit() -> str | None:
-    describe = ["git", "-C", str(REPOSITORY), "describe", "--always", "--abbrev=40", "--dirty"]
+    describe = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
-        made = subprocess.run([*describe, "--exclude=*"], capture_output=True, text=True)
+        made = subprocess.run(describe, cwd=REPOSITORY, capture_output=True, text=True)
     except OSError:  # no git
         return None
     return made.stdout.strip() or None

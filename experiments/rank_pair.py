@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from typing import Literal
+from typing import Any, Literal
 
 RANKS = 2
 START_LIMIT = 120.0
@@ -30,29 +30,18 @@ class RankOutcome:
     """How one rank ended: ``gone`` exited without a message, ``running`` was killed."""
 
     ended: Ended = "running"
-    steps: int = 0
-    """Steps done."""
-    planned: int = 0
-    """Steps that its data hold."""
-    seconds: float = 0.0
-    """Since the rank announced its plan, or since it was started if it never did."""
-    message: str = ""
-    """The exception's, if it failed."""
+    steps: int = 0  # done
+    planned: int = 0  # that its data hold
+    seconds: float = 0.0  # since it announced its plan, or since it was started if it never did
+    message: str = ""  # the exception's, if it failed
 
 
 class Progress:
-    """What a rank reports to its parent."""
+    """What a rank reports to its parent: ``plan(steps)`` before the first step, then each step."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def plan(self, steps: int) -> None:
-        """Announce the number of steps, before the first one."""
-        self._connection.send(("planned", steps))
-
-    def step(self) -> None:
-        """Report that a step is done."""
-        self._connection.send(("step", 1))
+        self.plan = lambda steps: connection.send(("planned", steps))
+        self.step = lambda: connection.send(("step", 1))
 
 
 Job = Callable[[int, Progress], bool]
@@ -70,7 +59,7 @@ def run_pair(job: Job, patience: float) -> list[RankOutcome]:
     """
     outcomes = [RankOutcome() for _ in range(RANKS)]
     began = [time.monotonic()] * RANKS
-    connections: dict[Connection, int] = {}
+    connections: dict[Any, int] = {}
     processes = []
     context = _context()
     try:
@@ -83,10 +72,10 @@ def run_pair(job: Job, patience: float) -> list[RankOutcome]:
             connections[mine] = rank
         while connections:
             planned = all(outcome.planned for outcome in outcomes)
-            ready = wait(list(connections), patience if planned else START_LIMIT)
+            ready: list[Any] = wait(list(connections), patience if planned else START_LIMIT)
             if not ready:
                 break
-            for connection in [one for one in connections if one in ready]:
+            for connection in ready:
                 rank = connections[connection]
                 outcome = outcomes[rank]
                 try:

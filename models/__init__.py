@@ -24,5 +24,5 @@ def build_model(cfg: ModelConfig) -> DDS:
 
 
 def build_criterion(cfg: LossConfig) -> Criterion:
-    """Build the losses of a config; raises `InputError` as `models.criterion.Criterion` does."""
+    """Build the losses of a config."""
     return Criterion(cfg.relations_on, cfg.relation_weight, cfg.match_boxes)

@@ -56,10 +56,8 @@ class PersonPlace(nn.Module):
     ) -> Tensor:
         """Return reference boxes ``(I, 1, 4)``: centre and size in logits.
 
-        Args:
-            tokens_ISD: the encoded frames.
-            centres: of the tokens, ``(S, 2)`` or ``(I, S, 2)``.
-            inside_IS: bool, False on tokens beside the picture; None: all are in it.
+        Centres of the tokens are ``(S, 2)`` or ``(I, S, 2)``; `inside_IS` is False beside the
+        picture.
         """
         score_IS = self.score(tokens_ISD).squeeze(-1)
         if inside_IS is not None:

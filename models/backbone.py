@@ -99,11 +99,7 @@ BACKBONES: dict[str, Callable[[], ResNet | Conv]] = {
 
 
 def build_backbone(name: str) -> ResNet | Conv:
-    """Build a backbone by name.
-
-    Raises:
-        InputError: no backbone has that name.
-    """
+    """Build a backbone by name; raises `InputError` if none has it."""
     if name not in BACKBONES:
         raise InputError(
             f"no backbone is called '{name}'; set model.backbone to one of {', '.join(BACKBONES)}"

@@ -99,13 +99,9 @@ def measure_cost(
 ) -> Cost:
     """Measure the network of a config, for training.
 
-    Args:
-        cfg: as for `build_model`.
-        frame_size: height and width of the frames.
-        slots: of a block. One and two blocks are measured, the rest follows: costs are affine in
-            blocks, while the cost of a frame may depend on the length of its block.
-        precision: the autocast of forward passes.
-        device: where it would run; kernels differ in what they keep.
+    One and two blocks of so many slots are measured, the rest follows: costs are affine in blocks,
+    while the cost of a frame may depend on the length of its block. `precision` is the autocast of
+    forward passes; kernels differ by device in what they keep.
     """
     with FakeTensorMode():
         with torch.device(device):
@@ -186,7 +182,7 @@ def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name, parameter in parameters:
         counts[name.split(".")[0]] += parameter.numel()
-    return dict(counts)
+    return counts
 
 
 def _affine(one_block: float, two_blocks: float, slots: int) -> Affine:

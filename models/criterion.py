@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torchvision.ops import sigmoid_focal_loss
 
 from datasets.annotations.vocabulary import ATTENTION
-from models.config import LossConfig
 from models.dense import dense_loss
 from models.matcher import Matches, Predictions, generalized_iou, match
 from models.outputs import CLASSES, LABELS, Outputs, valid_frames
@@ -45,9 +44,6 @@ class Criterion(nn.Module):
             should predict that no spatial or contacting relation holds.
         relation_weight: weight of both relation losses; 1 in QPIC, 2 in OED.
         match_boxes: ``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`.
-
-    Raises:
-        InputError: another word, or a weight that is not positive.
     """
 
     def __init__(
@@ -57,7 +53,6 @@ class Criterion(nn.Module):
         match_boxes: str = "worst",
     ) -> None:
         super().__init__()
-        LossConfig(relation_weight, match_boxes, relations_on)  # checks the values
         self.relations_on = relations_on
         self.relation_weight = relation_weight
         self.match_boxes = match_boxes

@@ -18,7 +18,6 @@ from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
 from models.branch import Branch, Tokens, as_keys
-from models.dense import DenseHead
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
@@ -125,7 +124,7 @@ class DDS(nn.Module):
         self.union_box = BoxHead(width)
         self.object_class = nn.Linear(width, CLASSES)
         self.relation = nn.Linear(width, LABELS.stop)
-        self.dense = DenseHead(width) if dense else None
+        self.dense = nn.Linear(width, CLASSES + LABELS.stop) if dense else None
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])

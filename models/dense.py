@@ -9,7 +9,7 @@ training only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv
 """
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torchvision.ops import box_convert
 
 from datasets.annotations.vocabulary import ATTENTION, PERSON
@@ -18,17 +18,12 @@ from models.outputs import CLASSES, LABELS
 from models.targets import Targets
 
 
-class DenseHead(nn.Linear):
-    """Tokens ``(..., D)`` -> class and relation logits ``(..., 37 + 26)``."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width, CLASSES + LABELS.stop)
-
-
 def dense_loss(
     logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor, extent_BT2: Tensor | None = None
 ) -> Tensor:
     """Cross-entropies of the tokens of all valid frames, a scalar sum.
+
+    A token's logits are those of its class, then of its relations, E = 37 + 26.
 
     A token whose centre lies in a box should predict that object's class and relations; the person
     counts as one more object, without relations. The tokens of an object share a weight of 1; those

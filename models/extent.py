@@ -31,13 +31,8 @@ def cell_points(
     """Points (x, y) of the cells as shares of their picture, ``(S, 2)``; ``(I, S, 2)`` on canvases.
 
     For a cell on the border only the part in the picture counts, so no point lies outside.
-
-    Args:
-        height: rows of cells, of the canvas if there is one.
-        width: columns.
-        like: gives device and dtype.
-        extent_I2: share of the canvas's (width, height) that each picture fills; None: all.
-        place: from 0, the upper left end of a cell, to 1, its lower right end.
+    `height` and `width` count cells, `like` gives device and dtype, and `place` goes from 0, the
+    upper left end of a cell, to 1, its lower right end.
     """
     x_I, y_I = (None, None) if extent_I2 is None else extent_I2.unbind(-1)
     x, y = torch.broadcast_tensors(

@@ -17,14 +17,9 @@ NEAR_WAVES = {"temperature": 20.0, "turns": 2.0}
 def sine_position(points: Tensor, dim: int, temperature: float, turns: float) -> Tensor:
     """Encode points (x, y) of 0..1: the row in the first half of D, the column in the second.
 
-    Args:
-        points: ``(..., N, 2)`` as shares of the picture, so that all sizes have one scale.
-        dim: D, a multiple of 4.
-        temperature: ratio of the fastest to the slowest wave; 10,000 in DETR, 20 in DAB-DETR.
-        turns: how often the fastest wave turns over the picture; 1 in DETR.
-
-    Returns:
-        position ``(..., N, D)``.
+    Points ``(..., N, 2)`` are shares of the picture, so that all sizes have one scale; the position
+    is ``(..., N, D)``. `dim` is D, a multiple of 4, `temperature` the ratio of the fastest to the
+    slowest wave and `turns` how often the fastest turns over the picture: 10,000 and 1 in DETR.
 
     Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, whose pixel mask is
     here in the points; at the ends of tokens it is DETR's to rounding.

@@ -24,14 +24,8 @@ def predict(
     person's score is 1, since every frame that counts shows the person and nothing is learned about
     it. Boxes are clamped to the frame.
 
-    Args:
-        outputs: of every slot.
-        valid_BT: bool, False on padding.
-        sizes_hw: native (height, width) of the valid frames, in the order of
-            ``valid_BT.flatten()``.
-
-    Raises:
-        InputError: the number of sizes is not the number of valid frames.
+    `sizes_hw` are the native (height, width) of the valid frames, in the order of
+    ``valid_BT.flatten()``; raises `InputError` if there are not as many.
     """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     if not sizes_hw:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from bload.errors import InputError
 from datasets.annotations.problems import Problems, shown
 
 _FRAME_NAME = re.compile(r"(?![. ])[\w .()+-]{1,100}/[0-9]{1,9}\.[A-Za-z]{1,8}")
@@ -20,44 +19,27 @@ def frame_number(name: str) -> int:
     return int(name.rpartition("/")[2].partition(".")[0])
 
 
-def is_frame_name(name: Any) -> bool:
-    """True for VIDEO/NUMBER.EXTENSION; False for names that leave the frames folder, too."""
-    return isinstance(name, str) and _FRAME_NAME.fullmatch(name) is not None
-
-
-def check_frame_name(name: Any) -> None:
-    """Raise `InputError` unless `is_frame_name`."""
-    if not is_frame_name(name):
-        raise InputError(
-            f"frame name {shown(name)} is not of the form VIDEO/NUMBER.png, like "
-            "001YG.mp4/000089.png; fix the annotations"
-        )
-
-
 def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
     """Return those of `names` that can be frames, each frame once; add the others to `problems`.
 
-    A name is wrong if it has another form, if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which
-    makes the frames, begins with 1), or if an earlier name says the same video and number.
+    A name is wrong if it is not VIDEO/NUMBER.EXTENSION (one that leaves the frames folder is not),
+    if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which makes the frames, begins with 1), or if
+    an earlier name says the same video and number.
     """
     name_of: dict[tuple[str, int], str] = {}
     for name in names:
-        if not is_frame_name(name):
+        if not isinstance(name, str) or not _FRAME_NAME.fullmatch(name):
             problems.add("frame names not of the form VIDEO/NUMBER.png", shown(name))
-            continue
-        video, number = video_of(name), frame_number(name)
-        if number == 0:
+        elif frame_number(name) == 0:
             problems.add("frames numbered 0, though videos begin with frame 1", name)
-        elif (other := name_of.setdefault((video, number), name)) != name:
+        elif (other := name_of.setdefault((video_of(name), frame_number(name)), name)) != name:
             problems.add("frames under two names", f"{other} and {name}")
     return list(name_of.values())
 
 
 def frames_by_video(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return video -> its frame names in order of time, whatever the order of `names`."""
+    """Return video -> its frame names in order of time; videos by name."""
     videos: dict[str, list[str]] = {}
-    for name in names:
+    for name in sorted(names, key=lambda name: (video_of(name), frame_number(name))):
         videos.setdefault(video_of(name), []).append(name)
-    for frames in videos.values():
-        frames.sort(key=frame_number)
     return videos

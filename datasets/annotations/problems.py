@@ -1,7 +1,6 @@
 """Collects problems by kind, to report the count of each kind with its first examples."""
 
 import reprlib
-from itertools import islice
 from typing import Any
 
 from bload.errors import InputError
@@ -17,9 +16,14 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[str, dict[str, None]] = {}  # kind -> examples, each once
 
-    def add(self, kind: str, example: str) -> None:
-        """Add one problem, once. `kind` is a plural (``missing frames``)."""
-        self._found.setdefault(kind, {})[example] = None
+    def add(self, kind: str, *examples: str) -> None:
+        """Add problems, each once. `kind` is a plural (``missing frames``)."""
+        self._found.setdefault(kind, {}).update(dict.fromkeys(examples))
+
+    def merge(self, other: "Problems") -> None:
+        """Add all problems of `other`."""
+        for kind, found in other._found.items():
+            self.add(kind, *found)
 
     def __len__(self) -> int:
         return sum(map(len, self._found.values()))
@@ -28,28 +32,15 @@ class Problems:
         """Return kind -> number of problems."""
         return {kind: len(found) for kind, found in self._found.items()}
 
-    def examples(self) -> dict[str, list[str]]:
-        """Return kind -> the first `SHOWN` problems."""
-        firsts = {kind: islice(found, SHOWN) for kind, found in self._found.items()}
-        return {
-            kind: [f"{e[:_LONGEST]}..." if len(e) > _LONGEST else e for e in first]
-            for kind, first in firsts.items()
-        }
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """Return ``{"kind", "count", "first"}`` of each kind, for json."""
-        counts, examples = self.counts(), self.examples()
-        return [{"kind": kind, "count": counts[kind], "first": examples[kind]} for kind in counts]
-
     def sentences(self) -> list[str]:
         """Return one text per kind: the kind, the count, the first few."""
-        texts, counts = [], self.counts()
-        for kind, examples in islice(self.examples().items(), MOST_KINDS):
-            more = counts[kind] - len(examples)
-            rest = f" and {more:,} more" if more else ""
-            texts.append(f"{kind} ({counts[kind]:,}): {'; '.join(examples)}{rest}")
-        more = len(counts) - MOST_KINDS
-        return [*texts, f"and {more:,} more kinds of problems"] if more > 0 else texts
+        texts = []
+        for kind, found in self._found.items():
+            first = "; ".join(example[:_LONGEST] for example in list(found)[:SHOWN])
+            more = len(found) - SHOWN
+            texts.append(f"{kind} ({len(found):,}): {first}{f' and {more:,} more' * (more > 0)}")
+        more = len(texts) - MOST_KINDS
+        return texts if more <= 0 else [*texts[:MOST_KINDS], f"and {more:,} more kinds of problems"]
 
     def refuse(self, what: object, remedy: str) -> None:
         """Raise `InputError` about `what` with all problems and the way out, if there are any."""

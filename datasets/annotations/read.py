@@ -1,27 +1,14 @@
-"""Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`.
+"""Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`."""
 
-N boxes.
-"""
-
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.entries import FAULTS, frame_targets
 from datasets.annotations.frame_names import frames_by_video, sound_names, video_of
 from datasets.annotations.problems import Problems
-from datasets.annotations.rules import (
-    LONG_ENOUGH,
-    MIN_FRAMES,
-    FilterCounts,
-    Step,
-    check_small_boxes,
-    frame_rules,
-)
+from datasets.annotations.rules import MIN_FRAMES, SMALL_BOXES, frame_rules
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.unpickler import read_pickle
 
@@ -42,11 +29,22 @@ class Video:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What is left after a rule: frames, their videos, and the entries (objects) in them."""
+
+    rule: str
+    frames: int
+    videos: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
 class Annotations:
-    """One split after filtering: videos sorted by name, and the counts on the way."""
+    """One split after filtering: videos sorted by name, what each rule left, and all faults."""
 
     videos: tuple[Video, ...]
-    counts: FilterCounts
+    steps: tuple[Step, ...]
+    problems: Problems
 
 
 def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep") -> Annotations:
@@ -58,101 +56,69 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
-    objects_path, persons_path = annotation_files(root, small_boxes)
-    entries_of, person_of = read_pickles(objects_path, persons_path)
-    problems = Problems()
-    annotations = filter_annotations(
-        entries_of, person_of, split, small_boxes=small_boxes, problems=problems
-    )
-    problems.refuse(
-        f"{objects_path} with {PERSONS_FILE}", "fix the files, or download or make them again"
-    )
+    annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
+    folder = Path(root) / "annotations"
+    annotations.problems.refuse(folder, "fix the files, or download or make them again")
     if not annotations.videos:
-        counts = annotations.counts
+        left = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
         raise InputError(
-            f"{objects_path} leaves no video for split {split!r}: of {counts.frames_in_split} "
-            f"frames {counts.without_visible_object} show no object, "
-            f"{counts.with_small_objects_alone} only small ones, {counts.without_person} have "
-            f"no person box in {PERSONS_FILE} and {counts.frames_in_short_videos} are in videos "
-            f"of fewer than {MIN_FRAMES}; check that the files belong together"
+            f"{folder} leaves no video for split {split!r}: frames after each rule are {left}; "
+            f"check that {PERSONS_FILE} belongs to the object file"
         )
     return annotations
 
 
-def annotation_files(root: Path | str, small_boxes: str) -> tuple[Path, Path]:
-    """Return the object file and the person file of a root; `InputError` names all missing ones."""
-    check_small_boxes(small_boxes)
-    root = Path(root)
-    folder = root / "annotations"
+def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
+    """Return the object file and the person file of a root, each frame name -> annotation.
+
+    Raises `InputError` naming what is missing or broken.
+    """
+    if small_boxes not in SMALL_BOXES:
+        raise InputError(f"small_boxes is {small_boxes!r}; choose {', '.join(SMALL_BOXES)}")
+    folder = Path(root) / "annotations"
     if not folder.is_dir():
         raise InputError(
             f"{root} holds no Action Genome (no folder {folder}); put its annotations there, give "
             "the root that has annotations/ and frames/, or choose dataset=synthetic, which needs "
             "no download"
         )
-    files = (SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE, PERSONS_FILE)
-    missing = [file for file in files if not (folder / file).exists()]
-    if missing:
-        instead = "choose small_boxes=computed (--small-boxes computed), which needs no such file"
-        remedy = instead if missing == [SMALL_BOXES_FILE] else "give the root that has them"
+    if small_boxes == "file" and not (folder / SMALL_BOXES_FILE).exists():
         raise InputError(
-            f"{folder} lacks {' and '.join(missing)}; put Action Genome's annotations there, or "
-            f"{remedy}"
+            f"{folder} lacks {SMALL_BOXES_FILE}; put it there, or choose small_boxes=computed "
+            "(--small-boxes computed), which needs no such file"
         )
-    return folder / files[0], folder / files[1]
+    objects_file = SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE
+    return _read_frames(folder / objects_file), _read_frames(folder / PERSONS_FILE)
 
 
-def read_pickles(*paths: Path) -> list[dict]:
-    """Return the dictionary (frame name -> annotation) in each file.
-
-    Raises `InputError` naming every file that cannot be read or holds none.
-    """
-    read, wrong = [], []
-    for path in paths:
-        try:
-            value = read_pickle(path)
-            if not isinstance(value, dict) or not value:
-                held = "no frames" if isinstance(value, dict) else f"a {type(value).__name__}"
-                raise InputError(
-                    f"{path} holds {held}, not a dictionary of frames; download or make it again"
-                )
-            read.append(value)
-        except InputError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise InputError(", and ".join(wrong))
-    return read
+def _read_frames(path: Path) -> dict:
+    value = read_pickle(path)
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{path} holds no dictionary of frames; download or make it again")
+    return value
 
 
 def filter_annotations(
-    entries_of: dict,
-    person_of: dict,
-    split: str,
-    *,
-    small_boxes: str = "keep",
-    problems: Problems | None = None,
+    entries_of: dict, person_of: dict, split: str, *, small_boxes: str = "keep"
 ) -> Annotations:
     """Apply the rules to the dictionaries of the two pickles (frame name -> annotation).
 
-    A frame with a fault is left out and added to `problems`; without `problems` all faults are
-    raised together as one `InputError`.
+    A frame with a fault is left out and added to `problems`.
     """
-    faults = Problems() if problems is None else problems
-    left = {name: entries_of[name] for name in sound_names(entries_of, faults)}
-    steps = []
+    problems, steps = Problems(), []
+    left = {name: entries_of[name] for name in sound_names(entries_of, problems)}
     for title, rule in frame_rules(split, small_boxes, person_of):
-        left = _apply(rule, left, faults)
+        left = _apply(rule, left, problems)
         steps.append(_step(title, left))
-    targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), left, faults)
-    every = sorted(frames_by_video(targets).items())
+    targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), left, problems)
+    every = frames_by_video(targets).items()
     videos = {video: names for video, names in every if len(names) >= MIN_FRAMES}
     left = {name: left[name] for names in videos.values() for name in names}
-    steps.append(_step(LONG_ENOUGH, left))
-    if problems is None:
-        faults.refuse("the annotations have faults", "fix them")
+    steps.append(_step(f"videos of {MIN_FRAMES} frames or more", left))
     return Annotations(
         tuple(Video(video, tuple(targets[n] for n in names)) for video, names in videos.items()),
-        FilterCounts(tuple(steps), _without_area(targets[name] for name in left)),
+        tuple(steps),
+        problems,
     )
 
 
@@ -165,21 +131,12 @@ def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, 
                 left[name] = kept
         except InputError as fault:
             problems.add(f"frames in which {fault}", name)
-        except KeyError as fault:
-            problems.add(f"frames that lack {fault}", name)
-        except ValueError as fault:
-            problems.add("frames not annotated as Action Genome does it", f"{name}: {fault}")
-        except FAULTS:  # in Python's own words, which help nobody
-            problems.add("frames that are not made of lists and dictionaries as they should", name)
+        except FAULTS as fault:
+            said = f"{name}: {type(fault).__name__} {fault}"
+            problems.add("frames not annotated as Action Genome does it", said)
     return left
 
 
 def _step(rule: str, frames: dict[str, list]) -> Step:
     videos = {video_of(name) for name in frames}
     return Step(rule, len(frames), len(videos), sum(map(len, frames.values())))
-
-
-def _without_area(frames: Iterable[FrameTargets]) -> int:
-    boxes = [box_N4 for t in frames for box_N4 in (t.object_boxes_M4, t.person_box_4[None])]
-    x1_N, y1_N, x2_N, y2_N = np.concatenate([np.empty((0, 4), np.float32), *boxes]).T
-    return int(np.count_nonzero((x2_N <= x1_N) | (y2_N <= y1_N)))

@@ -58,12 +58,9 @@ def object_index(name: str) -> int:
 
     Raises `InputError` for another name.
     """
-    index = _OBJECT_INDEX.get(name, 0) if isinstance(name, str) else 0
-    if not index:
-        raise InputError(
-            f"object class {shown(name)} is not one of the {len(OBJECTS) - 1} of Action Genome"
-        )
-    return index
+    if not _OBJECT_INDEX.get(name):
+        raise InputError(f"object class {shown(name)} is not one of the 36 of Action Genome")
+    return _OBJECT_INDEX[name]
 
 
 def relation_index(name: str, group: str) -> int:
@@ -73,8 +70,8 @@ def relation_index(name: str, group: str) -> int:
     ``relation_index("lookingat", "attention_relationship") == 0``.
     """
     members = range(*GROUPS[group].indices(len(RELATIONS)))
-    index = _RELATION_INDEX.get(name) if isinstance(name, str) else None
-    if index is None or index not in members:
+    index = _RELATION_INDEX.get(name, -1)
+    if index not in members:
         allowed = ", ".join(RELATIONS[member] for member in members)
         raise InputError(f"relation {shown(name)} is not a {group}, which are: {allowed}")
     return index

@@ -5,95 +5,89 @@
       manifest.json   what they were made from; written last
 
 A frame is kept in the largest size of its shape that fits into the size asked for, or in that of
-the store it comes from if that is smaller. Bars of a letterbox are not kept.
+its file if that is smaller. Bars of a letterbox are not kept.
 
 The file is read with `preadv` and not through a memory map. That is as fast, processes share the
 system's copy of the file all the same, and a failing disk is an error that names the file, where a
 map ends the process with a bus error.
 
-T frames, h x w pixels.
+T frames, F frames of a table, h x w pixels.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from io import FileIO
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torchvision.transforms.v2 import functional as transforms
+from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.cache_file import DATA, MANIFEST, CacheLayout, names_checksum, write_cache
-from datasets.frames.files import FrameStore
+from datasets.frames.files import FrameFiles
+from datasets.frames.one_writer import one_writer
+from datasets.frames.sizes import fit, gib
+from datasets.write_whole import write_whole
 
+DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
-_CHECKSUMS = {
-    "names": "its frames have other names, sizes or videos",
-    "source": "its frames were written or copied anew since, or are those of another root",
-}
+
+Sizes = dict[tuple[int, int], tuple[int, int]]
+"""Annotated size (h, w) -> that in which such frames are kept."""
 
 
 class FrameCache:
-    """A `FrameStore` that reads a finished cache; open or make one with `open_cache`."""
+    """A `FrameStore` that reads a finished cache; open or make one with `open_cache`.
 
-    def __init__(self, folder: Path, layout: CacheLayout) -> None:
-        self.folder = folder
-        self._layout = layout
-        self._file: FileIO | None = None
+    Frame f begins at byte ``offsets_F1[f]`` of its file, whose size is the last of them.
+    """
+
+    def __init__(self, folder: Path, sizes: Sizes, offsets_F1: np.ndarray) -> None:
+        self.folder, self.sizes, self.offsets_F1 = folder, sizes, offsets_F1
+        self._file = (folder / DATA).open("rb", buffering=0)
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
         """Return the size (h, w) in which frames of the split annotated as `size_hw` are kept."""
-        return self._layout.sizes[size_hw]
+        return self.sizes[size_hw]
 
     def read(self, first: int, targets: Sequence[FrameTargets]) -> torch.Tensor:
         """Read consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``, see `FrameStore`."""
-        height, width = self.stored_size(targets[0].size_hw)
-        start, end = self._layout.offsets_F1[[first, first + len(targets)]].tolist()
-        frames_T3hw = torch.empty((len(targets), 3, height, width), dtype=torch.uint8)
-        one_size = len({target.size_hw for target in targets}) == 1
-        if not one_size or end - start != frames_T3hw.numel():
-            raise IndexError(
-                f"frames {first} to {first + len(targets) - 1} are not of one size, or not these"
-            )
-        self._fill(frames_T3hw.numpy().data.cast("B"), start)
-        return frames_T3hw
-
-    def _fill(self, buffer: memoryview, start: int) -> None:
-        path = self.folder / DATA
+        size_hw, start = self.stored_size(targets[0].size_hw), int(self.offsets_F1[first])
+        frames_T3hw = torch.empty((len(targets), 3, *size_hw), dtype=torch.uint8)
+        buffer, done = frames_T3hw.numpy().data.cast("B"), 0
         try:
-            if self._file is None:
-                self._file = path.open("rb", buffering=0)
-            done = 0
-            while done < len(buffer):
-                # One call reads 2 GiB at most.
+            while done < len(buffer):  # one call reads 2 GiB at most
                 got = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
                 if not got:
                     raise OSError(0, f"it ends at byte {start + done}")
                 done += got
         except OSError as error:
             raise InputError(
-                f"the frame cache {path} cannot be read ({error.strerror}); "
+                f"the frame cache {self.folder / DATA} cannot be read ({error.strerror}); "
                 f"remove {self.folder} and it is made again"
             ) from error
+        return frames_T3hw
 
     def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_file": None}
+    def __reduce__(self) -> tuple:
+        return FrameCache, (self.folder, self.sizes, self.offsets_F1)
 
 
 def open_cache(
     folder: Path | str,
-    store: FrameStore,
+    files: FrameFiles,
     table: FrameTable,
     size_hw: tuple[int, int],
-    *,
-    source: str,
     progress: bool = False,
 ) -> FrameCache:
     """Open the cache at `folder` of the frames of `table`; make it first if it is not there.
@@ -102,9 +96,8 @@ def open_cache(
 
     Args:
         folder: its place, one for each split and size.
-        store: where frames come from while it is made.
+        files: where frames come from while it is made.
         size_hw: height and width into which every frame is fitted.
-        source: what identifies the frames' files, see `FrameFiles.identity`.
         progress: print how large it will be and show a bar while it is made.
 
     Raises:
@@ -112,38 +105,122 @@ def open_cache(
             place, no space, or a frame that cannot be read.
     """
     folder = Path(folder)
-    layout = CacheLayout.of(table, store, size_hw)
+    sizes, offsets_F1 = _layout(table, files, size_hw)
     manifest = {
         "version": VERSION,
         "size": list(size_hw),
         "frames": len(table.names_F),
-        "bytes": layout.bytes,
-        "names": names_checksum(table),
-        "source": source,
+        "bytes": int(offsets_F1[-1]),
+        "names": _names_checksum(table),
+        "source": files.identity(table),
     }
     if not (folder / MANIFEST).exists():
-        write_cache(folder, store, table, layout, manifest, progress)
+        write = partial(_write_frames, files, table, sizes, offsets_F1, progress)
+        _make(folder, manifest, write, progress)
     _check(folder, manifest)
-    return FrameCache(folder, layout)
+    return FrameCache(folder, sizes, offsets_F1)
 
 
-def _check(folder: Path, wanted: Mapping[str, Any]) -> None:
+def _layout(
+    table: FrameTable, files: FrameFiles, size_hw: tuple[int, int]
+) -> tuple[Sizes, np.ndarray]:
+    """Return kept sizes, none larger than `size_hw` or than in `files`, and ``offsets_F1``."""
+    annotated_S2, which_F = np.unique(table.sizes_F2, axis=0, return_inverse=True)
+    sizes = {}
+    for annotated_hw in ((int(h), int(w)) for h, w in annotated_S2):
+        fitted_hw, own_hw = fit(annotated_hw, size_hw), files.stored_size(annotated_hw)
+        sizes[annotated_hw] = min(fitted_hw, own_hw, key=lambda hw: hw[0] * hw[1])
+    bytes_S = np.array([3 * h * w for h, w in sizes.values()], dtype=np.int64)
+    return sizes, np.concatenate([[0], np.cumsum(bytes_S[which_F.reshape(-1)])])
+
+
+def _names_checksum(table: FrameTable) -> str:
+    """Return a checksum of the frames' names in order, their annotated sizes and their videos."""
+    digest = hashlib.sha256("\n".join(table.names_F.tolist()).encode())
+    digest.update(table.sizes_F2.astype("<i4").tobytes())
+    digest.update(table.video_offsets.astype("<i8").tobytes())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _make(
+    folder: Path, manifest: dict[str, Any], write: Callable[[Path], None], progress: bool
+) -> None:
+    """Write the frames, then the manifest, unless another process has done so by now."""
+    try:
+        with one_writer(folder):
+            if not (folder / MANIFEST).exists():
+                _make_room(folder, manifest["bytes"])
+                if progress:
+                    said = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
+                    print(f"frame cache {folder}: {said}", flush=True)
+                write_whole(folder / DATA, write)
+                write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+    except OSError as error:
+        raise InputError(
+            f"the frame cache {folder} cannot be written ({error.strerror}); free some space, give "
+            "another path, or do without it"
+        ) from error
+
+
+def _make_room(folder: Path, needed: int) -> None:
+    """Make the folder and remove from it what a run that was killed left behind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    left = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.*.part")]
+    if len(left) < len(os.listdir(folder)):
+        raise InputError(
+            f"{folder} exists and is no frame cache; remove it or give another path for the cache"
+        )
+    for file in left:
+        file.unlink()
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"the frame cache {folder} needs {gib(needed)} and {gib(free)} are free; "
+            "free some space, give another path or a smaller size, or do without it"
+        )
+
+
+def _write_frames(
+    files: FrameFiles,
+    table: FrameTable,
+    sizes: Sizes,
+    offsets_F1: np.ndarray,
+    progress: bool,
+    path: Path,
+) -> None:
+    def write(video: int) -> None:
+        targets = [table.frame(video, position) for position in range(table.lengths[video])]
+        first, kept_hw = int(table.video_offsets[video]), sizes[targets[0].size_hw]
+        frames_T3hw = files.read(first, targets)
+        if frames_T3hw.shape[2:] != kept_hw:
+            frames_T3hw = transforms.resize(frames_T3hw, list(kept_hw), antialias=True)
+        with path.open("r+b") as file:
+            file.seek(offsets_F1[first])
+            file.write(frames_T3hw.contiguous().numpy().data.cast("B"))
+
+    videos = range(len(table.lengths))
+    bar = partial(tqdm, desc="caching", unit="video", disable=None if progress else True)
+    with (
+        path.open("wb") as whole,
+        ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as pool,
+    ):
+        whole.truncate(offsets_F1[-1])
+        for _ in bar(pool.map(write, videos), total=len(videos)):
+            pass
+        os.fsync(whole.fileno())
+
+
+def _check(folder: Path, wanted: dict[str, Any]) -> None:
     try:
         found = json.loads((folder / MANIFEST).read_text())
-        pairs = {name: (found.get(name), value) for name, value in wanted.items()}
-        pairs["bytes on disk"] = (folder / DATA).stat().st_size, wanted["bytes"]
+        differ = [name for name, value in wanted.items() if found.get(name) != value]
+        if (folder / DATA).stat().st_size != wanted["bytes"]:
+            differ.append("bytes on disk")
+        wrong = f"is of other frames, of another size or not whole ({', '.join(differ)})"
     except (OSError, ValueError, AttributeError) as error:
-        wrong = f"cannot be read ({error})"
-    else:
-        differences = [
-            _CHECKSUMS.get(name, f"{name} {has} instead of {asked}")
-            for name, (has, asked) in pairs.items()
-            if has != asked
-        ]
-        if not differences:
-            return
-        wrong = f"is not that of these frames: {', '.join(differences)}"
-    raise InputError(
-        f"the frame cache {folder} {wrong}; remove {folder} and it is made again, or give another "
-        "path"
-    )
+        differ, wrong = [str(error)], f"cannot be read ({error})"
+    if differ:
+        raise InputError(
+            f"the frame cache {folder} {wrong}; remove {folder} and it is made again, or give "
+            "another path"
+        )

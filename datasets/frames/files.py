@@ -12,13 +12,12 @@ from typing import Protocol
 import torch
 
 from bload.errors import InputError
-from datasets.annotations.frame_names import check_frame_name
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, MADE_BY
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.decode import decode
-from datasets.frames.manifest import file_of, read_manifest
+from datasets.frames.manifest import CHECKSUMS, file_of, read_manifest
 from datasets.frames.sizes import stored_size
 
 
@@ -49,18 +48,14 @@ class FrameFiles:
 
     def path(self, name: str) -> Path:
         """Return where the frame `name` of the annotations lies."""
-        check_frame_name(name)
         return self.folder / (file_of(name, self.manifest.format) if self.manifest else name)
 
     def check_all_there(self, names: Iterable[str]) -> None:
         """Raise `InputError` with the number of missing frames among `names`; read none."""
-        there: dict[Path, set[str]] = {}
+        there = {file.name: set(os.listdir(file)) for file in self.folder.glob("*/")}
         problems = Problems()
         for path in map(self.path, names):
-            if path.parent not in there:
-                exists = path.parent.is_dir()
-                there[path.parent] = set(os.listdir(path.parent)) if exists else set()
-            if path.name not in there[path.parent]:
+            if path.name not in there.get(path.parent.name, ()):
                 problems.add("missing frames", str(path.relative_to(self.folder)))
         problems.refuse(
             self.folder,
@@ -72,23 +67,19 @@ class FrameFiles:
         """Return a checksum that changes when the frames of `table` are written anew.
 
         It covers size and time of writing of the first frame file of each video (V queries of the
-        file system), the format, size and checksum in ``frames/manifest.json``, and
+        file system), the format and ``checksums.txt`` of `datasets.prepare`, and
         ``synthetic.json``. So other frames, another format or size, and videos extracted or copied
         again are noticed; a later frame of a video that was replaced by hand is not. A missing
         file counts as one of size 0.
         """
-        digest, manifest = hashlib.sha256(), self.manifest
-        if manifest:
-            said = f"{manifest.format} {manifest.quality} {manifest.short_side}"
-            digest.update(f"{said}\n{manifest.checksum}\n".encode())
-        if (self.root / MADE_BY).exists():
-            digest.update((self.root / MADE_BY).read_bytes())
+        digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
+        for path in (self.folder / CHECKSUMS, self.root / MADE_BY):
+            digest.update(path.read_bytes() if path.exists() else b"")
         for name in table.names_F[table.video_offsets[:-1]].tolist():
-            try:
-                status = self.path(name).stat()
-                digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-            except FileNotFoundError:
-                digest.update(f"{name} 0\n".encode())
+            path = self.path(name)
+            status = path.stat() if path.exists() else None
+            written = f"{status.st_size} {status.st_mtime_ns}" if status else "0"
+            digest.update(f"{name} {written}\n".encode())
         return f"sha256:{digest.hexdigest()}"
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:

@@ -6,16 +6,14 @@ native size, as in the official dump. ``checksums.txt`` has a line ``CRC32 BYTES
 every file as it was written; the last line of a file counts.
 """
 
-import hashlib
 import json
-import math
 import os
 import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
@@ -27,49 +25,37 @@ VERSION = 1
 Format = Literal["png", "jpeg"]
 SUFFIXES: dict[Format, str] = {"png": ".png", "jpeg": ".jpg"}
 
-_COUNTS = ("videos", "frames", "bytes", "frames_missing")
-
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """How the files of a frames folder are made, and what is there.
 
     `format`, `quality` (1 to 100; None for PNG) and `short_side` (None: native size) are the same
-    for all files. `decoder` and `encoder` name programs and versions. `complete` is True if every
-    annotated frame is there as it was written. `videos` and `frames` count what is there, `bytes`
-    its size, `frames_missing` the annotated frames that are not. `checksum` is that of
-    `frames_checksum`; `problems` has video -> reason. Raises `InputError` for impossible values.
+    for all files. `decoder` names the programs that wrote them, with versions. `videos` counts the
+    complete ones, `frames` what is there as it was written, `bytes` its size, `frames_missing` the
+    annotated frames that are not; `problems` has video -> reason. Raises `InputError` for
+    impossible values.
     """
 
     format: Format = "png"
     quality: int | None = None
     short_side: int | None = None
     decoder: str = ""
-    encoder: str = ""
-    complete: bool = False
     videos: int = 0
     frames: int = 0
     bytes: int = 0
     frames_missing: int = 0
-    checksum: str = ""
-    problems: Mapping[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.format not in get_args(Format):
+        if self.format not in SUFFIXES:
             raise InputError(f"format {self.format!r} is not png or jpeg")
-        if self.short_side is not None and not _is_count(self.short_side, least=1):
-            raise InputError(f"short side {self.short_side!r} is not a number of pixels, 1 or more")
+        if self.short_side is not None and self.short_side < 1:
+            raise InputError(f"short side {self.short_side} is not a number of pixels, 1 or more")
         if self.format == "png" and self.quality is not None:
-            raise InputError(f"quality {self.quality!r} does not go with png; leave it out")
-        if self.format == "jpeg" and not _is_count(self.quality, least=1, most=100):
-            raise InputError(f"quality {self.quality!r} of jpeg is not between 1 and 100")
-        if not isinstance(self.complete, bool) or not isinstance(self.checksum, str):
-            raise InputError("complete or checksum is not what this version writes")
-        if not isinstance(self.problems, dict):
-            raise InputError(f"problems {self.problems!r} is not a dictionary")
-        for name in _COUNTS:
-            if not _is_count(getattr(self, name)):
-                raise InputError(f"{name} {getattr(self, name)!r} is not a number")
+            raise InputError(f"quality {self.quality} does not go with png; leave it out")
+        if self.format == "jpeg" and not 1 <= (self.quality or 0) <= 100:
+            raise InputError(f"quality {self.quality} of jpeg is not between 1 and 100")
 
     def stored_as(self) -> str:
         """Describe the files, like ``JPEG 95, short side 256`` or ``PNG, native size``."""
@@ -83,16 +69,6 @@ def file_of(frame: str, format: Format) -> str:
     return frame.rpartition(".")[0] + SUFFIXES[format]
 
 
-def frames_checksum(size_of: Mapping[str, int]) -> str:
-    """Return the SHA-256 of the sorted lines ``FILE SIZE`` of all annotated frames that are there.
-
-    It needs sizes alone, no file is read: it shows files that were lost, added, cut off or written
-    anew in another way, but not a flipped bit.
-    """
-    lines = "".join(f"{name} {size_of[name]}\n" for name in sorted(size_of))
-    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
-
-
 def read_manifest(frames_folder: Path | str) -> Manifest | None:
     """Return the manifest of a frames folder, or None if it has none.
 
@@ -101,20 +77,15 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
     path = Path(frames_folder) / MANIFEST
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
-        version = said.pop("version")
-        if version != VERSION:
-            raise InputError(f"its version is {version}, not {VERSION}")
-        known = {field.name for field in fields(Manifest)}
-        if said.keys() - known:
-            raise InputError(f"unknown keys: {', '.join(sorted(said.keys() - known))}")
-        return Manifest(**said)
+        if said["version"] != VERSION:
+            raise InputError(f"its version is {said['version']}, not {VERSION}")
+        return Manifest(**{each.name: said[each.name] for each in fields(Manifest)})
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"lacks {error}" if isinstance(error, KeyError) else error
+    except (OSError, ValueError, TypeError, LookupError) as error:
         raise InputError(
-            f"{path} cannot be read ({reason}); remove {path.parent} and run "
-            f"python -m datasets.prepare --root {path.parent.parent} again"
+            f"{path} cannot be read ({type(error).__name__}: {error}); remove {path.parent} and "
+            f"run python -m datasets.prepare --root {path.parent.parent} again"
         ) from error
 
 
@@ -151,7 +122,3 @@ def add_checksums(frames_folder: Path, checksums: Mapping[str, Checksum]) -> Non
         stream.write("\n".join(["", *lines, ""]))
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _is_count(value: object, least: int = 0, most: float = math.inf) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

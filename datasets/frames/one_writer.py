@@ -35,17 +35,3 @@ def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -
         yield
     finally:
         file_lock.release()
-
-
-def is_locked(lock: Path) -> bool:
-    """True if a process holds the lock of this file now."""
-    file_lock = FileLock(lock)
-    try:
-        if lock.exists():
-            file_lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    except (OSError, NotImplementedError):
-        return False
-    file_lock.release()
-    return False

@@ -28,7 +28,7 @@ def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, 
     return _scaled(height, short_side, short), _scaled(width, short_side, short)
 
 
-def gib(count: int) -> str:
+def gib(count: float) -> str:
     """Format a number of bytes for people, as ``1.5 GiB`` or ``20.0 MiB``."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"
 

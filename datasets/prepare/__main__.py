@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         stored_as = Manifest(args.format, args.quality, args.short_side)
-        manifest = prepare(args.root, stored_as, workers=args.workers, check=args.check)
+        manifest = prepare(args.root, stored_as, workers=max(1, args.workers), check=args.check)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -51,18 +51,15 @@ def main(arguments: list[str] | None = None) -> int:
         f"{manifest.frames:,} frames there, {gib(manifest.bytes)}; {manifest.videos:,} videos with "
         f"all of theirs; {manifest.frames_missing:,} frames missing"
     )
-    if manifest.problems:
-        problems, path = Problems(), Path(args.root) / FRAMES_FOLDER / MANIFEST
-        for video, why in manifest.problems.items():
-            kind, _, details = why.partition(": ")
-            problems.add(f"videos that are {kind}", f"{video}: {details}")
-        print(
-            f"all else is kept, and the same command tries these again ({path} lists them all):",
-            *problems.sentences(),
-            sep="\n  ",
-            file=sys.stderr,
-        )
-    return 0 if manifest.complete else 1
+    problems = Problems()
+    for video, why in manifest.problems.items():
+        kind, _, details = why.partition(": ")
+        problems.add(f"videos that are {kind}", f"{video}: {details}")
+    if problems:
+        path = Path(args.root) / FRAMES_FOLDER / MANIFEST
+        said = f"all else is kept, and the same command tries these again ({path} lists them all):"
+        print(said, *problems.sentences(), sep="\n  ", file=sys.stderr)
+    return 1 if manifest.frames_missing else 0
 
 
 def _interrupt(number: int, _: object) -> None:

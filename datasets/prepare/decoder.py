@@ -11,7 +11,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterator
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -29,13 +28,11 @@ class VideoError(Exception):
 
 def decoder_version() -> str:
     """Return program, version and origin, like ``ffmpeg 7.1 (imageio-ffmpeg 0.6.0)``."""
-    origin = f"imageio-ffmpeg {version('imageio-ffmpeg')}"
     try:
-        return f"ffmpeg {imageio_ffmpeg.get_ffmpeg_version()} ({origin})"
+        program = imageio_ffmpeg.get_ffmpeg_version()
     except (RuntimeError, OSError, subprocess.SubprocessError, IndexError) as error:
-        raise InputError(
-            f"{origin} has no ffmpeg that runs here ({error}); set IMAGEIO_FFMPEG_EXE to one"
-        ) from error
+        raise InputError(f"no ffmpeg runs ({error}); set IMAGEIO_FFMPEG_EXE to one") from error
+    return f"ffmpeg {program} (imageio-ffmpeg {imageio_ffmpeg.__version__})"
 
 
 class Decoder:

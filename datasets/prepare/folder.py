@@ -1,7 +1,4 @@
-"""The frames folder of a root: what the annotations ask for, and what of it is there as written.
-
-Extraction and verification both read it here; extraction also fills it.
-"""
+"""The frames folder of a root while it is filled: what of the annotated frames is there."""
 
 import os
 import shutil
@@ -26,45 +23,37 @@ Wanted = Mapping[str, list[str]]
 
 
 class FramesFolder:
-    """The frames folder of a root, read once; files are named ``VIDEO/FRAME`` below it.
+    """The frames folder of a root, looked at once; files are named ``VIDEO/FRAME`` below it.
 
     A file is as written if it has the same size and, where `readers` threads read all files, the
-    same content. Attributes: `manifest`, None in an official dump; `written`, file -> its checksum
-    when it was written; `size_of`, file -> bytes it has now; `sound` and `altered`, the wanted
-    files that are as written and those that are not; `problems`, video -> why it is not sound.
+    same content. Attributes: `sound`, the wanted files that are as written, with checksums;
+    `altered`, those that are not; `problems`, video -> why it is not sound.
     """
 
-    def __init__(
-        self, root: Path, wanted: Wanted, manifest: Manifest | None, readers: int = 0
-    ) -> None:
+    def __init__(self, root: Path, wanted: Wanted, manifest: Manifest, readers: int = 0) -> None:
         self.path, self.videos = root / FRAMES_FOLDER, root / VIDEOS_FOLDER
         self.wanted, self.manifest = wanted, manifest
-        why_of = manifest.problems if manifest else {}
-        self.problems = {video: why for video, why in why_of.items() if video in wanted}
-        self.written = record.read_checksums(self.path) if manifest else {}
-        self.size_of: dict[str, int] = {}
-        for video in self.path.glob("[!.]*/"):
-            with os.scandir(video) as files:
-                there = {f"{video.name}/{f.name}": f.stat().st_size for f in files if f.is_file()}
-            self.size_of |= there
+        why_of = manifest.problems.items()  # missing videos are looked up anew
+        self.problems = {v: why for v, why in why_of if v in wanted and not why.startswith(MISSING)}
         self.files = [self.file_of(frame) for frame in chain(*wanted.values())]
-        known = [file for file in self.files if file in self.written and file in self.size_of]
-        look = self._content if readers else self._size
+        written = record.read_checksums(self.path)
+
+        def is_sound(file: str) -> bool:
+            path = self.path / file
+            if not readers:
+                return path.stat().st_size == written[file].bytes
+            return record.checksum_of(path.read_bytes()) == written[file]
+
+        there = [file for file in self.files if file in written and (self.path / file).exists()]
         with ThreadPoolExecutor(readers or 1) as pool:  # reading and checksums free the lock
-            found = zip(known, pool.map(look, known), strict=True)
-            bar = tqdm(found, "looking", len(known), leave=False, disable=None)
-            self.sound = {file: self.written[file] for file, same in bar if same}
-        self.altered = set(known) - self.sound.keys()
-
-    def _size(self, file: str) -> bool:
-        return self.size_of[file] == self.written[file].bytes
-
-    def _content(self, file: str) -> bool:
-        return record.checksum_of((self.path / file).read_bytes()) == self.written[file]
+            found = zip(there, pool.map(is_sound, there), strict=True)
+            bar = tqdm(found, "looking", len(there), leave=False, disable=None)
+            self.sound = {file: written[file] for file, same in bar if same}
+        self.altered = set(there) - self.sound.keys()
 
     def file_of(self, frame: str) -> str:
         """Return the file of an annotated frame."""
-        return record.file_of(frame, self.manifest.format) if self.manifest else frame
+        return record.file_of(frame, self.manifest.format)
 
     def partial(self, video: str) -> Path:
         """Return the place of a video's frames until it is complete."""
@@ -79,8 +68,6 @@ class FramesFolder:
         """Return the frames of each video that is incomplete or not sound, if its file is there."""
         todo = []
         for video, frames in self.wanted.items():
-            if self.problems.get(video, "").startswith(MISSING):
-                del self.problems[video]  # looked up anew
             if (self.videos / video).exists():
                 if video in self.problems or not self._has_all(frames):
                     todo.append(frames)
@@ -110,15 +97,12 @@ class FramesFolder:
 
     def save(self) -> Manifest:
         """Write the manifest: what is there now."""
-        size_of = {file: checksum.bytes for file, checksum in self.sound.items()}
         self.manifest = replace(
-            self.manifest or Manifest(),
-            complete=len(self.sound) == len(self.files),
+            self.manifest,
             videos=sum(map(self._has_all, self.wanted.values())),
             frames=len(self.sound),
-            bytes=sum(size_of.values()),
+            bytes=sum(checksum.bytes for checksum in self.sound.values()),
             frames_missing=len(self.files) - len(self.sound),
-            checksum=record.frames_checksum(size_of),
             problems=dict(sorted(self.problems.items())),
         )
         record.write_manifest(self.path, self.manifest)

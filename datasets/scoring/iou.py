@@ -2,8 +2,7 @@
 
 Boxes are xyxy in pixels. ``inclusive`` counts both border pixels, so a side is ``x2 - x1 + 1``
 (the convention of the evaluators that descend from Fast R-CNN, STTran's among them);
-``continuous`` takes ``x2 - x1`` (COCO, torchvision). They differ for small boxes: shifting a box of
-2 x 2 by one pixel gives 1/2 inclusive (3 x 3 pixels) and 1/3 continuous.
+``continuous`` takes ``x2 - x1`` (COCO, torchvision). They differ for small boxes.
 """
 
 import numpy as np

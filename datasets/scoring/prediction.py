@@ -32,13 +32,9 @@ class FramePrediction:
     """Attention (columns 0-2) is a softmax over 3, the other 23 columns are sigmoids."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.object_classes_P, np.ndarray) or self.object_classes_P.ndim != 1:
-            raise InputError("object_classes_P must be a numpy array of shape (P,)")
         check_classes("object_classes_P", self.object_classes_P)
         for name, shape in _shapes(len(self)).items():
             array = getattr(self, name)
-            if not isinstance(array, np.ndarray):
-                raise InputError(f"{name} is a {type(array).__name__} but must be a numpy array")
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape} but {len(self)} classes: {shape}")
             if not np.issubdtype(array.dtype, np.floating):

@@ -11,11 +11,12 @@ with the number of frames. P pairs of a frame, N rows, V = 36 values of a pair.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -51,10 +52,7 @@ class PredictionsWriter:
 
     def __init__(self, path: Path | str, rank: int = 0) -> None:
         self._path = _part(path, rank)
-        try:
-            self._writer = _open_writer(self._path, SCHEMA)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written ({error}); name another file") from error
+        self._writer = _open_writer(self._path, SCHEMA)
 
     def __enter__(self) -> "PredictionsWriter":
         return self
@@ -137,68 +135,54 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
             f"{path} has no column {missing[0]} ({len(missing)} of {len(_NEEDED)} are missing); "
             "the columns are those of datasets/scoring/predictions_file.py"
         )
-    held = file.schema_arrow.empty_table().select(_NEEDED)  # a frame that may go on
+    held = None  # the last frame, which may go on
     # By row group: iter_batches keeps what it has read, and so grows with the file.
     for group in range(file.num_row_groups):
-        table = pa.concat_tables([held, file.read_row_group(group, columns=_NEEDED)])
-        last = _first_rows(table)[-1]
-        yield from _frames(path, table.slice(0, last))
-        held = table.slice(last)
-    yield from _frames(path, held)
+        table = file.read_row_group(group, columns=_NEEDED).to_pandas()
+        rows = pd.concat([held, table], ignore_index=True)
+        goes_on = rows["frame"].isin(rows["frame"].tail(1))
+        yield from _frames(path, rows[~goes_on])
+        held = rows[goes_on]
+    if held is not None:
+        yield from _frames(path, held)
 
 
-def _frames(path: Path | str, table: pa.Table) -> Iterator[tuple[str, FramePrediction]]:
-    there_N = table["pair"].is_valid().to_numpy()
-    pairs = table.filter(pa.array(there_N))
-    values_NV = np.stack([pairs[name].to_numpy() for name in _VALUES], axis=1)
-    classes_N = pairs["object_class"].to_numpy()
-    if (classes_N == np.round(classes_N)).all():  # pandas makes floats of integers beside nulls
-        classes_N = classes_N.astype(np.int64)
-    before_N = np.concatenate([[0], np.cumsum(there_N)])  # rows with a pair before each row
-    for first, end in pairwise([*_first_rows(table), len(table)] if len(table) else []):
-        name, rows = table["frame"][first].as_py(), slice(before_N[first], before_N[end])
+def _frames(path: Path | str, rows: pd.DataFrame) -> Iterator[tuple[str, FramePrediction]]:
+    there_N, values_NV = rows["pair"].notna().to_numpy(), rows[_VALUES].to_numpy()
+    classes_N, row_of = rows["object_class"].to_numpy(), rows.groupby("frame", sort=False).indices
+    for name in rows["frame"].unique():
+        row_P = row_of[name][there_N[row_of[name]]]
+        values_PV, classes_P = values_NV[row_P], classes_N[row_P]
+        if (classes_P == np.round(classes_P)).all():  # floats beside nulls
+            classes_P = classes_P.astype(np.int64)
         try:
             yield (
                 name,
                 FramePrediction(
-                    person_boxes_P4=values_NV[rows, 0:4],
-                    object_boxes_P4=values_NV[rows, 4:8],
-                    object_classes_P=classes_N[rows],
-                    person_scores_P=values_NV[rows, 8],
-                    object_scores_P=values_NV[rows, 9],
-                    relation_scores_PR=values_NV[rows, 10:],
+                    person_boxes_P4=values_PV[:, 0:4],
+                    object_boxes_P4=values_PV[:, 4:8],
+                    object_classes_P=classes_P,
+                    person_scores_P=values_PV[:, 8],
+                    object_scores_P=values_PV[:, 9],
+                    relation_scores_PR=values_PV[:, 10:],
                 ),
             )
         except InputError as error:
             raise InputError(f"{path}, frame {name}: {error}") from error
 
 
-def _first_rows(table: pa.Table) -> list[int]:
-    """Return the row at which each frame begins, row 0 first."""
-    names_N = table["frame"].to_numpy()
-    return [0, *(np.flatnonzero(names_N[1:] != names_N[:-1]) + 1).tolist()]
-
-
 def _table(frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> pa.Table:
-    pairs_F = np.array([len(prediction) for prediction in predictions])
-    rows_F = np.maximum(pairs_F, 1)
-    there_N = np.repeat(pairs_F > 0, rows_F)
-    classes = np.concatenate([p.object_classes_P for p in predictions])
-    values_V = np.concatenate([_values(p) for p in predictions]).T
-    pairs = {"pair": np.concatenate([np.arange(count) for count in pairs_F])}
-    pairs |= {"object_class": classes, "object_name": np.array(OBJECTS, object)[classes]}
-    pairs |= dict(zip(_VALUES, values_V, strict=True))
-    about = {
-        "video": [video_of(frame.name) for frame in frames],
-        "frame": [frame.name for frame in frames],
-        "width": [frame.size_hw[1] for frame in frames],
-        "height": [frame.size_hw[0] for frame in frames],
-    }
-    pair_N = pa.array(np.cumsum(there_N) - 1, mask=~there_N)  # null for a frame without
-    frame_N = np.arange(len(frames)).repeat(rows_F)
-    columns = {name: pa.array(values).take(frame_N) for name, values in about.items()}
-    columns |= {name: pa.array(values).take(pair_N) for name, values in pairs.items()}
-    return pa.table(columns).select(SCHEMA.names).cast(SCHEMA)
+    about = pd.DataFrame(
+        [(video_of(frame.name), frame.name, *frame.size_hw) for frame in frames],
+        columns=["video", "frame", "height", "width"],
+    )
+    pairs = pd.DataFrame(np.concatenate([_values(p) for p in predictions]), columns=_VALUES)
+    pairs["frame"] = about["frame"].repeat([len(p) for p in predictions]).to_numpy()
+    pairs["pair"] = pairs.groupby("frame").cumcount()
+    pairs["object_class"] = np.concatenate([p.object_classes_P for p in predictions])
+    pairs["object_name"] = np.array(OBJECTS, object)[pairs["object_class"]]
+    rows = about.merge(pairs, how="left", on="frame")  # nulls for a frame without
+    return pa.Table.from_pandas(rows, SCHEMA, preserve_index=False)
 
 
 def _values(prediction: FramePrediction) -> np.ndarray:

@@ -106,12 +106,6 @@ def top_triplets(
 def _check_targets(targets: Sequence[FrameTargets]) -> None:
     for target in targets:
         labels_G2, M = target.relations_G2, len(target.object_classes_M)
-        if target.object_boxes_M4.shape != (M, 4) or labels_G2.shape != (len(labels_G2), 2):
-            raise InputError(
-                f"{target.name}: shapes of object_classes_M, object_boxes_M4 and relations_G2 are "
-                f"{target.object_classes_M.shape}, {target.object_boxes_M4.shape} and "
-                f"{labels_G2.shape}; they must be (M,), (M, 4) and (G, 2)"
-            )
         if not len(labels_G2):
             raise InputError(
                 f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "

@@ -13,11 +13,11 @@ into figures, all of them fractions 0..1:
   then the mean over 26. STTran's evaluator has no mean recall; this is that of TEMPURA's copy of it
   (``calc_mrecall`` of sayaknag/unbiasedSGG).
 
-Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule: it
-adds 1e-10 to the count and divides by all classes), so on a part of the data they have a ceiling
-below 1. `RecallMeter.class_recalls` gives NaN for such classes, for other means.
+Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule).
+`RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -82,14 +82,11 @@ class RecallMeter:
             raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
-        if [flags.shape for flags in flags_F] != [(n,) for n in labels_F]:
-            raise InputError("part_of must hold one bool per ground-truth triplet of each frame")
         ranks_SG = triplet_ranks(predictions, targets, self.convention)
-        relations = [target.relations_G2[:, 1].astype(np.int8) for target in targets]
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],
-            relation_G=relations,
+            relation_G=[target.relations_G2[:, 1].astype(np.int8) for target in targets],
             ranks_SG=[ranks_SG],
             part_G=[flags.astype(bool) for flags in flags_F],
         )
@@ -98,24 +95,16 @@ class RecallMeter:
     def state(self) -> dict[str, np.ndarray]:
         """Return the meter as plain arrays, to be gathered over ranks (for `merge`) or saved."""
         return {
-            "convention": np.array(self.convention),
-            "part": np.array(self.part or ""),
             "names_F": np.array(list(self._names), dtype=np.str_),
             **{column: self._column(column) for column in self._parts},
         }
 
     def merge(self, states: Iterable[Mapping[str, np.ndarray]]) -> "RecallMeter":
-        """Add what other meters counted, from their `state`; return this meter.
+        """Add what meters of the same kind counted, from their `state`; return this meter.
 
-        Raises `InputError` if a frame was counted twice or the meters are of different kinds.
+        Raises `InputError` if a frame was counted twice.
         """
         for state in states:
-            theirs = (str(state["convention"]), str(state["part"]))
-            ours = (self.convention, self.part or "")
-            if theirs != ours:
-                raise InputError(
-                    f"cannot merge a meter with (convention, part) {theirs} into one with {ours}"
-                )
             names = [str(name) for name in state["names_F"]]
             self._add(names, **{column: [state[column]] for column in self._parts})
         return self
@@ -129,11 +118,6 @@ class RecallMeter:
         if chosen_G is not None:
             found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
-
-    def frame_recalls(self, constraint: str, k: int) -> np.ndarray:
-        """Return the Recall@K of every frame in order of the frames' names, float64 ``(F,)``."""
-        frame_G = self._frame_of_triplet()
-        return np.bincount(frame_G, self._found(constraint, k)) / np.bincount(frame_G)
 
     def class_recalls(
         self, constraint: str, k: int, by: str = "relation", pooled: bool = False
@@ -182,15 +166,13 @@ class RecallMeter:
         return figures
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
-        new: dict[str, None] = {}
-        for name in names:
-            if name in new or name in self._names:
-                raise InputError(
-                    f"frame {name!r} was counted already and a frame counts once; "
-                    "leave out repeated frames (padding, overlapping clips) before the measure"
-                )
-            new[name] = None
-        self._names |= new
+        twice = [name for name, count in Counter(names).items() if count > 1 or name in self._names]
+        if twice:
+            raise InputError(
+                f"frame {twice[0]!r} was counted already and a frame counts once; "
+                "leave out repeated frames (padding, overlapping clips) before the measure"
+            )
+        self._names |= dict.fromkeys(names)
         for column, arrays in parts.items():
             self._parts[column] += arrays
 

@@ -4,7 +4,7 @@ R = 26 relations. Recalls are fractions 0..1 in rows and percent in text.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product, zip_longest
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,35 +89,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
         for name, figures in results.items()
         if "error" not in figures
     ]
-    headers, names_are_text = ("checkpoint", "frames", *columns), [0] if rows else False
-    table = tabulate(
-        rows, headers, floatfmt=".2f", missingval="-", disable_numparse=names_are_text
-    ).splitlines()
-    width = max(len(headers[0]), *map(len, results))
-    for place, (name, figures) in enumerate(results.items(), 2):
-        if "error" in figures:
-            table.insert(place, f"{name:<{width}}  not evaluated: {figures['error']}")
-    return "\n".join(table)
-
-
-def format_relations(meter: RecallMeter, constraint: str = "with", k: int = 20) -> str:
-    """Format the recall of every relation in percent and its ground truth: columns by group."""
-    every = pd.DataFrame(relation_rows(meter, "", [k])).query("constraint == @constraint")
-    columns = []
-    for _, rows in every.groupby("group", sort=False):
-        own = rows.sort_values("kind", kind="stable")  # the group itself before its relations
-        columns.append(
-            [
-                (
-                    row.name.upper() if row.kind == "group" else row.name,
-                    f"{100 * row.recall:.1f}" if row.triplets else "-",
-                    f"{row.triplets:,}",
-                )
-                for row in own[["kind", "name", "recall", "triplets"]].itertuples(index=False)
-            ]
-        )
-    rows = [sum(cells, ()) for cells in zip_longest(*columns, fillvalue=("", "", ""))]
-    align = ("left", "right", "right") * len(columns)
-    table = tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True)
-    title = f"R@{k} {constraint} constraint and number of ground-truth triplets, by relation"
-    return f"{title}\n{table}"
+    headers, text = ("checkpoint", "frames", *columns), [0] if rows else False
+    table = tabulate(rows, headers, floatfmt=".2f", missingval="-", disable_numparse=text)
+    errors = {name: figures["error"] for name, figures in results.items() if "error" in figures}
+    return "\n".join([table, *(f"{name}  not evaluated: {e}" for name, e in errors.items())])

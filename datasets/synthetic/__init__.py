@@ -2,6 +2,6 @@
 
 from datasets.synthetic.script import Script, write_script, write_scripts
 from datasets.synthetic.world import World
-from datasets.synthetic.writer import ensure, make
+from datasets.synthetic.writer import ensure
 
-__all__ = ["Script", "World", "ensure", "make", "write_script", "write_scripts"]
+__all__ = ["Script", "World", "ensure", "write_script", "write_scripts"]

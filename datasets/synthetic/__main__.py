@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from bload.errors import InputError
 from datasets.annotations.read import SPLITS
-from datasets.synthetic.report import observers_report
+from datasets.synthetic.observers import observers_table
 from datasets.synthetic.world import World
 from datasets.synthetic.writer import ensure
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         if command == "make":
             print(ensure(root, **knobs))
         else:
-            print(observers_report(World(**knobs), split))
+            print(observers_table(World(**knobs), split))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.annotations.vocabulary import ATTENTION, RELATIONS, relation_index
+from datasets.synthetic.world import World
 
 NO_CUE = -1
 """In place of a code: the frame shows none. In place of an age: no cue was ever shown."""
-
 
 ATTENTION_CODES: tuple[tuple[int, ...], ...] = tuple((r,) for r in range(3)[ATTENTION])
 """Code -> the one relation it stands for."""
@@ -58,27 +58,13 @@ class States:
 
 
 def draw_states(
-    visible_TM: np.ndarray,
-    chances: np.ndarray,
-    null: int,
-    rng: np.random.Generator,
-    *,
-    cue_rate: float,
-    dwell: float,
-    delay_rate: float,
+    visible_TM: np.ndarray, chances: np.ndarray, null: int, world: World, rng: np.random.Generator
 ) -> States:
     """Draw hidden states and cues for objects visible on `visible_TM`, bool ``(T, M)``.
 
-    `chances` are those of the codes, `null` is the code in force before the first cue; the rates
-    are the knobs of the world.
+    `chances` are those of the codes, `null` is the code in force before the first cue.
     """
-    cue_TM = np.stack(
-        [
-            _cues(visible_T, chances, rng, cue_rate, 1 / dwell, delay_rate)
-            for visible_T in visible_TM.T
-        ],
-        axis=1,
-    )
+    cue_TM = np.stack([_cues(visible_T, chances, world, rng) for visible_T in visible_TM.T], axis=1)
     t_T1 = np.arange(len(cue_TM))[:, None]
     last_TM = np.maximum.accumulate(np.where(cue_TM == NO_CUE, -1, t_T1), axis=0)
     shown = last_TM >= 0
@@ -90,19 +76,14 @@ def draw_states(
 
 
 def _cues(
-    visible_T: np.ndarray,
-    chances: np.ndarray,
-    rng: np.random.Generator,
-    cue_rate: float,
-    switch_rate: float,
-    delay_rate: float,
+    visible_T: np.ndarray, chances: np.ndarray, world: World, rng: np.random.Generator
 ) -> np.ndarray:
     """Cues of one object; one due while the object is out of sight is shown when it comes back."""
     frames = len(visible_T)
-    switches_T = rng.random(frames) < switch_rate
+    switches_T = rng.random(frames) < 1 / world.dwell
     draws_T = rng.choice(len(chances), size=frames, p=chances)
-    repeats_T = rng.random(frames) < cue_rate
-    delay = int(rng.geometric(1 / MEAN_DELAY)) if rng.random() < delay_rate else 0
+    repeats_T = rng.random(frames) < world.cue_rate
+    delay = int(rng.geometric(1 / MEAN_DELAY)) if rng.random() < world.delay_rate else 0
     first = int(np.argmax(visible_T)) + delay
 
     cue_T = np.full(frames, NO_CUE, dtype=np.int64)

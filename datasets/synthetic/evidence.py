@@ -14,7 +14,7 @@ import numpy as np
 from bload.errors import InputError
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, OBJECTS, RELATIONS
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING
 from datasets.synthetic.script import Script
 
 
@@ -39,31 +39,27 @@ def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str,
     """Frame name -> bool ``(G,)``, True for rows of its ``relations_G2`` that depend on memory.
 
     `source` is a split that was made from `scripts`; its order of objects and relations is kept:
-    rows are matched by class, box and relation. Raises `InputError` where it shows something else.
+    rows are matched by class and relation. Raises `InputError` where it shows something else.
     """
-    age_of = {}
+    age_of_triplet = {}
     for script in scripts:
         for target, age_G in zip(script.targets(), evidence_ages(script), strict=True):
-            age_of[target.name] = dict(zip(_triplets(target), age_G.tolist(), strict=True))
+            for triplet, age in zip(_triplets(target), age_G, strict=True):
+                age_of_triplet[triplet] = age
     flags_of = {}
     for sequence, length in enumerate(source.lengths.tolist()):
         for target in source.targets(sequence, 0, length):
-            age_of_triplet = age_of.get(target.name, {})
             triplets = _triplets(target)
-            unknown = [triplet for triplet in triplets if triplet not in age_of_triplet]
-            if unknown:
-                object_class, _, relation = unknown[0]
+            if not age_of_triplet.keys() >= set(triplets):
                 raise InputError(
-                    f"{target.name} of {source.root} has {OBJECTS[object_class]} "
-                    f"{RELATIONS[relation]}, which the synthetic world of these knobs has not; "
-                    "remove the root and it is made again"
+                    f"{target.name} of {source.root} has relations that the synthetic world of "
+                    "these knobs has not; remove the root and it is made again"
                 )
             flags_of[target.name] = np.array([age_of_triplet[key] >= 1 for key in triplets])
     return flags_of
 
 
-def _triplets(target: FrameTargets) -> list[tuple[int, tuple[float, ...], int]]:
-    """Object class, object box and relation of each triplet, in the order of ``relations_G2``."""
+def _triplets(target: FrameTargets) -> list[tuple[str, int, int]]:
+    """Frame, object class and relation of each triplet; the classes of a video are distinct."""
     classes_M = target.object_classes_M.tolist()
-    boxes_M = [tuple(box_4) for box_4 in target.object_boxes_M4.tolist()]
-    return [(classes_M[m], boxes_M[m], relation) for m, relation in target.relations_G2.tolist()]
+    return [(target.name, classes_M[m], r) for m, r in target.relations_G2.tolist()]

@@ -4,55 +4,40 @@ An observer of memory k sees persons, objects, classes and spatial relations per
 and contacting it knows the code in force if its cue was shown within the last k frames, this one
 included: k = 1 is an observer without memory, `EVERYTHING` one that remembers the video so far.
 Every observer also knows whether an object has shown its first cue; before it the null code is in
-force. That is generous: the figures are upper bounds for any model that remembers k frames and
-predicts each pair once, so such a model that beats the observer of k = 1 by more than luck
-remembers. A model may predict a pair several times, so the same network without memory is to be
-shown beside it.
+force. A code whose cue is out of reach is a fresh draw with the generator's chances
+(`cues.draw_states`), so the number of ground-truth triplets G, by which the recall of a frame is
+divided, is a known number plus a binomial one (codes of two relations among the unknown).
 
-A code whose cue is out of reach is a fresh draw for the observer: codes are drawn independently at
-each switch, and when cues are shown does not depend on which code they show (`cues.draw_states`).
-So its distribution is exactly the generator's chances, and the number of ground-truth triplets G,
-by which the recall of a frame is divided, is a known number plus a binomial one (codes of two
-relations among the unknown). An observer lists first what adds most to its expected recall, the
-triplets of greatest ``E[1(triplet holds) / G]``; recall is a sum of these, so no other list is
-better.
+An observer has each object once with the best relation of each group, which is the constraint
+``with`` for a model that predicts each pair once, and lists first what adds most to its expected
+recall, the triplets of greatest ``E[1(triplet holds) / G]``. Recall on memory-dependent triplets
+has a list of its own, in which G counts only these. What follows for models is in
+datasets/README.md.
 
-Two lists: *one pair per object* has each object once with the best relation of each group, which is
-the constraint ``with`` for a model that predicts each pair once. *Any triplets* may name the same
-pair again with other relations: the constraint ``no``, and what many queries per pair could reach
-under ``with``. Recall on memory-dependent triplets has a list of its own, in which G counts only
-these.
-
-T frames that count, M objects, P objects in sight, R = 26 relations, C codes.
+T frames that count, M objects, R = 26 relations, C codes.
 """
 
 import math
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 from scipy.stats import binom
+from tabulate import tabulate
 
-from datasets.annotations.vocabulary import ATTENTION, CONTACTING, RELATIONS, SPATIAL
-from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.recall import RecallMeter
+from datasets.annotations.vocabulary import GROUPS, RELATIONS, SPATIAL
 from datasets.synthetic import cues
 from datasets.synthetic.evidence import evidence_ages
-from datasets.synthetic.script import Script
+from datasets.synthetic.script import Script, write_scripts
+from datasets.synthetic.world import World
 
 MEMORYLESS = 1
 EVERYTHING = math.inf
-KS = (10, 20, 50)
+K = 20
 PART = "memory"
-LISTS = {"with": "one pair per object", "no": "any triplets"}
-"""Constraint -> the observer's list that it measures."""
 
 
 def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    held_CR = np.zeros((len(codes), len(RELATIONS)), dtype=bool)
-    for code, relations in enumerate(codes):
-        held_CR[code, list(relations)] = True
-    return held_CR
+    return np.array([[r in held for r in range(len(RELATIONS))] for held in codes])
 
 
 _ATTENTION_CR = _multi_hot(cues.ATTENTION_CODES)
@@ -103,84 +88,37 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
 
 def _mean_inverse(sure_T: np.ndarray, open_T: np.ndarray) -> np.ndarray:
     """``E[1 / (sure + Binomial(open, _TWO))]``, float64 ``(T,)``; 0 where that is 1 / 0."""
-    chances_N = _binomials(int(open_T.max(initial=0)))[np.maximum(open_T, 0)]
-    labels_TN = sure_T[:, None] + np.arange(chances_N.shape[1])
-    return (chances_N / np.maximum(labels_TN, 1)).sum(axis=1) * (sure_T > 0)
+    two_N = np.arange(max(open_T.max(initial=0), 0) + 1)  # codes of two relations
+    chances_TN = binom.pmf(two_N, np.maximum(open_T, 0)[:, None], _TWO)
+    return (chances_TN / np.maximum(sure_T[:, None] + two_N, 1)).sum(axis=1) * (sure_T > 0)
 
 
-@cache
-def _binomials(most: int) -> np.ndarray:
-    """Row n: the chances of 0..most codes of two relations among n."""
-    return binom.pmf(np.arange(most + 1), np.arange(most + 1)[:, None], _TWO)
+def expected_recall(scripts: Sequence[Script], memory: float, part: bool = False) -> float:
+    """Recall@20 expected over unknown codes, exactly, in 0..1.
 
-
-def expected_recall(
-    scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
-) -> dict[str, float]:
-    """Recall expected over unknown codes, exactly, in 0..1, under the names of `RecallMeter`.
-
-    ``with/recall@K`` is for one pair per object and ``no/recall@K`` for any triplets; both also
-    with ``_memory`` for the memory-dependent triplets (NaN if there are none).
+    With `part` that of memory-dependent triplets alone, NaN if there are none.
     """
-    figures = {}
-    for ending, part in (("", False), (f"_{PART}", True)):
-        sums = {(constraint, k): 0.0 for constraint in LISTS for k in ks}
-        frames = 0
-        for script in scripts:
-            weights_TMR = triplet_weights(script, memory, part)
-            frames += int(np.count_nonzero(weights_TMR.any(axis=(1, 2))))
-            for constraint in LISTS:
-                listed_TL = _listed(weights_TMR, constraint)
-                for k in ks:
-                    sums[constraint, k] += float(listed_TL[:, :k].sum())
-        for (constraint, k), total in sums.items():
-            figures[f"{constraint}/recall@{k}{ending}"] = total / frames if frames else math.nan
-    return figures
+    total, frames = 0.0, 0
+    for script in scripts:
+        weights_TMR = triplet_weights(script, memory, part)
+        frames += int(np.count_nonzero(weights_TMR.any(axis=(1, 2))))
+        groups = [weights_TMR[..., group].max(axis=2) for group in GROUPS.values()]
+        best_TL = np.stack(groups, axis=2).reshape(len(weights_TMR), -1)
+        total += float(-np.sort(-best_TL, axis=1)[:, :K].sum())
+    return total / frames if frames else math.nan
 
 
-def _listed(weights_TMR: np.ndarray, constraint: str) -> np.ndarray:
-    """Weights in the order in which an observer lists its triplets, ``(T, L)``."""
-    if constraint == "with":
-        groups = (ATTENTION, SPATIAL, CONTACTING)
-        weights_TMR = np.stack([weights_TMR[..., group].max(axis=2) for group in groups], axis=2)
-    return -np.sort(-weights_TMR.reshape(len(weights_TMR), -1), axis=1)
-
-
-def observe(script: Script, memory: float, part: bool = False) -> list[FramePrediction]:
-    """The observer's predictions for each frame, with the weights as scores of the relations.
-
-    The measure does the rest: ``with`` picks the best relation of each group and ``no`` any.
-    """
-    weights_TMR = triplet_weights(script, memory, part)
-    predictions = []
-    for target, weights_MR, visible_M in zip(
-        script.targets(), weights_TMR, script.visible_TM, strict=True
-    ):
-        objects = len(target.object_classes_M)
-        predictions.append(
-            FramePrediction(
-                person_boxes_P4=np.repeat(target.person_box_4[None], objects, axis=0),
-                object_boxes_P4=target.object_boxes_M4,
-                object_classes_P=target.object_classes_M,
-                person_scores_P=np.ones(objects),
-                object_scores_P=np.ones(objects),
-                relation_scores_PR=weights_MR[visible_M],
-            )
-        )
-    return predictions
-
-
-def realised_recall(
-    scripts: Sequence[Script], memory: float, ks: Sequence[int] = KS
-) -> dict[str, float]:
-    """Recall of the observer on the labels that were drawn, named as by `expected_recall`."""
-    figures: dict[str, float] = {}
-    for ending, part in (("", False), (f"_{PART}", True)):
-        meter = RecallMeter(part=PART)
-        for script in scripts:
-            flags_T = [age_G >= 1 for age_G in evidence_ages(script)]
-            meter.update(observe(script, memory, part), script.targets(), flags_T)
-        summary = meter.summary(ks)
-        names = [f"{constraint}/recall@{k}{ending}" for constraint in LISTS for k in ks]
-        figures |= {name: summary[name] for name in names}
-    return figures
+def observers_table(world: World, split: str) -> str:
+    """Format the recall in percent of observers that remember 1 to 20 frames, or everything."""
+    scripts = write_scripts(world, split)
+    age_G = np.concatenate([age_G for script in scripts for age_G in evidence_ages(script)])
+    rows = []
+    for memory in (MEMORYLESS, 2, 5, 10, 20, EVERYTHING):
+        recalls = (100 * expected_recall(scripts, memory, part) for part in (False, True))
+        rows.append(("all" if memory == EVERYTHING else f"{memory}", *recalls))
+    head = ("frames remembered", f"Recall@{K} (%)", "on what must be remembered")
+    return (
+        f"{split} split: {len(scripts):,} videos, {sum(s.frames for s in scripts):,} frames, "
+        f"{len(age_G):,} triplets, {np.count_nonzero(age_G >= 1):,} of which depend on memory\n\n"
+        f"{tabulate(rows, head, 'plain', floatfmt='.2f', colalign=('left',))}"
+    )

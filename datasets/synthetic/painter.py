@@ -15,37 +15,18 @@ from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script
 from datasets.synthetic.world import CANVAS
 
-CUE_COLOURS = np.array(
-    [
-        (230, 30, 30),
-        (30, 200, 30),
-        (40, 60, 255),
-        (250, 230, 20),
-        (240, 40, 240),
-        (30, 220, 230),
-        (250, 130, 20),
-        (255, 255, 255),
-        (0, 0, 0),
-    ],
-    dtype=np.uint8,
-)
+
+def _colours(text: str) -> np.ndarray:
+    """Red, green and blue of hexadecimal colours, uint8 ``(N, 3)``."""
+    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 3)
+
+
+CUE_COLOURS = _colours("e61e1e 1ec81e 283cff fae614 f028f0 1edce6 fa8214 ffffff 000000")
 BLANK = np.array((128, 128, 128), dtype=np.uint8)
 CELL_HEIGHT = 7
 """Height of the cue cells in units of the world; together they are as wide as the object."""
 
-TILE_COLOURS = np.array(
-    [
-        (220, 60, 50),
-        (60, 190, 70),
-        (70, 100, 240),
-        (230, 200, 50),
-        (200, 70, 210),
-        (60, 200, 210),
-        (240, 140, 40),
-    ],
-    dtype=np.uint8,
-)
-SHAPES = 5
+TILE_COLOURS = _colours("dc3c32 3cbe46 4664f0 e6c832 c846d2 3cc8d2 f08c28")
 SKIN, SHIRT = (255, 214, 170), (245, 245, 245)
 INK = 0.85
 """Opacity of what is drawn: a trace of what lies behind stays visible."""
@@ -55,8 +36,7 @@ def paint(script: Script, position: int) -> np.ndarray:
     """Frame `position` of the files of `script`, uint8 ``(H, W, 3)``."""
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     size = script.image_size
-    canvas_HW3 = np.empty((size, size, 3), dtype=np.uint8)
-    canvas_HW3[:] = script.background_3
+    canvas_HW3 = np.full((size, size, 3), script.background_3, np.uint8)
     seen = [] if kind == NO_OBJECT else np.flatnonzero(script.visible_TM[t]).tolist()
     for m in seen:
         if not script.in_front_TM[t, m]:
@@ -115,8 +95,7 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
         np.abs(x) + np.abs(y) > 1.1,
         np.broadcast_to(np.sin(4.5 * y + 4.5 * x) > 0, (height - top, width)),
     )[look // len(TILE_COLOURS)]
-    tile_HW3 = np.empty((height, width, 3), dtype=np.uint8)
-    tile_HW3[:] = colour * 0.35
+    tile_HW3 = np.full((height, width, 3), colour * 0.35, np.uint8)
     tile_HW3[top:][shape] = colour
     rim_colour = 255 if in_front else 0
     rim = max(1, int(image_size / CANVAS))

@@ -7,7 +7,6 @@ T frames that count, F frames in the files (some are there to be dropped), M obj
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -69,25 +68,25 @@ class Script:
 
     def targets(self) -> tuple[FrameTargets, ...]:
         """The targets that a reader of the annotations has to find, frame by frame."""
-        positions_T = np.flatnonzero(self.kind_F == COUNTS)
-        return tuple(self._targets(t, self.file_name(positions_T[t])) for t in range(self.frames))
-
-    def _targets(self, t: int, name: str) -> FrameTargets:
-        seen = np.flatnonzero(self.visible_TM[t])
-        relations = [
-            (row, relation)
-            for row, m in enumerate(seen.tolist())
-            for group in self.relations(t, m)
-            for relation in group
-        ]
-        return FrameTargets(
-            name=name,
-            size_hw=(self.image_size, self.image_size),
-            person_box_4=self.person_boxes_T4[t].astype(np.float32),
-            object_boxes_M4=self.object_boxes_TM4[t, seen].astype(np.float32),
-            object_classes_M=self.classes_M[seen],
-            relations_G2=np.array(relations, dtype=np.int64),
-        )
+        targets = []
+        for t, position in enumerate(np.flatnonzero(self.kind_F == COUNTS).tolist()):
+            seen = np.flatnonzero(self.visible_TM[t])
+            relations = [
+                (row, relation)
+                for row, m in enumerate(seen.tolist())
+                for group in self.relations(t, m)
+                for relation in group
+            ]
+            target = FrameTargets(
+                name=self.file_name(position),
+                size_hw=(self.image_size, self.image_size),
+                person_box_4=self.person_boxes_T4[t].astype(np.float32),
+                object_boxes_M4=self.object_boxes_TM4[t, seen].astype(np.float32),
+                object_classes_M=self.classes_M[seen],
+                relations_G2=np.array(relations, dtype=np.int64),
+            )
+            targets.append(target)
+        return tuple(targets)
 
 
 def write_script(world: World, split: str, index: int, length: int) -> Script:
@@ -104,10 +103,13 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
     pixels = world.image_size / CANVAS
     person_boxes_T4 = _pixel_boxes(person_T2, person_side_2, pixels)
     object_boxes_TM4 = _pixel_boxes(objects_TM2, object_sides_M2, pixels)
-    rates = {key: getattr(world, key) for key in ("cue_rate", "dwell", "delay_rate")}
-    draw = partial(cues.draw_states, visible_TM, rng=rng, **rates)
-    attention = draw(chances=cues.ATTENTION_CHANCES, null=cues.ATTENTION_NULL)
-    contacting = draw(chances=cues.CONTACTING_CHANCES, null=cues.CONTACTING_NULL)
+    attention, contacting = (
+        cues.draw_states(visible_TM, chances, null, world, rng)
+        for chances, null in (
+            (cues.ATTENTION_CHANCES, cues.ATTENTION_NULL),
+            (cues.CONTACTING_CHANCES, cues.CONTACTING_NULL),
+        )
+    )
     source_F, kind_F = _with_dropped(length, world.drop_rate, rng)
     return Script(
         name=f"{split}{index:05d}.mp4",

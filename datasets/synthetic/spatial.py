@@ -29,7 +29,10 @@ def spatial_relations(
     drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath.
     Apart along neither: in_front_of or behind, and with nearly the same centre also in.
     """
-    x, y = axis_offsets(person_4, object_4)
+    sums = (object_4[..., 2:] - object_4[..., :2]) + (person_4[..., 2:] - person_4[..., :2])
+    # Twice the distance of the centres, over the sum of the sides; y grows downwards.
+    offsets = (object_4[..., :2] + object_4[..., 2:] - person_4[..., :2] - person_4[..., 2:]) / sums
+    x, y = offsets[..., 0], offsets[..., 1]
     apart_x, apart_y = np.abs(x) >= BESIDE, np.abs(y) >= BESIDE
     together = ~apart_x & ~apart_y
     held = np.zeros((*np.shape(x), 6), dtype=bool)
@@ -37,15 +40,6 @@ def spatial_relations(
     held[..., ABOVE] = apart_y & (y < 0)
     held[..., BENEATH] = apart_y & (y > 0)
     held[..., IN_FRONT] = together & in_front
-    held[..., BEHIND] = together & ~np.asarray(in_front)
+    held[..., BEHIND] = together & ~in_front
     held[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
     return held
-
-
-def axis_offsets(person_4: np.ndarray, object_4: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Signed offsets of the object from the person along x and y; y grows downwards."""
-    person_4, object_4 = np.asarray(person_4, float), np.asarray(object_4, float)
-    sums = (object_4[..., 2:] - object_4[..., :2]) + (person_4[..., 2:] - person_4[..., :2])
-    # Twice the distance of the centres, over the sum of the sides.
-    offsets = (object_4[..., :2] + object_4[..., 2:] - person_4[..., :2] - person_4[..., 2:]) / sums
-    return offsets[..., 0], offsets[..., 1]

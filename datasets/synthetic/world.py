@@ -19,6 +19,10 @@ CANVAS = 64.0
 """Side of the world in units; an image of another size shows the same world, scaled."""
 
 
+stream = SPLITS.index
+"""Number of a split in the seeds."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything that decides the contents of a synthetic root."""
@@ -91,10 +95,3 @@ def draw_lengths(split: str, videos: int, rng: np.random.Generator) -> np.ndarra
     real = action_genome_lengths(split)
     middle = (np.arange(videos) + 0.5) / videos
     return rng.permutation(real[(middle * len(real)).astype(np.int64)])
-
-
-def stream(split: str) -> int:
-    """Number of a split in the seeds; raises `InputError` for an unknown one."""
-    if split not in SPLITS:
-        raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
-    return SPLITS.index(split)

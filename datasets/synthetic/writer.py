@@ -39,14 +39,6 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     return root
 
 
-def make(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
-    """Write a new synthetic root at `root`, knobs as in `World`; refuses one that exists."""
-    root, world = Path(root), World(**knobs)
-    with one_writer(root):
-        _write_root(root, world, progress)
-    return root
-
-
 def _write_root(root: Path, world: World, progress: bool) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
@@ -64,20 +56,17 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
         total=total, desc=f"drawing {root.name}", unit="frame", disable=None if progress else True
     ) as bar:
         for script in scripts:
-            _write_frames(partial / FRAMES_FOLDER, script)
-            bar.update(len(script.kind_F))
+            (partial / FRAMES_FOLDER / script.name).mkdir(parents=True)
+            for position in range(len(script.kind_F)):
+                image = Image.fromarray(paint(script, position))
+                image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
+                bar.update()
     (partial / MADE_BY).write_text(json.dumps(world.manifest(), indent=2) + "\n")
     os.replace(partial, root)
 
 
 def _check_manifest(root: Path, world: World) -> None:
-    try:
-        found = json.loads((root / MADE_BY).read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{root / MADE_BY} cannot be read ({error}); remove {root} and it is made again"
-        ) from error
-    wanted = world.manifest()
+    found, wanted = json.loads((root / MADE_BY).read_text()), world.manifest()
     differences = [
         f"{name} is {found.get(name)} there and {wanted[name]} here"
         for name in wanted
@@ -88,13 +77,6 @@ def _check_manifest(root: Path, world: World) -> None:
             f"the synthetic root {root} was made differently: {', '.join(differences)}; "
             "remove it, ask for what it holds, or give another path"
         )
-
-
-def _write_frames(folder: Path, script: Script) -> None:
-    (folder / script.name).mkdir(parents=True)
-    for position in range(len(script.kind_F)):
-        image = Image.fromarray(paint(script, position))
-        image.save(folder / script.file_name(position), compress_level=1)
 
 
 def _write_annotations(folder: Path, scripts: list[Script]) -> None:

@@ -8,11 +8,9 @@ import numpy as np
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.synthetic.evidence import memory_flags
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, expected_recall
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, K, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
-
-K = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,9 @@ class Yardsticks:
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
     """The yardsticks of a split made from `world`; `InputError` if it was made from another."""
     scripts = write_scripts(world, source.split)
-    figures = {}
-    for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING)):
-        recalls = expected_recall(scripts, memory, ks=(K,))
-        for ending in ("", f"_{PART}"):
-            figures[f"{name}/recall@{K}{ending}"] = recalls[f"with/recall@{K}{ending}"]
+    figures = {
+        f"{name}/recall@{K}{ending}": expected_recall(scripts, memory, part)
+        for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING))
+        for ending, part in (("", False), (f"_{PART}", True))
+    }
     return Yardsticks(memory_flags(source, scripts), figures)

@@ -1,19 +1,12 @@
 """The paper's claims, each reproduced, not reproduced, undecided or not tested, with figures."""
 
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 
 from bload.packers import PACKERS
 from bload.paper import PAPER
-from experiments.report.figures import (
-    Cell,
-    Estimate,
-    Exhibit,
-    command_of,
-    difference,
-    estimate,
-    note,
-)
+from experiments.report.figures import Cell, Estimate, Exhibit, command_of, estimate, note
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.plots import by_value
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
@@ -36,11 +29,21 @@ def claims(results: Results) -> Exhibit:
     return Exhibit("Claims", found, note("rules", SLACK), kind="cards")
 
 
+def _verdict(holds: bool) -> str:
+    return REPRODUCED if holds else NOT_REPRODUCED
+
+
+def _above(found: Estimate, bar: float = 0.0) -> str:
+    """Whether the whole interval is above a bar, which is undecided with the bar inside."""
+    if isnan(found.low):
+        return NOT_TESTED
+    return UNDECIDED if found.low <= bar < found.high else _verdict(found.low > bar)
+
+
 def _padding(results: Results) -> tuple[str, str]:
     found = packed().loc[["naive", "bload", "bload_exact"]]
-    less = found.padding["naive"] / found.padding["bload"]
     text = note("padding", *(row for _, row in found.iterrows()), paper().padding)
-    return REPRODUCED if less > 100 else NOT_REPRODUCED, text
+    return _verdict(found.padding["naive"] > 100 * found.padding["bload"]), text
 
 
 def _nothing_deleted(results: Results) -> tuple[str, str]:
@@ -49,7 +52,7 @@ def _nothing_deleted(results: Results) -> tuple[str, str]:
     count, lost = exact.deleted.sum(), [*runs.run[runs.deleted > 0]]
     # one run may stand in several experiments
     text = note("deleted", count, exact.frames["bload"], runs.run.nunique(), lost)
-    return NOT_REPRODUCED if count or lost else REPRODUCED, text
+    return _verdict(not count and not lost), text
 
 
 def _minutes(naive: float, bload: float) -> float:
@@ -60,30 +63,28 @@ def _minutes(naive: float, bload: float) -> float:
 def _faster(results: Results) -> tuple[str, str]:
     times = best_times(results)
     faster = times.faster() if times else {}
-    ours, exact = faster.get("bload"), faster.get("bload_exact")
-    if times is None or ours is None:
+    if times is None or "bload" not in faster:
         return NOT_TESTED, "No finished runs of naive and bload here."
     least, most = _minutes(-0.5, 0.5), _minutes(0.5, -0.5)
     work, bar = times.columns()["by frames processed"]["bload"], SLACK * least
-    text = note("faster", times, ours, exact, work, least, most, bar)
-    if isnan(ours.low) or not times.has_action_genomes_lengths:
-        return NOT_TESTED, text
-    missed = UNDECIDED if ours.high >= bar else NOT_REPRODUCED
-    return REPRODUCED if ours.low >= bar else missed, text
+    text = note("faster", times, faster, work, least, most, bar)
+    return _above(faster["bload"], bar) if times.has_action_genomes_lengths else NOT_TESTED, text
 
 
-def _recall(when: str, found: Compared | None) -> tuple[str, str]:
+def _recall(choose: Callable[[Results], Compared | None], results: Results) -> tuple[str, str]:
     """BLoad's Recall@20 less sampling's: above 0 or not reproduced, as planned beforehand."""
+    found = choose(results)
     groups = found.by_loader if found else {}
     if found is None or not {"bload", "sampling"} <= groups.keys():
         return NOT_TESTED, "No finished runs of bload and sampling here."
     runs = [groups["bload"], groups["sampling"]]
-    between = difference(*(of.recall for of in runs))
+    between = estimate(*(of.recall for of in runs))
     steps = [(of.steps * of.epochs).mean() for of in runs]
     reached = [estimate(of.recall) for of in runs]
-    shown = steps if min(steps) > 0 else None
-    text = note("recalls", when, found, *reached, between, [*map(len, runs)], shown)
-    return _verdict(between, found), text
+    text = note("recalls", found, *reached, between, [*map(len, runs)], steps)
+    if found.is_quick or isnan(between.low):
+        return NOT_TESTED, text
+    return _verdict(between.low > 0), text
 
 
 def _starts(results: Results) -> tuple[str, str]:
@@ -93,30 +94,22 @@ def _starts(results: Results) -> tuple[str, str]:
         return NOT_TESTED, "No finished runs with and without the table here."
     table, ignored = values["table"], values["ignored"]
     pairs, figures = estimate(table - ignored), map(estimate, (table, ignored))
-    text = note("starts", found, *figures, difference(table, ignored), pairs)
-    verdict = _verdict(pairs, found)
-    return UNDECIDED if verdict == NOT_REPRODUCED and pairs.high > 0 else verdict, text
+    text = note("starts", found, *figures, estimate(table, ignored), pairs)
+    return NOT_TESTED if found.is_quick else _above(pairs), text
 
 
 def _deadlock(results: Results) -> tuple[str, str]:
-    record = results.measured("deadlock") or {"rows": []}
-    plain = [str(row.get("ended")) for row in record["rows"] if row.get("what") == "plain DDP"]
-    blocks = [row.get("ended") for row in record["rows"] if str(row.get("loader")) in PACKERS]
-    if not plain or not blocks:
+    record = results.measured("deadlock")
+    if record is None:
         return NOT_TESTED, "No finished deadlock experiment here."
+    plain = [row["ended"] for row in record["rows"] if row["what"] == "plain DDP"]
+    blocks = [row["ended"] for row in record["rows"] if row["loader"] in PACKERS]
     ended, quick = blocks.count("finished"), record["name"].endswith("_quick")
-    holds = {*plain} == {"timed out"} and ended == len(blocks)
-    verdict = REPRODUCED if holds else NOT_REPRODUCED
+    verdict = _verdict({*plain} == {"timed out"} and ended == len(blocks))
     return NOT_TESTED if quick else verdict, note("deadlock", plain, ended, len(blocks), quick)
 
 
-def _verdict(between: Estimate, found: Compared) -> str:
-    if isnan(between.low) or found.is_quick:
-        return NOT_TESTED
-    return REPRODUCED if between.low > 0 else NOT_REPRODUCED
-
-
-PAPERS_RECALL = " against ".join(str(PAPER[name].recall_at_20) for name in ("bload", "sampling"))
+PAPERS = " against ".join(str(PAPER[name].recall_at_20) for name in ("bload", "sampling"))
 CLAIMS: dict[str, tuple[str, Callable[[Results], tuple[str, str]]]] = {
     "over 100 times less padding than naive padding": (COMMAND, _padding),
     "no frame is deleted": (COMMAND, _nothing_deleted),
@@ -124,13 +117,13 @@ CLAIMS: dict[str, tuple[str, Callable[[Results], tuple[str, str]]]] = {
         "python -m experiments.epoch_time",
         _faster,
     ),
-    f"Recall@20 of BLoad is above sampling's ({PAPERS_RECALL})": (
+    f"Recall@20 of BLoad is above sampling's ({PAPERS})": (
         command_of("paper_table"),
-        lambda results: _recall("equal epochs", equal_epochs(results)),
+        partial(_recall, equal_epochs),
     ),
     "the same at equal work (not in the paper)": (
         command_of("paper_table_equal_time"),
-        lambda results: _recall("equal work", equal_work(results)),
+        partial(_recall, equal_work),
     ),
     "the start table matters: states must be cleared where a video starts": (
         command_of("reset_ablation"),

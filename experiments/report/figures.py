@@ -5,7 +5,6 @@ Texts may hold `code` between backticks, as in Markdown; long ones are in notes.
 
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -17,11 +16,8 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup, escape
 from scipy import stats
-from tabulate import tabulate
 
 from bload.draw import label_of
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +30,29 @@ class Estimate:
     count: int = 0
 
 
-def estimate(values: Iterable[float]) -> Estimate:
-    """The mean of independent values with Student's interval."""
-    return _interval(stats.ttest_1samp, values, popmean=0)
+def estimate(values: Iterable[float], base: Iterable[float] | None = None) -> Estimate:
+    """The mean of independent values with Student's interval.
 
-
-def difference(ones: Iterable[float], others: Iterable[float]) -> Estimate:
-    """mean(ones) - mean(others) with Welch's interval: unpaired, and spreads may differ."""
-    return _interval(stats.ttest_ind, ones, others, equal_var=False)
+    With another sample as `base` the difference of the means, with Welch's interval: unpaired, and
+    spreads may differ.
+    """
+    samples = [values] if base is None else [values, base]
+    found = [pd.Series(sample, dtype=float).dropna() for sample in samples]
+    mean = found[0].mean() - sum(of.mean() for of in found[1:])
+    error = math.hypot(*(of.sem() for of in found))
+    half = error  # no width for equal values, no interval for fewer than two
+    if error > 0:
+        freedom = error**4 / sum(of.sem() ** 4 / (len(of) - 1) for of in found)
+        half *= stats.t.ppf(0.975, freedom)
+    return Estimate(mean, mean - half, mean + half, min(map(len, found)))
 
 
 def ratio(ones: Iterable[float], others: Iterable[float], *, paired: bool = False) -> Estimate:
     """The ratio of geometric means of positive values; the interval is of the logarithms."""
     a, b = (np.log(np.asarray(values, dtype=float)) for values in (ones, others))
-    found = estimate(a - b) if paired else difference(a, b)
-    mean, low, high = np.exp([found.mean, found.low, found.high]).tolist()
+    found = estimate(a - b) if paired else estimate(a, b)
+    mean, low, high = (math.exp(of) for of in (found.mean, found.low, found.high))
     return Estimate(mean, low, high, found.count)
-
-
-def _interval(test: Callable, *samples: Iterable[float], **options: Any) -> Estimate:
-    """The interval by scipy's t-test of the values that are there."""
-    found = [pd.Series(values, dtype=float).dropna() for values in samples]
-    first, *others = (float(values.mean()) for values in found)
-    mean, count = first - sum(others), min(map(len, found))
-    if count < 2:
-        return Estimate(mean, count=count)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # equal values: an interval of no width
-        ends = test(*found, **options).confidence_interval(CONFIDENCE)
-    low, high = (mean if math.isnan(end) else float(end) for end in ends)
-    return Estimate(mean, low, high, count)
 
 
 class Cell(str):
@@ -115,8 +104,8 @@ class Exhibit:
     """A table, a chart, or a chart with the figures that it shows.
 
     All rows have the same headings, of which the first one names the row. `alternative` says what a
-    drawing shows. `kind` is ``cards`` (rows under one another), ``words`` (long texts), ``lead``
-    or ``blocks`` (a drawing that is no plot).
+    drawing shows. `kind` is ``cards`` (rows under one another), ``words`` (long texts), or
+    ``lead``.
     """
 
     title: str
@@ -146,7 +135,7 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= {"figure": cell, "label": label_of, "drawing": Markup}
-    environment.filters |= {"prose": _prose, "line": _line, "markdown": _markdown}
+    environment.filters |= {"prose": _prose, "line": _line}
     return environment.get_template(name)
 
 
@@ -175,10 +164,3 @@ def _prose(text: str) -> Markup:
 def _line(text: str) -> str:
     """One line of Markdown in which nothing from a run is a column, a tag or a link."""
     return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
-
-
-def _markdown(table: Exhibit) -> str:
-    lines = [{name: _line(cell) for name, cell in row.items()} for row in table.rows]
-    sides = ["right" if numeric else "left" for numeric in table.numeric] if lines else None
-    text = tabulate(lines, "keys", "pipe", disable_numparse=True, colalign=sides)
-    return re.sub("  +", " ", re.sub("-{4,}", "---", text))

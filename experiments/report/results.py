@@ -12,7 +12,7 @@ import pandas as pd
 from bload.packers import PACKERS
 from experiments.config import LoaderConfig, TrainJob, loader_schema
 from experiments.report.figures import note
-from experiments.runs import experiment_folders, figure, read_epochs, read_record, read_runs
+from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
 EXPERIMENTS = (
@@ -34,9 +34,9 @@ class Results:
     """Everything in a folder.
 
     Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
-    the columns of `PERCENT` and rows for other files that are damaged; `epochs` as `read_epochs`
-    has them, with `seconds` and `processed` since the start of the run; `records` of the commands
-    that made runs (`kind` is experiment) or rows.
+    and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with `seconds` and `processed`
+    since the start of the run; `records` of the commands that made runs (`kind` is experiment) or
+    rows.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Compared:
     """Finished runs of one experiment that are alike in all but the seed and what is compared.
 
     Attributes: `runs` by loader, epochs and seed, of which `extra` are for more or fewer slots than
-    most; `others`, how many were left out for other settings; `failed` runs.
+    most; `others`, how many have other settings; `failed` runs.
     """
 
     experiment: str
@@ -80,6 +80,10 @@ class Compared:
         return self.experiment.endswith("_quick")
 
     @property
+    def when(self) -> str:
+        return "equal work" if self.main["train.slots"].max() > 0 else "equal epochs"
+
+    @property
     def setting(self) -> str:
         """Data, model and kind of machine."""
         return note("setting", self.runs.iloc[0])
@@ -88,30 +92,19 @@ class Compared:
 def read_results(folder: Path | str) -> Results:
     """Read whatever is in a folder. Raises `InputError` as `read_runs` does."""
     runs, epochs = read_runs(folder), read_epochs(folder)
-    runs["loader"] = pd.Series([_loader(run) for run in runs.to_dict("records")], dtype=object)
+    runs["loader"] = pd.Series(map(_loader, runs.to_dict("records")), dtype=object)
     runs["total"] = runs.frames + runs.deleted
     for name, key in PERCENT.items():
         for frame in (runs, epochs):
-            frame[name] = 100 * frame[key].map(figure).astype(float) if key in frame else math.nan
-    odd = epochs[epochs.epoch.isna()][[*NAMES, "says"]].to_dict("records")
-    epochs = epochs[epochs.epoch.notna()].copy()
+            frame[name] = 100 * frame.get(key, math.nan)
     epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
-    records = []
-    for place in experiment_folders(folder):
-        for kind in KINDS:
-            path = place / f"{kind}.json"
-            try:
-                record = read_record(path)
-                sweeps = record["sweeps"] or [record] * bool(record["rows"])
-                records.append(record | {"kind": kind, "sweeps": sweeps})
-            except (ValueError, OSError) as error:
-                if kind != "experiment":  # which is among the runs
-                    odd.append({"experiment": place.name, "run": path.name, "says": str(error)})
-        files = [*place.glob("*.json"), *place.glob("*.csv"), *place.glob("*/*.json*")]
-        if not files and place != Path(folder):
-            odd.append({"experiment": place.name, "run": "-", "says": "holds no run"})
-    runs = pd.concat([runs, pd.DataFrame(odd, columns=[*NAMES, "says"]).assign(state="damaged")])
-    return Results(Path(folder), runs.reset_index(drop=True), epochs, records)
+    records = [
+        read_record(path) | {"kind": kind}
+        for place in experiment_folders(folder)
+        for kind in KINDS
+        if (path := place / f"{kind}.json").exists()
+    ]
+    return Results(Path(folder), runs, epochs, records)
 
 
 @lru_cache(64)
@@ -173,8 +166,7 @@ def _settings(runs: pd.DataFrame, *free: str) -> pd.Series:
     aside = tuple(f"{key}." for key in (*_not_defining(TrainJob), "dataset.root", *free))
     config = [key for key in runs if "." in key and not f"{key}.".startswith(aside)]
     # Ranks and device decide what an epoch costs, and ranks the batch.
-    known = runs[[*config, "ranks", "device"]].astype(object).where(lambda of: of.notna(), "")
-    return known.groupby(list(known), sort=False).ngroup()
+    return runs.groupby([*config, "ranks", "device"], sort=False, dropna=False).ngroup()
 
 
 def _not_defining(schema: Any, prefix: str = "") -> Iterator[str]:
@@ -195,14 +187,10 @@ def in_order(runs: pd.DataFrame, *then: str) -> pd.DataFrame:
 
 
 def _loader(run: dict[str, Any]) -> str:
-    """The loader with what is not the default: ``bload draw=length``, ``bload t_max=64``.
-
-    A run that failed early has no config; the overrides of its job may say what it was.
-    """
+    """The loader with what is not the default: ``bload draw=length``, ``bload t_max=64``."""
     name = run["loader.name"]
-    if not isinstance(name, str):
-        given = [one for one in str(run["overrides"]).split() if one.startswith("loader=")]
-        return given[0].removeprefix("loader=") if given else "unknown"
+    if not isinstance(name, str):  # it failed before its config was written
+        return str(run["overrides"]).partition("loader=")[2].split(" ")[0] or "unknown"
     options = [name]
     for key in fields(loader_schema(name) if name in PACKERS else LoaderConfig)[1:]:
         value = run.get(f"loader.{key.name}")

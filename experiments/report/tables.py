@@ -1,32 +1,24 @@
-"""The paper's one table with ours, and the tables of times, Recall@20 and padding behind it."""
+"""The paper's one table with ours, and the tables of times and Recall@20 behind it."""
 
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from bload.draw import label_of
 from bload.packers import PACKERS
 from bload.paper import NOT_DERIVABLE
-from experiments.report.figures import (
-    Block,
-    Cell,
-    Exhibit,
-    cell,
-    difference,
-    estimate,
-    missing,
-    note,
-    rows,
-)
+from experiments.report.figures import Block, Cell, Exhibit, cell, estimate, missing, note, rows
 from experiments.report.packing import COMMAND, packed, paper
-from experiments.report.plots import evaluations
-from experiments.report.results import NAMES, Compared, Results, compare, equal_epochs, equal_work
+from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times, time_table, timed_runs, turn_times, turns_table
-from experiments.runs import figure
 
 
 def overview(results: Results) -> list[Block]:
     """The paper's figure, ours and what lies between: measures down, loaders across."""
     theirs, ours, times = paper(), packed(), best_times(results)
     trained = {"equal epochs": equal_epochs(results), "equal work": equal_work(results)}
+    known = {when: found for when, found in trained.items() if found}
     lines: list[tuple[str, Any, str]] = []
     for name, key in (
         *(("Padded frames", "padding"), ("Deleted frames", "deleted")),
@@ -37,32 +29,26 @@ def overview(results: Results) -> list[Block]:
         lines.append((f"{name}: ours - paper", ours[key] - theirs[key], "+0"))
     lines.append(("Minutes per epoch: paper", theirs.minutes, "0"))
     lines.append(("Times faster than naive: paper", theirs.faster, "2"))
-    if times:
-        faster = times.faster()
-        if times.has_action_genomes_lengths:
-            share = {name: of.mean / theirs.faster[name] for name, of in faster.items()}
-            lines.append(("Times faster than naive: ours", faster, "2"))
-            lines.append(("Times faster than naive: ours / paper", share, "2"))
-        else:
-            lines.append(("Times faster than naive: ours, other lengths", faster, "2"))
+    if times and times.has_action_genomes_lengths:
+        share = {name: of.mean / theirs.faster[name] for name, of in times.faster().items()}
+        lines.append(("Times faster than naive: ours", times.faster(), "2"))
+        lines.append(("Times faster than naive: ours / paper", share, "2"))
     lines.append(("Recall@20, %: paper", theirs.recall_at_20, "1"))
-    for when, found in trained.items():
-        if found:
-            groups = found.main.groupby("loader").recall
-            between = groups.mean() - theirs.recall_at_20
-            lines.append((f"Recall@20, {when}: ours", groups.apply(estimate), "1"))
-            lines.append((f"Recall@20, {when}: ours - paper", between, "+1"))
+    for when, found in known.items():
+        groups = found.main.groupby("loader").recall
+        between = groups.mean() - theirs.recall_at_20
+        lines.append((f"Recall@20, {when}: ours", groups.apply(estimate), "1"))
+        lines.append((f"Recall@20, {when}: ours - paper", between, "+1"))
     table = [
         {"measure": Cell(name)} | {label_of(key): cell(of.get(key), form) for key in PACKERS}
         for name, of, form in lines
     ]
-    known = [found for found in trained.values() if found]
-    text = note("overview", ours, COMMAND, NOT_DERIVABLE, times, known)
+    text = note("overview", ours, COMMAND, NOT_DERIVABLE, times, [*known.values()])
     return [Exhibit("The paper's one table, with ours", table, text, kind="lead")]
 
 
 def details(results: Results) -> list[Block]:
-    """Times, Recall@20 and padding of the runs behind the paper's table."""
+    """Times and Recall@20 of the runs behind the paper's table."""
     whole, turns = compare(results, "full_size", "loader"), turn_times(results)
     epochs, work, timed = equal_epochs(results), equal_work(results), timed_runs(results)
     what = "Recall@20 at equal"
@@ -71,9 +57,7 @@ def details(results: Results) -> list[Block]:
         time_table(timed) if timed else missing("epoch times", "epoch_time"),
         time_table(whole) if whole else missing("times of model=dds on a GPU", "full_size"),
         _recall_table(epochs) if epochs else missing(f"{what} epochs", "paper_table"),
-        *([_cost_table(epochs)] if epochs else []),
         _recall_table(work) if work else missing(f"{what} work", "paper_table_equal_time"),
-        *([_at_one_time(results, work)] if work else []),
     ]
 
 
@@ -83,10 +67,11 @@ def _recall_table(found: Compared) -> Exhibit:
     def minus(loader: str, key: str) -> dict:
         base = found.by_loader.get(loader, found.runs[:0])
         others = ((name, of) for name, of in groups if name[0] != loader)
-        return {name: difference(of[key], base[key]) for name, of in others}
+        return {name: estimate(of[key], base[key]) for name, of in others}
 
     columns = {
-        **{"steps per epoch": groups.steps.mean(), "seeds": groups.size()},
+        "steps per epoch": groups.steps.mean(),
+        "seeds": groups.size(),
         "with constraint, %": groups.recall.apply(estimate),
         "standard deviation": groups.recall.std(),
         "minus sampling, points": minus("sampling", "recall"),
@@ -97,53 +82,25 @@ def _recall_table(found: Compared) -> Exhibit:
         "training seconds": groups.train_seconds.mean(),
     }
     table = rows("loader", columns, "0 0 1 2 +1 +1 1 1 +1", _with_epochs)
-    at = "equal work" if found.main["train.slots"].max() > 0 else "equal epochs"
-    return Exhibit(f"Recall@20 at {at}", table, note("recall", found, paper().recall_at_20))
+    return Exhibit(f"Recall@20 at {found.when}", table, note("recall", found, paper().recall_at_20))
 
 
 def _with_epochs(key: tuple[str, float]) -> str:
     return f"{label_of(key[0])}, {key[1]:.0f} epoch{'s' * (key[1] != 1)}"
 
 
-def _cost_table(found: Compared) -> Exhibit:
-    mean = found.main.groupby("loader", sort=False).mean(numeric_only=True)
-    columns = {
-        **{"T_max": mean.t_max, "padded": mean.padding, "deleted": mean.deleted},
-        "processed": mean.processed,
-        "padding, % of the work": 100 * mean.padding / mean.processed,
-    }
-    table = rows("loader", columns, "0 0 0 0 1")
-    return Exhibit("Padding and deletion in these runs", table, note("cost", found))
-
-
-def _at_one_time(results: Results, found: Compared) -> Exhibit:
-    """Recall@20 of each loader when the first one was done."""
-    spent = found.main.groupby("loader", sort=False).train_seconds.mean()
-    budget = spent.min()
-    reached = evaluations(results, found.main).dropna(subset="recall")
-    reached = reached[reached.seconds <= budget * (1 + 1e-9)]
-    groups = reached.groupby(["loader", *NAMES]).last().groupby("loader")
-    columns = {
-        "seeds": groups.size().reindex(spent.index, fill_value=0),
-        "epochs until then": groups.epoch.mean() + 1,
-        "with constraint, %": groups.recall.apply(estimate),
-        "seconds of all epochs": spent,
-    }
-    table = rows("loader", columns, "0 1 1")
-    return Exhibit("Recall@20 at equal training time", table, note("at_one_time", budget))
-
-
 def deadlock(results: Results) -> list[Block]:
     record = results.measured("deadlock")
     if record is None:
         return [missing("the deadlock of plain DDP", "deadlock")]
-    found = []
-    for row in record["rows"]:
-        ended, expected = row.get("ended"), row.get("expected")
-        how = f", {'as' if ended == expected else 'not as'} expected" if expected else ""
-        steps = ", ".join(map(str, row.get("steps") or []))
-        line = {"what": row.get("what"), "loader": row.get("loader"), "ended": f"{ended}{how}"}
-        line |= {"steps of the ranks": steps, "seconds": figure(row.get("seconds"))}
-        line |= {"it says": row.get("says")}
-        found.append({name: cell(value, "1") for name, value in line.items()})
-    return [Exhibit("Two ranks on videos of uneven length", found, kind="words")]
+    found = pd.DataFrame(record["rows"])
+    how = np.where(found.ended == found.expected, ", as expected", ", not as expected")
+    columns = {
+        "loader": found.loader,
+        "ended": found.ended + how,
+        "steps of the ranks": found.steps.map(lambda steps: ", ".join(map(str, steps))),
+        "seconds": found.seconds,
+        "it says": found.says,
+    }
+    table = rows("what", columns, "0 0 0 1", found.what.get)
+    return [Exhibit("Two ranks on videos of uneven length", table, kind="words")]

@@ -7,49 +7,43 @@ import pandas as pd
 from experiments.report.figures import Estimate, Exhibit, estimate, note, ratio, rows
 from experiments.report.packing import packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs
-from experiments.runs import figure
 
 
 @dataclass(frozen=True)
 class Times:
     """Epochs of loaders on one data set.
 
-    Attributes: `epochs` has `loader`, `seconds` and `slots` of an epoch, a row per run or round;
-    `paired` if loaders took turns, so that rounds may be compared one by one.
+    Attributes: `epochs` has `loader`, `seconds` and `slots` of an epoch and the data set's `total`
+    frames, a row per run or round; `paired` if loaders took turns, so that rounds may be compared
+    one by one.
     """
 
-    name: str
     setting: str
-    frames: float
     epochs: pd.DataFrame
     paired: bool = False
 
     @property
     def has_action_genomes_lengths(self) -> bool:
         """True if these are as many frames as Action Genome's training split has."""
-        return self.frames == packed().frames["naive"]
+        return self.epochs.total.iloc[0] == packed().frames["naive"]
 
     def faster(self) -> dict[str, Estimate]:
         """Seconds of naive's epoch over those of each loader; empty without naive."""
-        seconds = {name: of.to_numpy() for name, of in self._groups.seconds}
-        naive = seconds.get("naive")
-        if naive is None:
+        seconds = {name: [*of] for name, of in self.epochs.groupby("loader", sort=False).seconds}
+        if "naive" not in seconds:
             return {}
-        found = {name: ratio(naive, of, paired=self.paired) for name, of in seconds.items()}
-        return found | {"naive": Estimate(1.0, count=len(naive))}
+        naive = seconds.pop("naive")
+        others = {name: ratio(naive, of, paired=self.paired) for name, of in seconds.items()}
+        return {"naive": Estimate(1.0), **others}
 
     def columns(self) -> dict[str, dict]:
         """Times faster than naive, by slots, and in the paper."""
-        slots = self._groups.slots.mean()
+        slots = self.epochs.groupby("loader", sort=False).slots.mean()
         return {
             "times faster than naive": self.faster(),
             "by frames processed": slots.get("naive", float("nan")) / slots,
             "paper": paper().faster,
         }
-
-    @property
-    def _groups(self):
-        return self.epochs.groupby("loader", sort=False)
 
 
 def timed_runs(results: Results) -> Compared | None:
@@ -60,31 +54,18 @@ def timed_runs(results: Results) -> Compared | None:
 
 def run_times(found: Compared) -> Times:
     epochs = found.main.rename(columns={"epoch_seconds": "seconds", "processed": "slots"})
-    return Times(found.experiment, found.setting, found.runs.total.iloc[0], epochs)
+    return Times(f"`{found.experiment}`, {found.setting}", epochs)
 
 
 def turn_times(results: Results) -> Times | None:
     """The times by ``python -m experiments.epoch_time``, if naive is among them."""
     record = results.measured("epoch_turns") or {"rows": []}
-    keys = ("slots", "steps", "frames")
-    found = [
-        {"loader": str(row.get("loader")), "seconds": figure(seconds) * figure(row.get("steps"))}
-        | {key: figure(row.get(key)) for key in keys}
-        for row in record["rows"]
-        for seconds in row.get("seconds_a_step") or []
-    ]
-    epochs = pd.DataFrame(found, columns=["loader", "seconds", *keys])
-    rounds = epochs.loader.value_counts()
-    if (
-        "naive" not in rounds
-        or rounds.nunique() > 1
-        or not (epochs[["seconds", *keys]] > 0).all(axis=None)
-    ):
+    if not any(row["loader"] == "naive" for row in record["rows"]):
         return None
-    setting = (
-        f"`{record.get('command', 'python -m experiments.epoch_time')}`, {record.get('setting')}"
-    )
-    return Times("loaders taking turns", setting, epochs.frames.iloc[0], epochs, paired=True)
+    epochs = pd.DataFrame(record["rows"]).rename(columns={"frames": "total"})
+    epochs = epochs.explode("seconds_a_step")
+    epochs["seconds"] = epochs.seconds_a_step.astype(float) * epochs.steps
+    return Times(f"`{record['command']}`, {record['setting']}", epochs, paired=True)
 
 
 def best_times(results: Results) -> Times | None:
@@ -95,14 +76,12 @@ def best_times(results: Results) -> Times | None:
 
 def turns_table(times: Times) -> Exhibit:
     """Times of loaders that took turns."""
-    mean = times.epochs.groupby("loader", sort=False).mean()
+    mean = times.epochs.groupby("loader", sort=False)[["slots", "steps", "seconds"]].mean()
     columns = {
-        **{
-            "slots": mean.slots,
-            "steps": mean.steps,
-            "ms per step": 1000 * mean.seconds / mean.steps,
-        },
-        **{"seconds per epoch": mean.seconds, "slots per second": mean.slots / mean.seconds},
+        **{"slots": mean.slots, "steps": mean.steps},
+        "ms per step": 1000 * mean.seconds / mean.steps,
+        "seconds per epoch": mean.seconds,
+        "slots per second": mean.slots / mean.seconds,
         **times.columns(),
     }
     table = rows("loader", columns, "0 0 1 1 0 3 3 2")

@@ -41,11 +41,7 @@ PARTS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build_temporal(name: str, layers: int, **sizes: Unpack[LayerSizes]) -> TemporalStack:
-    """Build a temporal part by name.
-
-    Raises:
-        InputError: no temporal part has that name.
-    """
+    """Build a temporal part by name; raises `InputError` if none has it."""
     if name not in PARTS:
         raise InputError(
             f"no temporal part is called '{name}'; set model.temporal to one of {', '.join(PARTS)}"

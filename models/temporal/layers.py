@@ -22,11 +22,7 @@ class TemporalStack(nn.Module):
     A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state)`` and returns
     its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before
     the next one begins.
-
-    Args:
-        layer: builds a layer from `sizes`.
-        layers: L.
-        sizes: width, heads, feedforward, dropout and norm_first, as in `models.dds.DDS`.
+    `sizes` are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -45,11 +41,7 @@ class TemporalStack(nn.Module):
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
 
-        Args:
-            embeddings_BTND: the embeddings of the frames, each seen alone.
-            query_position_ND: what tells the queries apart.
-            start_BT: bool, True on the first frame of each video.
-            state: the state an earlier call returned, to continue inside a video; None starts anew.
+        `state` is what an earlier call returned, to continue inside a video; None starts anew.
         """
         outputs_L, states = [], []
         for index, layer in enumerate(self.layers):
@@ -111,9 +103,6 @@ class MemoryLayer(MemorylessLayer):
 
     The memory is called as ``memory(read_BTND, start_BT, state)`` and returns what each slot
     remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
-
-    Args:
-        memory: builds the memory from width and heads.
     """
 
     def __init__(

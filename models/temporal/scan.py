@@ -11,10 +11,9 @@ it:
 |a b c d e f g|  ->  |ab cd ef|  ->  h at b, d, f  ->  h at a, c, e, g as well
 ```
 
-That is 2 log2(T) rounds of element-wise work on T, T / 2, T / 4, ... slots: about 3 T multiply-adds
-in all, where walking takes T (Blelloch, Prefix sums and their applications, 1990). With every keep
-in 0..1 no product grows, so that it is as exact as walking and needs no logarithms; a keep of 0
-cuts the past off exactly.
+That is about 3 T multiply-adds in all, where walking takes T (Blelloch, Prefix sums and their
+applications, 1990). With every keep in 0..1 no product grows, so that it is as exact as walking and
+needs no logarithms; a keep of 0 cuts the past off exactly.
 """
 
 from typing import Any
@@ -66,15 +65,8 @@ def linear_scan(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
     """Compute all h of the recurrence, differentiable in all three arguments.
 
     The backward pass is the same scan from the last slot to the first. Saved for it are `keep`, the
-    outputs and the state, nothing of the rounds.
-
-    Args:
-        keep: in 0..1, ``(B, T, ...)``.
-        add: ``(B, T, ...)``.
-        state: h before the first slot, ``(B, ...)``.
-
-    Returns:
-        h ``(B, T, ...)``.
+    outputs and the state, nothing of the rounds. `keep`, in 0..1, `add` and h are ``(B, T, ...)``,
+    the state before the first slot ``(B, ...)``.
     """
     return _LinearScan.apply(keep, add, state)
 

@@ -1,6 +1,5 @@
 """Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +11,7 @@ from bload.plan import Block, filler_block
 from bload.views import (
     StartTable,
     masks_from_table,
-    pack_valid,
-    segments_from_masks,
     table_from_masks,
-    unpack_valid,
 )
 
 
@@ -63,16 +59,6 @@ def test_a_batch_by_hand(batch):
     assert not batch.frames_BT[~batch.valid_BT].any()
 
 
-def test_dtype_and_shape_of_frames_are_kept_even_by_fillers_alone():
-    dtypes = torch.uint8, torch.float16, torch.float64, torch.bool
-    for dtype, shape, rank in product(dtypes, [(), (3, 4, 5)], range(4)):
-        source = source_of(torch.ones(shape, dtype=dtype))
-        (batch,) = BlockLoader(source, batch_frames=4, rank=rank, world_size=4)
-        assert (batch.frames_BT.dtype, batch.frames_BT.shape) == (dtype, (1, 4, *shape))
-        assert batch.frames_BT.any() == (rank < 2) == bool(batch.targets)
-        assert len(batch.table) == len(batch.cu_seqlens) - 1 == (rank < 2)
-
-
 def test_frames_of_different_kinds_are_refused():
     plan = make_plan([2, 2], "naive")
     frames = torch.zeros(2, 3, dtype=torch.uint8)
@@ -103,15 +89,6 @@ def test_pinned_batches_are_page_locked(batch, numbered_source):
             assert pinned.table.length_S.is_pinned()
 
 
-def test_a_batch_shares_no_memory_with_the_plan(numbered_source):
-    loader = BlockLoader(numbered_source([3, 4, 2]), batch_frames=4)
-    for batch in loader:
-        batch.table.length_S.zero_()
-        batch.sequence_BT.zero_()
-    assert loader.plan.length.sum() == 9
-    assert set(loader.plan.sequence) == {0, 1, 2}
-
-
 def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fillers():
     source = source_of(torch.zeros(2, dtype=torch.uint8))
     block = make_plan([4, 3], "bload", 7).block(0)
@@ -120,7 +97,6 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     assert sorted(source.calls) == [(0, 0, 4), (1, 0, 3)]
     assert all(type(number) is int for call in source.calls for number in call)
     assert sample.frames_V.shape == (7, 2)
-    assert list(sample.targets) == [s for s, _, n in source.calls for _ in range(n)]
     for _ in range(3):
         sample = dataset[filler_block(5)]
         assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)
@@ -139,7 +115,7 @@ def test_too_few_or_too_many_frames_or_targets_are_an_error():
 def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
     source = numbered_source(np.random.default_rng(0).integers(1, 8, 60))
     for batch in BlockLoader(source, batch_frames=60, t_max=10, rank=1, world_size=2):
-        segment_BT, expected_BT = batch.segment_BT, torch.full(batch.segment_BT.shape, -1)
+        expected_BT = torch.full(batch.segment_BT.shape, -1)
         number, lengths = [0] * 6, [0]
         for b, slot, length in zip(*columns(batch.table), strict=True):
             expected_BT[b, slot : slot + length] = number[b]
@@ -149,23 +125,10 @@ def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
         valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
         found = masks_from_table(batch.table, 6, 10)
         assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
-        assert torch.equal(segments_from_masks(valid_BT, start_BT), segment_BT)
+        assert torch.equal(batch.segment_BT, expected_BT)
         assert columns(table_from_masks(valid_BT, start_BT)) == columns(batch.table)
         assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
     assert not valid_BT[-1].any()
     masks = masks_from_table(StartTable(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
     assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
     assert columns(table_from_masks(*masks[:2])) == [[], [], []]
-
-
-def test_pack_and_unpack_undo_each_other_and_let_gradients_through(batch):
-    for shape in [(), (3,), (2, 4)]:
-        values_BT = torch.randn(3, 6, *shape, requires_grad=True)
-        packed_V = pack_valid(values_BT, batch.valid_BT)
-        assert len(packed_V) == 9
-        back_BT = unpack_valid(packed_V * 2, batch.valid_BT)
-        assert torch.equal(back_BT[batch.valid_BT], 2 * values_BT[batch.valid_BT])
-        assert not back_BT[~batch.valid_BT].any()
-        back_BT.sum().backward()
-        assert (values_BT.grad[batch.valid_BT] == 2).all()
-        assert not values_BT.grad[~batch.valid_BT].any()

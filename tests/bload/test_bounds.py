@@ -55,16 +55,3 @@ def test_bound_true_minimum_and_exact_packer_on_tiny_cases():
         assert bound <= least <= blocks, (lengths, t_max)
         missed += blocks > least
     assert missed <= 4, "nearly always minimal"
-
-
-def test_bound_by_hand():
-    for lengths, t_max, blocks in [
-        ([], 5, 0),
-        ([1], 1, 1),
-        ([1, 1, 1], 1, 3),
-        ([3, 3, 3], 5, 3),  # one per block, though 9 frames fill two
-        ([4, 4, 4, 4, 4], 11, 3),  # two per block, though 20 frames fill two
-        ([7, 7, 4, 4], 10, 3),  # nothing fits beside a 7: only L2 sees it
-        ([2] * 7, 10**8, 1),
-    ]:
-        assert lower_bound(np.array(lengths, dtype=np.int64), t_max) == blocks, (lengths, t_max)

@@ -5,9 +5,8 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
-from bload import InputError, action_genome_lengths, make_plan, natural_t_max
+from bload import action_genome_lengths, make_plan
 from bload.randomness import partner_information, repeat_share
 
 TRAIN, TEST = action_genome_lengths("train"), action_genome_lengths("test")
@@ -16,16 +15,6 @@ TRAIN, TEST = action_genome_lengths("train"), action_genome_lengths("test")
 @cache
 def train_plan(packer, seed=0, epoch=0, **options):
     return make_plan(TRAIN, packer, seed=seed, epoch=epoch, **options)
-
-
-def test_totals_are_those_of_the_data_set():
-    for lengths, totals in [(TRAIN, (7464, 166_785, 3, 94)), (TEST, (1737, 54_371, 3, 121))]:
-        assert (len(lengths), lengths.sum(), lengths.min(), lengths.max()) == totals
-        assert lengths.dtype == np.int64
-        assert np.all(np.diff(lengths) >= 0)
-        assert natural_t_max(lengths, "bload") == totals[-1]
-    with pytest.raises(InputError, match=r"'val'.* train and test"):
-        action_genome_lengths("val")
 
 
 def test_bload_needs_1815_blocks_or_few_more_and_by_length_pads_4735_on_average():

@@ -7,7 +7,7 @@ import pytest
 
 from bload import PACKERS, BlockLoader, InputError, Plan, make_plan
 from bload.__main__ import main
-from bload.draw import LOOKS, colour_of, draw_plans, label_of
+from bload.draw import LOOKS, draw_plans
 from bload.pieces import whole_pieces
 from bload.plan import plan_from_blocks
 
@@ -66,15 +66,6 @@ def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
         assert path.read_bytes().startswith(magic)
     captions = [look.caption for look in LOOKS.values()]
     assert all(f"<!-- {caption} -->" in path.read_text() for caption in [*captions, "next_fit"])
-
-
-def test_every_loader_has_a_label_and_a_colour_of_its_own():
-    colours = {packer: colour_of(packer) for packer in [*PACKERS, "of another process"]}
-    assert len({colours[packer] for packer in PACKERS}) == len(PACKERS)
-    pytest.importorskip("matplotlib").colors.to_rgba_array([*colours.values()])
-    assert colour_of("bload draw=length") == colours["bload"] == LOOKS["bload"].colour
-    labels = [label_of(name) for name in ("bload draw=length", "next_fit order=given")]
-    assert labels == ["BLoad draw=length", "next_fit order=given"]
 
 
 def test_a_drawing_has_the_rows_asked_for_and_every_start(tmp_path, monkeypatch):

@@ -1,49 +1,11 @@
 """The sampler alone: sizes, positions and refusals."""
 
-import json
-from itertools import chain
-
 import numpy as np
 import pytest
 
-from bload import PACKERS, BlockSampler, InputError
-from bload.packers import cuts_clips
+from bload import BlockSampler, InputError
 
 LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
-
-
-def steps_of(sampler) -> list[list[tuple]]:
-    return [[(b.index, *b.sequence, *b.first) for b in blocks] for blocks in sampler]
-
-
-def test_a_step_of_the_same_size_is_the_same_on_any_number_of_ranks_even_after_a_resume():
-    state = BlockSampler(LENGTHS, batch_frames=72).state_dict(2)
-    whole = [sorted(step) for step in steps_of(BlockSampler(LENGTHS, batch_frames=72))]
-    assert len(whole) > 3
-    for ranks in (2, 3, 6):
-        samplers = [
-            BlockSampler(LENGTHS, batch_frames=72 // ranks, rank=rank, world_size=ranks)
-            for rank in range(ranks)
-        ]
-        for expected in (whole, whole[2:]):
-            parts = zip(*map(steps_of, samplers), strict=True)
-            assert [sorted(chain.from_iterable(step)) for step in parts] == expected, ranks
-            for sampler in samplers:
-                sampler.load_state_dict(state)
-
-
-def test_state_counts_what_was_yielded_and_survives_json_with_numpy_numbers():
-    for packer in PACKERS:
-        t_max = np.int64(8) if cuts_clips(packer) else np.max(LENGTHS)
-        settings = {"batch_frames": 24, "t_max": t_max, "seed": np.int64(3)}
-        sampler = BlockSampler(LENGTHS, packer, **settings)
-        whole = steps_of(sampler)
-        for step, _ in enumerate(sampler, start=1):
-            text = json.dumps(sampler.state_dict())
-            resumed = BlockSampler(LENGTHS.tolist(), packer, **settings)
-            resumed.load_state_dict(json.loads(text))
-            assert steps_of(resumed) == whole[step:], (packer, step)
-            assert steps_of(resumed) == whole, packer
 
 
 def test_the_position_of_another_plan_is_refused_by_what_differs():

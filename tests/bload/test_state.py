@@ -117,18 +117,6 @@ def test_continuing_inside_a_segment_equals_one_shot():
         assert cut > 6 or not torch.allclose(anew_BT, whole_BT[:, cut:]), cut
 
 
-def test_no_gradient_crosses_a_start():
-    part = Gru()
-    inputs_BT = torch.randn(2, 6, 3, dtype=torch.float64, requires_grad=True)
-    state = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
-    start_BT = torch.tensor([[1, 0, 0, 1, 0, 0], [0] * 6], dtype=torch.bool)
-    outputs_BT, _ = walk(part, inputs_BT, start_BT, state)
-    of_inputs_BT, of_state_B = torch.autograd.grad(outputs_BT[:, 3:].sum(), [inputs_BT, state])
-    assert (of_inputs_BT != 0).all(-1).tolist() == [[False] * 3 + [True] * 3, [True] * 6]
-    assert not of_inputs_BT[0, :3].any()
-    assert of_state_B.any(-1).tolist() == [False, True]
-
-
 def test_a_state_gone_bad_does_not_survive_a_start_and_the_table_has_every_slot():
     part, state = Gru(), torch.full((1, 4), float("nan"), dtype=torch.float64)
     start_BT = torch.tensor([[True, False]])

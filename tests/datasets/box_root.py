@@ -1,10 +1,11 @@
 """A root whose frames are black but for one white object: what boxes say can be looked at."""
 
-import pickle
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
+from tests.datasets.annotations.making import entry, person, write_root
 
 Box = tuple[int, int, int, int]
 
@@ -22,27 +23,10 @@ def write_box_root(root: Path, videos: dict[str, tuple[tuple[int, int], list[Box
             pixels_HW3 = np.zeros((size_wh[1], size_wh[0], 3), np.uint8)
             pixels_HW3[y1:y2, x1:x2] = 255
             Image.fromarray(pixels_HW3).save(root / "frames" / name)
-            entries_of[name] = [
-                {
-                    "class": "table",
-                    "bbox": (x1, y1, x2 - x1, y2 - y1),
-                    "attention_relationship": ["looking_at"],
-                    "spatial_relationship": ["behind"],
-                    "contacting_relationship": ["touching"],
-                    "metadata": {"tag": "", "set": "train"},
-                    "visible": True,
-                }
-            ]
-            person_of[name] = {
-                "bbox": np.array([[x1, y1, x2, y2]], np.float32),
-                "bbox_size": size_wh,
-            }
-    (root / "annotations").mkdir()
-    for file, value in (
-        ("object_bbox_and_relationship.pkl", entries_of),
-        ("person_bbox.pkl", person_of),
-    ):
-        (root / "annotations" / file).write_bytes(pickle.dumps(value))
+            entries_of[name] = [entry(bbox=(x1, y1, x2 - x1, y2 - y1))]
+            box = np.array([[x1, y1, x2, y2]], np.float32)
+            person_of[name] = person() | {"bbox": box, "bbox_size": size_wh}
+    write_root(root, entries_of, person_of)
     return root
 
 

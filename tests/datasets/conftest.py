@@ -27,6 +27,12 @@ def downloaded(tmp_path_factory) -> Path:
     return make_video_root(tmp_path_factory.mktemp("downloaded") / "root")
 
 
+@pytest.fixture
+def root(downloaded, tmp_path) -> Path:
+    """A root of one's own with videos and annotations."""
+    return shutil.copytree(downloaded, tmp_path / "root")
+
+
 @pytest.fixture(scope="session")
 def prepared(downloaded, tmp_path_factory) -> Path:
     """The root with its frames, as a run without options leaves it."""

@@ -57,6 +57,10 @@ def test_a_piece_of_a_video_is_changed_like_the_whole():
     assert share == piece_share
     for piece, whole in zip(piece_targets, whole_targets[2:4], strict=True):
         np.testing.assert_array_equal(piece.object_boxes_M4, whole.object_boxes_M4)
+    for before, after in zip(TARGETS, whole_targets, strict=True):  # labels stay as they are
+        assert after.name == before.name
+        np.testing.assert_array_equal(after.relations_G2, before.relations_G2)
+        np.testing.assert_array_equal(after.object_classes_M, before.object_classes_M)
 
 
 def test_nothing_annotated_is_ever_cut():
@@ -85,11 +89,3 @@ def test_boxes_at_and_beyond_the_border_leave_a_picture_and_keep_their_size():
     changed = Augmentation(flip=1.0)
     _, targets, _ = changed(FRAMES, [target(box=box)] * 6, reach(box), 0, 0)
     assert targets[0].person_box_4.tolist() == [-10, -3, 65, 44]
-
-
-def test_labels_stay_as_they_are():
-    _, targets, _ = SOME(FRAMES, TARGETS, REACH, 0, 0)
-    for before, after in zip(TARGETS, targets, strict=True):
-        assert after.name == before.name
-        np.testing.assert_array_equal(after.relations_G2, before.relations_G2)
-        np.testing.assert_array_equal(after.object_classes_M, before.object_classes_M)

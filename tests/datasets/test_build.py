@@ -24,7 +24,6 @@ def test_values_that_nothing_later_would_name_are_refused_with_their_key():
     for changes, says in (
         ({"frame_size": [0, 64]}, r"dataset.frame_size is \[0, 64\]"),
         ({"frame_size": [64]}, r"dataset.frame_size is \[64\]"),
-        ({"small_boxes": "drop"}, "dataset.small_boxes is 'drop'; choose keep, file, computed"),
     ):
         with pytest.raises(InputError, match=says):
             config(**changes)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockLoader, InputError
+from bload import BlockLoader
 from datasets.action_genome import ActionGenome
 from datasets.augmentation import Augmentation
 from datasets.gaps import frame_gaps
@@ -137,8 +137,3 @@ def test_gaps_are_frames_since_the_frame_before_in_the_same_segment(source):
         assert (gap_BT[batch.start_BT] == 0).all()
         assert (gap_BT[~batch.valid_BT] == 0).all()
         assert (gap_BT[batch.valid_BT & ~batch.start_BT] == 3).all()
-
-
-def test_a_cache_among_the_frames_is_refused(root):
-    with pytest.raises(InputError, match=r"lies among the frames of .* give another folder"):
-        ActionGenome(root, "train", (64, 96), cache=root / "frames")

@@ -1,26 +1,17 @@
 """Start tables left out or wrong, and padding filled with the last frame."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from bload import PACKERS, BlockDataset, BlockLoader, InputError, collate_blocks, make_plan, walk
+from bload import BlockDataset, InputError, collate_blocks
 from bload.plan import Block, filler_block
 from experiments.ablations import (
-    STARTS,
     change_starts,
-    check_padding,
-    check_starts,
     repeat_last,
 )
 
 TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-TABLE = ("block_S", "slot_S", "length_S")
-
-
-LENGTHS = np.random.default_rng(7).integers(1, 13, size=40)
 
 
 class NumberedSource:
@@ -35,31 +26,9 @@ class NumberedSource:
         return frames, [(sequence, first + i) for i in range(length)]
 
 
-class Lingering:
-    """A source whose sequences stay at their last frame for ever."""
-
-    def __init__(self, source):
-        self.source = source
-
-    def read(self, sequence, first, length):
-        there = min(length, int(self.source.lengths[sequence]) - first)
-        frames, targets = self.source.read(sequence, first, there)
-        more = length - there
-        return torch.cat([frames, frames[-1:].expand(more, -1)]), targets + targets[-1:] * more
-
-
 def block_of(t_max, *segments):
     sequence, first, length = (np.array(column) for column in zip(*segments, strict=True))
     return Block(0, t_max, sequence, first, length)
-
-
-def grown(block):
-    """The block whose last segment reaches its end."""
-    if not len(block.length):
-        return block
-    length = block.length.copy()
-    length[-1] += block.t_max - block.frames
-    return replace(block, length=length)
 
 
 @pytest.fixture
@@ -93,76 +62,9 @@ def test_a_filled_batch_by_hand(batch):
     assert filled.cu_seqlens.dtype == torch.int32
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-def test_a_filled_batch_is_the_one_that_longer_sequences_would_have_given(packer):
-    source = NumberedSource(LENGTHS)
-    dataset, lingering = BlockDataset(source), BlockDataset(Lingering(source))
-    loader = BlockLoader(source, packer, batch_frames=36, world_size=2)
-    filled_slots = 0
-    for blocks in loader.sampler:
-        batch = collate_blocks([dataset[block] for block in blocks])
-        filled = repeat_last(batch)
-        read = collate_blocks([lingering[grown(block)] for block in blocks])
-        for name in set(TENSORS) - {"position_BT"}:
-            assert torch.equal(getattr(filled, name), getattr(read, name)), name
-            assert getattr(filled, name).dtype == getattr(batch, name).dtype
-        for name in TABLE:
-            assert torch.equal(getattr(filled.table, name), getattr(read.table, name)), name
-        assert filled.targets == read.targets
-        numbers = torch.stack([filled.sequence_BT, filled.position_BT], dim=-1)[filled.valid_BT]
-        assert torch.equal(numbers, filled.frames_BT[filled.valid_BT])
-        filled_slots += int(filled.valid_BT.sum() - batch.valid_BT.sum())
-    account = loader.account  # of both ranks; this is rank 0
-    assert 0 <= filled_slots <= account.padding
-    assert (filled_slots > 0) == (packer != "sampling")
-
-
-def test_nothing_but_the_last_sequence_hears_of_the_repetition(batch):
-    """A sum over the past: what is filled adds to its own sequence, at its end alone."""
-
-    class Sum(torch.nn.Module):
-        def init_state(self, inputs):
-            return inputs.new_zeros(inputs.shape[0], 2)
-
-        def step(self, inputs, state):
-            return state + inputs, state + inputs
-
-    filled = repeat_last(batch)
-    plain_BT, _ = walk(Sum(), batch.frames_BT.double(), batch.start_BT)
-    filled_BT, _ = walk(Sum(), filled.frames_BT.double(), filled.start_BT)
-    assert torch.equal(filled_BT[batch.valid_BT], plain_BT[batch.valid_BT])
-    assert filled_BT[0, 5].tolist() == [9.0, 2.0]
-
-
-def test_a_batch_without_padding_stays_as_it_is(batch):
-    once = repeat_last(batch)
-    twice = repeat_last(once)
-    for name in TENSORS:
-        assert torch.equal(getattr(twice, name), getattr(once, name)), name
-    assert twice.targets == once.targets
-
-
-def test_the_batch_given_is_not_written_to(batch):
-    before = {name: getattr(batch, name).clone() for name in TENSORS}
-    lengths_S, targets = batch.table.length_S.clone(), list(batch.targets)
-    filled = repeat_last(batch)
-    for name in TENSORS:
-        getattr(filled, name).zero_()
-    for name, tensor in before.items():
-        if name != "start_BT":  # the same tensor, for starts do not change
-            assert torch.equal(getattr(batch, name), tensor), name
-    assert torch.equal(batch.table.length_S, lengths_S)
-    assert list(batch.targets) == targets
-
-
 def test_another_name_is_refused_with_the_choices():
-    for check, name, choice in (
-        (check_padding, "zeros", "repeated"),
-        (check_starts, "never", "ignored"),
-        (lambda name: change_starts(START_BT, VALID_BT, name), "none", "wrong"),
-    ):
-        with pytest.raises(InputError, match=rf"'{name}'.*{choice}"):
-            check(name)
+    with pytest.raises(InputError, match=r"'none'.*wrong"):
+        change_starts(START_BT, VALID_BT, "none")
 
 
 def masks(*blocks, t_max=20):
@@ -211,19 +113,3 @@ def test_every_slot_in_the_middle_of_a_sequence_is_drawn():
     wanted_T = (valid_BT & ~start_BT)[0]
     assert torch.equal(drawn_T[1:] > 0, wanted_T[1:])
     assert drawn_T[wanted_T].max() < 3 * drawn_T[wanted_T].min()
-
-
-def test_a_packed_epoch_is_cleared_as_often_with_wrong_starts():
-    plan = make_plan(np.arange(3, 40), "bload_exact", t_max=60)
-    blocks = [plan.block(b) for b in range(plan.blocks)]
-    valid_BT, start_BT = masks(*[block.length.tolist() for block in blocks], t_max=60)
-    wrong_BT = change_starts(start_BT, valid_BT, "wrong")
-    assert torch.equal(wrong_BT.sum(1), start_BT.sum(1))
-    assert start_BT.sum() == 37
-
-
-def test_masks_given_are_not_written_to():
-    before = START_BT.clone()
-    for name in STARTS:
-        change_starts(START_BT, VALID_BT, name)
-        assert torch.equal(START_BT, before)

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import sys
-from datetime import datetime
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -89,8 +88,6 @@ def test_the_record_has_the_command_the_options_and_the_times(measure):
     assert record["command"] == "python -m experiments.deadlock --quick --seed=2"
     options = deadlock.FULL | deadlock.QUICK | {"seed": 2}
     assert {key: record[key] for key in options} == options
-    assert {"machine", "versions", "git"} <= set(record)
-    assert datetime.fromisoformat(record["started"]).tzinfo
     assert record["started"] <= record["ended"]
 
 
@@ -99,7 +96,6 @@ def test_bad_options_start_nothing(measure, capsys):
         (("--clip=94", "--batch-frames=94", "--videos=2"), ("1 clips", "--seed")),
         (("--batch-frames=5",), ("--batch-frames", "5")),
         (("--timeout=0.1",), ("--timeout", "0.1")),
-        (("--videos=1",), ("--videos", "1")),
     ):
         assert measure(*TINY, *options, run_pair=None) == (False, 2)
         error = capsys.readouterr().err

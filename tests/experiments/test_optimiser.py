@@ -88,19 +88,9 @@ def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
     assert schedule(epoch) == pytest.approx(factor, abs=1e-12)
 
 
-def test_a_warmup_rises_and_a_cosine_falls():
-    schedule = Schedule("cosine", epochs=10, warmup_epochs=1, step_at=0.7)
-    values = [schedule(epoch / 20) for epoch in range(201)]
-    peak = values.index(max(values))
-    assert peak == 20
-    assert values[: peak + 1] == sorted(values[: peak + 1])
-    assert values[peak:] == sorted(values[peak:], reverse=True)
-
-
-@pytest.mark.parametrize(("name", "epochs"), [("linear", 10), ("cosine", 0)])
-def test_a_schedule_that_makes_no_sense_is_refused(name, epochs):
-    with pytest.raises(InputError, match=r"choose cosine or step|train at least 1"):
-        Schedule(name, epochs, 0, 0.7)
+def test_a_schedule_that_makes_no_sense_is_refused():
+    with pytest.raises(InputError, match="'linear'; choose cosine or step"):
+        Schedule("linear", 10, 0, 0.7)
 
 
 def test_the_factor_is_of_the_base_rate_not_of_the_last_one(model):

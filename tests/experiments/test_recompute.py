@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from experiments import recompute as recompute_module
-from experiments.memory import free_memory
-from experiments.recompute import recompute
-from experiments.run_folder import run_name
+from experiments import memory
+from experiments.memory import free_memory, recompute
 from models.cost import Affine, Cost
 from tests.experiments.jobs import one_rank
 
@@ -24,8 +22,8 @@ def test_auto_recomputes_where_a_step_does_not_fit_and_says_why(config, monkeypa
         measured.append((cfg.temporal, frame_size, slots, device.type))
         return Cost({}, {}, {}, KEPT, Affine(0, 0), parameter_bytes=0, trainable_bytes=0)
 
-    monkeypatch.setattr(recompute_module, "measure_cost", measure)
-    monkeypatch.setattr(recompute_module, "free_memory", lambda _: 100 * 2**20)
+    monkeypatch.setattr(memory, "measure_cost", measure)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * 2**20)
     for blocks, decision, word in ((16, False, "keeping"), (21, True, "recomputing")):
         assert decide(config, "auto", blocks) is decision
         (line,) = capsys.readouterr().out.splitlines()
@@ -45,10 +43,3 @@ def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):
     assert 2**26 < alone < 2**44
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert free_memory(torch.device("cpu")) == pytest.approx(alone / 4, rel=0.3)
-
-
-def test_the_choice_does_not_name_the_run_but_weights_do(config):
-    choices = ("none", "backbone", "auto")
-    names = {run_name(config(f"model.checkpoint={choice}"), 1) for choice in choices}
-    assert len(names) == 1
-    assert run_name(config("model.weights=resnet18"), 1) not in names

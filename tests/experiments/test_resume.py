@@ -143,15 +143,6 @@ def test_training_may_go_on_from_any_checkpoint(config, tmp_path, whole_run):
     torch.testing.assert_close(whole["model"], second["model"], rtol=0, atol=0)
 
 
-def test_a_run_may_end_from_its_best_checkpoint(config, tmp_path):
-    job = config("train.epochs=1")
-    train.train(job, one_rank())
-    best = only_run(tmp_path / "runs") / "best.pt"
-    before = metrics(best.parent)
-    train.train(config("train.epochs=1", f"run.resume={best}"), one_rank())
-    assert metrics(best.parent) == before
-
-
 def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path):
     train.train(config("train.eval_every=1"), one_rank())
     folder = only_run(tmp_path / "runs")

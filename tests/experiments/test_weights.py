@@ -35,7 +35,7 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
     with interrupted((0, 1)), pytest.raises(KeyboardInterrupt):
         train.train(job, one_rank())
     folder = only_run(tmp_path / "runs")
-    assert capsys.readouterr().out.count("weights of resnet18 from") == 1
+    assert capsys.readouterr().out.count("weights of a ResNet from") == 1
     # The rates are zero, so what the first step saved is what it began with.
     for name, tensor in checkpoint(folder)["model"].items():
         if name.startswith("backbone."):
@@ -51,7 +51,7 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
 
 
 def test_weights_that_do_not_fit_leave_nothing_behind(config, tmp_path, resnet):
-    with pytest.raises(InputError, match="backbone resnet18 and the model none that is a ResNet"):
+    with pytest.raises(InputError, match="does not fit the model's backbone"):
         train.train(config(f"model.weights={tmp_path}/resnet18.pth"), one_rank())
     assert not (tmp_path / "runs").exists()
 

@@ -105,10 +105,10 @@ def random_outputs(seed: int, *shape: int) -> Outputs:
 
 
 def pack(
-    videos: Sequence[Tensor], blocks: Sequence[Sequence[int]], slots: int, padding: int = 0
+    videos: Sequence[Tensor], blocks: Sequence[Sequence[int]], slots: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Put videos (uint8 frames each) into blocks of `slots`, the rest filled with `padding`."""
-    frames_BTCHW = torch.full((len(blocks), slots, 3, SIDE, SIDE), padding, dtype=torch.uint8)
+    """Put videos (uint8 frames each) into blocks of `slots`."""
+    frames_BTCHW = torch.zeros(len(blocks), slots, 3, SIDE, SIDE, dtype=torch.uint8)
     start_BT = torch.zeros(len(blocks), slots, dtype=torch.bool)
     valid_BT = torch.zeros_like(start_BT)
     for row, block in enumerate(blocks):

@@ -62,19 +62,6 @@ def test_dense_loss_is_its_definition_on_the_tokens_of_each_picture():
         assert not gradient[:, columns:].any()
 
 
-def test_a_token_half_in_the_picture_lies_where_its_half_lies():
-    # One row of four tokens on a canvas; a picture of 40 pixels fills two and a half.
-    (frame,) = annotate(0, 1, most=1, size_hw=(10, 40))
-    frame.person_box_4[:] = (0, 0, 16, 10)
-    frame.object_boxes_M4[0] = (33, 0, 40, 10)  # from beyond the centre of the half token
-    logits = torch.zeros(1, 1, 1, 4, 37 + 26, requires_grad=True)
-    valid_BT, extent_BT2 = torch.ones(1, 1, dtype=torch.bool), torch.tensor([[[0.625, 1.0]]])
-    dense_loss(logits, to_tensors([frame]), valid_BT, extent_BT2).backward()
-    wants = (logits.grad[0, 0, 0, :, :37] < 0).nonzero().tolist()
-    kind = int(frame.object_classes_M[0])
-    assert wants == [[0, 1], [1, 0], [2, kind]]
-
-
 def test_only_training_has_the_dense_task():
     model = tiny(dense=True)
     frames, start = torch.zeros(1, 2, 3, 32, 32, dtype=torch.uint8), torch.ones(1, 2, dtype=bool)

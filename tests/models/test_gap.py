@@ -12,60 +12,15 @@ from torch import nn
 from bload.errors import InputError
 from models.branch import GapEmbedding
 from models.temporal import PARTS, build_temporal
-from tests.models.conftest import difference, pack, tiny
+from tests.models.conftest import pack, tiny
 
 SLOTS = 9
 MEMORIES = [temporal for temporal in PARTS if temporal != "none"]
 
 
-@pytest.fixture
-def batch(videos):
-    """Frames, starts and valid slots of four videos, and the gaps between their frames."""
-    gap_BT = torch.tensor([[0, 30, 1, 0, 0, 2, 400, 29, 0], [0, 7, 0, 0, 0, 0, 0, 0, 0.0]])
-    return pack(videos, ((0, 1, 2), (3,)), SLOTS), gap_BT
-
-
-@pytest.mark.parametrize("temporal", PARTS)
-def test_a_gap_reaches_its_frame_and_later_ones_of_the_same_video_alone(batch, temporal):
-    model = tiny(temporal=temporal, time="gap")
-    frames, gap_BT = batch
-    gap_BT = gap_BT.double().requires_grad_()
-    outputs = model(*frames, gap_BT=gap_BT)
-    for branch in (outputs.class_logits_LBTNK, outputs.relation_logits_LBTNR):
-        spatial = torch.autograd.grad(
-            branch[:2].sum(), gap_BT, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        assert not spatial[0].any()
-        for last in (1, 2, 3, 6, 7):
-            said = branch[2:, 0, last]
-            weights = torch.arange(said.numel(), dtype=torch.float64).cos().view_as(said)
-            (gradient,) = torch.autograd.grad((said * weights).sum(), gap_BT, retain_graph=True)
-            first = max(slot for slot in (0, 3, 4) if slot <= last)
-            wanted = torch.zeros(2, SLOTS, dtype=torch.bool)
-            wanted[0, last if temporal == "none" else first : last + 1] = True
-            assert torch.equal(gradient != 0, wanted), last
-
-
-def test_training_starts_as_without_gaps(batch):
-    plain, timed = tiny(), tiny(time="gap")
-    missing = timed.load_state_dict(plain.state_dict(), strict=False).missing_keys
-    assert len(missing) == 4
-    for name in missing:
-        fresh = GapEmbedding(16).get_parameter(name.split(".gap.")[1])
-        timed.get_parameter(name).data.copy_(fresh)
-    frames, gap_BT = batch
-    outputs = timed(*frames, gap_BT=gap_BT)
-    assert difference(outputs, plain(*frames)) == 0
-    outputs.relation_logits_LBTNR.square().sum().backward()
-    assert timed.relation_branch.gap.linear.weight.grad.abs().min() > 0
-
-
-def test_a_network_of_gaps_refuses_to_run_without_them(batch):
-    frames, gap_BT = batch
+def test_a_network_of_gaps_refuses_to_run_without_them(videos):
     with pytest.raises(InputError, match=r"model\.time=gap needs gap_BT"):
-        tiny(time="gap")(*frames)
-    plain = tiny()
-    assert difference(plain(*frames, gap_BT=gap_BT), plain(*frames)) == 0
+        tiny(time="gap")(*pack(videos, ((0, 1, 2), (3,)), SLOTS))
 
 
 LONGEST = 100

@@ -6,11 +6,10 @@ from torch import nn
 
 from bload.errors import InputError
 from models import DDS, Criterion, counts, to_tensors
-from models.anchors import PersonPlace, Windows
+from models.anchors import Windows
 from models.extent import cell_points
 from models.position import spread_points
 from models.temporal import PARTS
-from models.temporal.layers import MemorylessLayer
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
 
@@ -18,14 +17,6 @@ def batch(blocks: int, slots: int, side: int = 32):
     draw = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (blocks, slots, 3, side, side), generator=draw).byte()
     return frames, torch.arange(slots).expand(blocks, -1) == 0
-
-
-def test_every_layer_of_both_decoders_has_outputs():
-    for decoder_layers, temporal_layers in ((2, 1), (1, 3)):
-        outputs = tiny(decoder_layers=decoder_layers, temporal_layers=temporal_layers)(*batch(2, 3))
-        layers = decoder_layers + temporal_layers
-        for field, last in zip(tensors(outputs).values(), (4, 4, 37, 4, 26), strict=True):
-            assert field.shape == (layers, 2, 3, 5, last)
 
 
 @torch.no_grad()
@@ -44,12 +35,6 @@ def test_branches_share_nothing_but_the_encoded_frames():
     assert all(parameter.grad is None for parameter in model.object_branch.parameters())
     assert all(parameter.grad is not None for parameter in model.relation_branch.parameters())
     assert all(parameter.grad is not None for parameter in model.encoder.parameters())
-
-
-@torch.no_grad()
-def test_bytes_and_floats_are_the_same_frames():
-    model, (frames, start) = tiny(), batch(1, 2)
-    assert difference(model(frames, start), model(frames.float(), start)) < 1e-12
 
 
 def test_dropout_acts_in_training_alone():
@@ -95,14 +80,6 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     assert torch.isfinite(gradients(model)).all()
 
 
-def test_anchor_points_are_distinct_and_inside_the_picture():
-    for count in (1, 2, 7, 10, 16):
-        points = spread_points(count)
-        assert points.shape == (count, 2)
-        assert len({tuple(point) for point in points.tolist()}) == count
-        assert ((points > 0) & (points < 1)).all()
-
-
 def test_anchored_boxes_begin_at_their_anchors():
     model = tiny(anchored=True, queries=16)
     for head in (model.object_box, model.union_box):
@@ -123,38 +100,6 @@ def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
     # One standard deviation away a score is less by 1/2.
     away = torch.tensor([[0.125 + 1 / 12, 0.125]])
     torch.testing.assert_close(windows(away)[0, -1, 0], torch.tensor([-0.5]))
-
-
-def test_the_place_of_the_person_is_the_mean_place_of_the_tokens_that_look_like_one():
-    place = PersonPlace(width=2)
-    nn.init.zeros_(place.score.bias)
-    with torch.no_grad():
-        place.score.weight.copy_(torch.tensor([[50.0, 0.0]]))
-    tokens = torch.zeros(2, 16, 2)
-    tokens[0, 6, 0] = 1  # row 1, column 2
-    tokens[1, [0, 3, 12, 15], 0] = 1  # the corners
-    reference = place(tokens, cell_points(4, 4, like=tokens)).sigmoid()
-    torch.testing.assert_close(reference[0, 0, :2], torch.tensor([2.5 / 4, 1.5 / 4]))
-    torch.testing.assert_close(reference[1, 0, :2], torch.tensor([0.5, 0.5]))
-    assert reference.shape == (2, 1, 4)
-
-
-def test_a_new_temporal_part_is_one_entry(monkeypatch):
-    class Mean(MemorylessLayer):
-        """Each query adds the mean of its past."""
-
-        def forward(self, embeddings_BTND, query_position_ND, start_BT, state):
-            present = self.present(embeddings_BTND, query_position_ND)
-            count_T = torch.arange(1, present.shape[1] + 1)[:, None, None]
-            return present + present.cumsum(1) / count_T, None
-
-    monkeypatch.setitem(PARTS, "mean", Mean)
-    model = tiny(temporal="mean")
-    assert isinstance(model.object_branch.temporal.layers[0], Mean)
-    frames, start = batch(1, 3)
-    one = model(frames, start).relation_logits_LBTNR[-1, 0, -1]
-    frames[0, 0] = 255 - frames[0, 0]
-    assert (one - model(frames, start).relation_logits_LBTNR[-1, 0, -1]).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(

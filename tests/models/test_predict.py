@@ -6,11 +6,9 @@ L layers, F frames, N queries, M objects.
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from torchvision.ops import box_convert
 
-from bload.errors import InputError
 from datasets.scoring.recall import RecallMeter
 from models import Outputs, to_tensors
 from models.predict import predict
@@ -81,10 +79,3 @@ def test_predictions_stay_inside_the_frame_and_have_a_class():
         best = chances[np.arange(5), prediction.object_classes_P]
         np.testing.assert_allclose(prediction.object_scores_P, best, rtol=1e-6)
         assert (best == chances[:, 1:].max(1)).all()
-
-
-def test_each_valid_frame_needs_a_size():
-    outputs, valid = random_outputs(0, 1, 1, 2, 3), torch.ones(1, 2, dtype=torch.bool)
-    assert predict(outputs, ~valid, []) == []
-    with pytest.raises(InputError, match=r"2 frames .* 1 sizes"):
-        predict(outputs, valid, [(30, 40)])

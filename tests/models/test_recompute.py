@@ -6,7 +6,7 @@ import torch
 import models.recompute
 from models import Criterion, counts, to_tensors
 from models.cost import kept_bytes
-from tests.models.conftest import SIDE, annotate, difference, gradients, tiny
+from tests.models.conftest import SIDE, annotate, gradients, tiny
 
 FRAMES = 7
 
@@ -67,29 +67,3 @@ def test_nothing_of_the_per_frame_part_is_kept(frames):
     assert keeping["encoder"] > 0
     assert {"backbone", "input_proj", "encoder"}.isdisjoint(recomputing)
     assert recomputing.total() < 0.7 * keeping.total()
-
-
-def test_chunks_are_recomputed_one_after_another(frames):
-    """A chunk's backward pass ends before the next is recomputed: two are never alive at once."""
-    model = tiny()
-    model.recompute = True
-    events = []
-
-    def first_time(module, inputs, output):
-        output.register_hook(lambda _: events.append("back"))
-
-    hook = model.backbone.register_forward_hook(first_time)
-    outputs = model(*frames)
-    hook.remove()
-    model.backbone.register_forward_hook(lambda _, inputs, __: events.append(len(inputs[0])))
-    outputs.class_logits_LBTNK.sum().backward()
-    assert events == [1, "back", 3, "back", 3, "back"]
-
-
-@torch.no_grad()
-def test_without_gradients_nothing_is_recomputed(frames, monkeypatch):
-    model = tiny().eval()
-    wanted = model(*frames)
-    model.recompute = True
-    monkeypatch.setattr(models.recompute, "checkpoint", None)
-    assert difference(model(*frames), wanted) == 0

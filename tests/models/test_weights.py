@@ -94,7 +94,7 @@ def test_a_resnet_computes_here_what_it_computes_in_torchvision(tmp_path):
     for name, tensor in model.state_dict().items():
         assert name.startswith("backbone.") or torch.equal(tensor, before[name])
     assert [*report.loaded] == ["backbone"]
-    assert {*report.unused} == {"fc", "num_batches_tracked"}
+    assert report.unused == {"fc"}
 
 
 def test_published_shapes_fit_the_full_model():
@@ -105,16 +105,14 @@ def test_published_shapes_fit_the_full_model():
     # As published, less the 53 step counters that frozen batch norm does not have.
     assert len(state) == 265 + 2 + 6 * 12 + 6 * 18 + 2 + 1 + 2 + 6
     report = fill(model, state, "detr.pth")
-    assert report.loaded["backbone"][0] == 265
-    assert report.loaded["encoder"] == (6 * 12, 7_890_432)
-    assert report.loaded["object_branch.decoder"] == report.loaded["relation_branch.decoder"]
-    assert report.loaded["union_box"] == (6, 132_612)
-    assert {*report.unused} == {"class_embed"}
+    branches = {f"{name}_branch.decoder": 6 * 18 + 2 for name in ("object", "relation")}
+    wanted = {"backbone": 265, "encoder": 6 * 12, "union_box": 6, **branches}
+    assert wanted.items() <= report.loaded.items()
+    assert report.unused == {"class_embed"}
     temporal = ["object_branch.temporal", "relation_branch.temporal"]
     assert [*report.kept] == [*temporal, "object_class", "relation"]
     assert len(str(report).splitlines()) == 4
-    backbone = {"backbone": report.loaded["backbone"]}
-    assert fill(model, resnet.state_dict(), "resnet50").loaded == backbone
+    assert fill(model, resnet.state_dict(), "resnet50").loaded == {"backbone": 265}
 
 
 def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr_file):
@@ -122,10 +120,8 @@ def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr
     less = small(encoder_layers=1, decoder_layers=1, queries=3)
     report = load_weights(less, detr_file)
     assert torch.equal(less.state_dict()[query], queries[:3])
-    assert {*report.unused} == {
-        *("class_embed", "query_embed 3 to 6"),
-        *("transformer.encoder.layers.1", "transformer.decoder.layers.1"),
-    }
+    layers = {f"transformer.{stack}coder.layers.1" for stack in ("en", "de")}
+    assert report.unused == {"class_embed", *layers}
     more = small(encoder_layers=3, decoder_layers=4, queries=9)
     before = starting(more)
     report = load_weights(more, detr_file)
@@ -144,8 +140,8 @@ def test_a_part_of_another_shape_is_left_alone_and_both_shapes_are_reported(detr
     before = starting(model)
     report = load_weights(model, detr_file)
     for words in ("encoder.layers.0.feedforward.linear1.weight", "(32, 16)", "(24, 16)"):
-        assert words in report.kept["encoder"]
-    assert report.kept["encoder"] in str(report)
+        assert words in report.kept["encoder.layers.0"]
+    assert report.kept["encoder.layers.0"] in str(report)
     assert "transformer.encoder.layers.0" in report.unused
     for name, tensor in model.encoder.state_dict(prefix="encoder.").items():
         assert torch.equal(tensor, before[name])
@@ -156,24 +152,21 @@ def test_a_part_of_another_shape_is_left_alone_and_both_shapes_are_reported(detr
 def test_a_network_that_computes_otherwise_takes_the_backbone_alone(detr_file, feature):
     report = load_weights(small(**{feature: True}), detr_file)
     assert [*report.loaded] == ["backbone"]
-    assert feature in report.kept["encoder"]
+    assert feature in report.kept["encoder.layers.0"]
 
 
-def test_another_resnet_is_refused_by_both_names(detr_file):
+def test_another_backbone_is_refused(detr_file):
     with torch.device("meta"):
         model, own = DDS(), DDS(backbone="conv")
-    with pytest.raises(InputError, match=r"resnet18 .* resnet50; set model.backbone=resnet18"):
-        load_weights(model, detr_file)
-    with pytest.raises(InputError, match="resnet18 and the model none that is a ResNet"):
-        load_weights(own, detr_file)
+    for other in (model, own):
+        with pytest.raises(InputError, match=r"detr\.pth .* in one of them alone"):
+            load_weights(other, detr_file)
     wide = torchvision.models.resnet18(weights=None).state_dict()
     wide["conv1.weight"] = torch.zeros(32, 3, 7, 7)
     with pytest.raises(InputError, match=r"conv1.weight is \(64, 3, 7, 7\), in the file \(32, 3,"):
         fill(small(), wide, "wide.pth")
-    # A block more in one stage is no ResNet-18.
-    more = wide | {"layer3.2.conv1.weight": torch.zeros(1), "layer3.2.conv2.weight": torch.zeros(1)}
-    with pytest.raises(InputError, match="21 convolutions and the model resnet18"):
-        fill(small(), more, "more.pth")
+    with pytest.raises(InputError, match=r"layer3\.2\.conv1\.weight and 0 other tensors"):
+        fill(small(), wide | {"layer3.2.conv1.weight": torch.zeros(1)}, "more.pth")
 
 
 class Evil:
@@ -191,7 +184,7 @@ def test_files_that_fit_nothing_are_refused_and_no_code_in_them_is_run(tmp_path,
     Path("text").write_text("not weights")
     for name, words in (
         *(("missing", "no file"), ("text", "UnpicklingError"), ("evil", "UnpicklingError")),
-        *(("other", "a.weight"), ("list", "no tensors")),
+        *(("other", "fit the model's backbone"), ("list", "fit the model's backbone")),
     ):
         with pytest.raises(InputError, match=words) as error:
             load_weights(small(backbone="conv"), name)
@@ -207,21 +200,5 @@ def test_a_url_is_fetched_once_and_a_bad_one_is_reported(detr_file, tmp_path, mo
     assert [path.name for path in (tmp_path / "hub").rglob("*.pth")] == ["copy.pth"]
     copy.unlink()
     assert read_weights(f"file://{copy}").keys() == first.keys()
-    with pytest.raises(InputError, match=r"none\.pth could not be downloaded"):
+    with pytest.raises(InputError, match=r"none\.pth cannot be read .*URLError"):
         read_weights(f"file://{tmp_path}/none.pth")
-
-
-def test_words_stand_for_torchvisions_default_files(monkeypatch):
-    asked = []
-
-    def fetch(url, **options):
-        asked.append((url, options["check_hash"], options["weights_only"]))
-        return {}
-
-    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", fetch)
-    for word in ("resnet50", "resnet18"):
-        read_weights(word)
-        url, checked, safe = asked.pop()
-        assert url.startswith(f"https://download.pytorch.org/models/{word}-")
-        assert checked
-        assert safe

@@ -20,6 +20,9 @@ def number(value: int) -> bytes:
     return b"\x8a" + struct.pack("<B", len(data)) + data
 
 
+TERA = number(10**12)
+
+
 def array(shape: bytes, dtype: bytes = F4, data: bytes = b"C\x04\0\0\x80\x3f") -> bytes:
     """Return a pickle of an empty array that gets a state."""
     empty = RECONSTRUCT + b"(" + NDARRAY + b"(K\x00tU\x01btR"
@@ -35,8 +38,6 @@ HOSTILE: dict[str, bytes] = {
     "newobj": b"\x80\x02csubprocess\nPopen\nU\x04true\x85\x81.",
     "builtin of an allowed module": b"cnumpy\nload\n(U\x01xtR.",
     "dotted name": b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.",
-    "getattr": b"cbuiltins\ngetattr\n(U\x01xU\x01ytR.",
-    "eval": b"c__builtin__\neval\n(U\x011tR.",
     "extension code": b"\x80\x02\x82\x01.",
     "persistent id": b"Pthere\n.",
     "out-of-band buffer": b"\x80\x05\x97.",
@@ -47,7 +48,6 @@ HOSTILE: dict[str, bytes] = {
     "code of a constructor": SCALAR + b"(N}U\x08__code__U\x01xstb.",
     "state of a class": DTYPE + b"(N}U\x08__init__" + NDARRAY + b"stb.",
     "array for an array class": NDARRAY + b"(N}U\x0c__setstate__" + DTYPE + b"stb.",
-    "state of a list": b"]}U\x06appendK\x01sb.",
     # bytes that would count as pointers, and other arguments that numpy must not see
     "array of objects from bytes": array(b"(K\x01t", FLAT_OBJECT, b"C\x08AAAAAAAA"),
     "dtype that becomes objects": array(b"(K\x01t", BECOMES_OBJECT, b"C\x08AAAAAAAA"),
@@ -58,16 +58,11 @@ HOSTILE: dict[str, bytes] = {
     "reconstruct another class": RECONSTRUCT + b"(" + DTYPE + b"(K\x00tU\x01btR.",
     "negative shape": array(b"(J\xff\xff\xff\xffJ\xff\xff\xff\xfft"),
     "shape that overflows": array(b"(" + number(2**62) + b"K\x04K\x00K\x01t"),
-    "shape larger than the data": array(b"(" + number(10**12) + b"t"),
+    "shape larger than the data": array(b"(" + TERA + b"t"),
     "a thousand dimensions": array(b"(" + b"K\x01" * 1000 + b"t"),
     "list for bytes": array(b"(K\x01t", data=b"](K\x01e"),
     "scalar of too few bytes": SCALAR + b"(" + F4 + b"C\x01\0tR.",
-    "buffer of a terabyte": FROM_BUFFER
-    + b"(C\x04\0\0\0\0"
-    + F4
-    + b"("
-    + number(10**12)
-    + b"tU\x01CtR.",
+    "buffer of a terabyte": FROM_BUFFER + b"(C\x04\0\0\0\0" + F4 + b"(" + TERA + b"tU\x01CtR.",
     "encode with another codec": ENCODE + b"(U\x04trueU\x03zlbtR.",
     "integer of a million digits": b"L" + b"9" * 10**6 + b"L\n.",
 }

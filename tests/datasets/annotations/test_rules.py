@@ -3,9 +3,7 @@
 import random
 
 import numpy as np
-import pytest
 
-from bload.errors import InputError
 from datasets.annotations.read import SMALL_BOXES_FILE, filter_annotations, read_annotations
 from datasets.annotations.vocabulary import RELATIONS
 from tests.datasets.annotations.making import entry, frames, person, persons, write_root
@@ -24,9 +22,7 @@ def test_videos_of_three_frames_with_a_visible_object_count():
     entries_of |= frames("C", [1, 2]) | frames("C", [3], visible=False) | {"A.mp4/9.png": []}
     annotations = filtered(entries_of)
     assert names(annotations) == ["A.mp4"]
-    counts = annotations.counts
-    assert (counts.frames_in_split, counts.frames, counts.steps[-1].videos) == (8, 3, 1)
-    assert (counts.without_visible_object, counts.frames_in_short_videos) == (1, 4)
+    assert [step.frames for step in annotations.steps] == [8, 7, 7, 7, 3]
 
 
 def test_frames_without_a_person_are_dropped():
@@ -36,7 +32,6 @@ def test_frames_without_a_person_are_dropped():
     for person_of in (nobody, unknown):
         annotations = filtered(entries_of, person_of=person_of)
         assert [f.name[-5] for f in annotations.videos[0].frames] == ["1", "3", "4"]
-        assert annotations.counts.without_person == 1
 
 
 def test_only_visible_objects_stay_even_if_the_first_is_invisible():
@@ -77,6 +72,8 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     labels = [RELATIONS[relation] for relation in frame.relations_G2[:, 1]]
     assert labels == ["looking_at", "behind", "beneath", "sitting_on"]
     assert np.flatnonzero(frame.relations_MR()[0]).tolist() == [0, 4, 6, 19]
+    frame = filtered(frames("A", [1, 2, 3], bbox=(10.0, 10.0, -5.0, 20.0))).videos[0].frames[0]
+    assert frame.object_boxes_M4.tolist() == [[10, 10, 5, 30]], "boxes without an area stay"
 
 
 def test_a_box_of_16_pixels_is_small_and_one_of_16_and_a_half_is_not():
@@ -86,7 +83,6 @@ def test_a_box_of_16_pixels_is_small_and_one_of_16_and_a_half_is_not():
         assert names(filtered(entries_of, small_boxes="keep")) == ["A.mp4", "B.mp4"]
         computed = filtered(entries_of, small_boxes="computed")
         assert names(computed) == (["A.mp4", "B.mp4"] if stays else [])
-        assert computed.counts.with_small_objects_alone == (0 if stays else 6)
 
 
 def test_a_small_first_object_still_says_the_split_and_leaves_the_others():
@@ -102,11 +98,9 @@ def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again
     published = frames("A", [1, 2, 3], bbox=(0.0, 0.0, 5.0, 5.0))
     write_root(tmp_path, entries_of, persons(entries_of))
     write_root(tmp_path, published, persons(entries_of), SMALL_BOXES_FILE)
-    assert read_annotations(tmp_path, "train").counts.frames == 4
+    assert read_annotations(tmp_path, "train").steps[-1].frames == 4
     [video] = read_annotations(tmp_path, "train", small_boxes="file").videos
     assert [f.object_boxes_M4.tolist() for f in video.frames] == [[[0, 0, 5, 5]]] * 3
-    with pytest.raises(InputError, match=r"'drop'.*keep, file, computed"):
-        read_annotations(tmp_path, "train", small_boxes="drop")
 
 
 def test_steps_count_frames_videos_and_objects_after_each_rule():
@@ -115,19 +109,6 @@ def test_steps_count_frames_videos_and_objects_after_each_rule():
     entries_of |= frames("E", [1], split="test")
     entries_of["A.mp4/000001.png"].append(entry(visible=False))
     person_of = persons(entries_of) | {"A.mp4/000004.png": person(rows=0)}
-    counts = filtered(entries_of, person_of=person_of, small_boxes="computed").counts
-    left = [(step.frames, step.videos, step.objects) for step in counts.steps]
+    steps = filtered(entries_of, person_of=person_of, small_boxes="computed").steps
+    left = [(step.frames, step.videos, step.objects) for step in steps]
     assert left == [(10, 4, 11), (9, 3, 10), (6, 2, 6), (5, 2, 5), (5, 2, 5), (3, 1, 3)]
-
-
-def test_boxes_without_an_area_stay_and_are_counted_in_frames_that_count():
-    flat = [(10.0, 10.0, -5.0, 20.0), (10.0, 10.0, 20.0, 0.0), (0.0, 0.0, -1.0, -1.0)]
-    entries_of = frames("A", range(1, 5)) | frames("B", [1], bbox=flat[0])
-    for number, box in enumerate(flat, 1):
-        entries_of[f"A.mp4/{number:06d}.png"].append(entry(bbox=box))
-    person_of = persons(entries_of)
-    person_of["A.mp4/000004.png"]["bbox"] = np.array([[9, 9, 9, 20]], dtype=np.float32)
-    annotations = filtered(entries_of, person_of=person_of)
-    assert annotations.counts.boxes_without_area == 4
-    assert annotations.videos[0].frames[0].object_boxes_M4[1].tolist() == [10, 10, 5, 30]
-    assert filtered(frames("A", [1, 2, 3])).counts.boxes_without_area == 0

@@ -1,4 +1,4 @@
-"""The measure against a slow restatement of its protocol, over hundreds of random frames.
+"""The measure against a slow restatement of its protocol, over random frames.
 
 The restatement below follows the text of the protocol with loops and lists and shares nothing with
 the code it checks.
@@ -78,10 +78,9 @@ def slow_ranks(listed, target, convention):
 
 def test_found_triplets_are_those_of_the_protocol():
     for frames, pairs, convention in (
-        (600, (0, 1, 2, 3, 5), "inclusive"),  # sparse: lists shorter than K, empty frames
-        (150, (0, 1, 4, 12, 30), "continuous"),
-        (150, (0, 8, 20), "inclusive"),
-        (12, (100,), "inclusive"),  # crowded
+        (200, (0, 1, 2, 3, 5), "inclusive"),  # sparse: lists shorter than K, empty frames
+        (80, (0, 1, 4, 12, 30), "continuous"),
+        (5, (100,), "inclusive"),  # crowded
     ):
         rng = np.random.default_rng(frames)
         drawn = [draw_frame(rng, f"{i:05d}", int(rng.choice(pairs))) for i in range(frames)]
@@ -97,18 +96,10 @@ def test_found_triplets_are_those_of_the_protocol():
         assert seen > frames  # the test is not about misses alone
 
 
-def test_one_frame_alone_is_as_in_a_batch():
-    rng = np.random.default_rng(5)
-    drawn = [draw_frame(rng, f"{i}", int(rng.integers(0, 12))) for i in range(100)]
-    ranks_SG = triplet_ranks(*zip(*drawn, strict=True))
-    alone = [triplet_ranks([prediction], [target]) for prediction, target in drawn]
-    np.testing.assert_array_equal(ranks_SG, np.concatenate(alone, axis=1))
-
-
 def test_ties_have_one_order():
     # By pair, then by relation, which is what a stable sort of the list as written gives.
     rng = np.random.default_rng(6)
-    for i in range(80):
+    for i in range(40):
         prediction, target = draw_frame(rng, f"{i}", 12)
         prediction = tied(prediction, rng)
         ranks_SG = triplet_ranks([prediction], [target])

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from datasets.annotations.vocabulary import CONTACTING
 from datasets.synthetic import World, cues, write_script, write_scripts
 from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.script import COUNTS
@@ -27,14 +26,6 @@ def test_a_script_is_the_same_whenever_it_is_written_and_others_differ():
     others = [(replace(MANY, seed=1), "train", 7), (MANY, "train", 8), (MANY, "test", 7)]
     scripts = [one, *(write_script(*other, 20) for other in others)]
     assert len({script.person_boxes_T4.tobytes() for script in scripts}) == 4
-
-
-def test_an_image_size_changes_no_label():
-    sizes = (replace(MANY, image_size=size) for size in (64, 256))
-    small, large = (write_script(world, "test", 2, 30) for world in sizes)
-    np.testing.assert_array_equal(small.visible_TM, large.visible_TM)
-    np.testing.assert_array_equal(small.contacting.code_TM, large.contacting.code_TM)
-    np.testing.assert_allclose(small.object_boxes_TM4 * 4, large.object_boxes_TM4, atol=8)
 
 
 def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
@@ -93,21 +84,14 @@ def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
     assert abs(extra / sum(script.frames for script in scripts) - 0.03) < 0.015
 
 
-def test_all_17_contacting_relations_have_a_code_of_their_own():
-    singles = {codes[0] for codes in cues.CONTACTING_CODES if len(codes) == 1}
-    assert singles == set(range(26)[CONTACTING])
-    assert len(set(cues.CONTACTING_CODES)) == 25
-
-
 def test_the_default_world_shows_every_relation_and_every_class():
     world = World()
     scripts = write_scripts(world, "test")
     targets = [target for script in scripts for target in script.targets()]
-    per_group = np.concatenate([target.relations_MR() for target in targets])
-    assert (per_group[:, :3].sum(axis=1) == 1).all()
-    assert np.isin(per_group[:, 3:9].sum(axis=1), (1, 2)).all()
-    assert np.isin(per_group[:, 9:].sum(axis=1), (1, 2)).all()
-    assert per_group.any(axis=0).all()
+    relations_MR = np.concatenate([target.relations_MR() for target in targets])
+    assert relations_MR.any(axis=0).all()
+    for group, most in ((slice(3), 1), (slice(3, 9), 2), (slice(9, 26), 2)):
+        held_M = relations_MR[:, group].sum(axis=1)
+        assert (held_M.min(), held_M.max()) == (1, most)
     classes = {k for script in scripts for k in script.classes_M.tolist()}
-    assert classes == set(world.classes_K().tolist())
-    assert len(classes) == 12
+    assert classes == {*world.classes_K().tolist()}

@@ -9,7 +9,7 @@ import pytest
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.unpickler import read_pickle
-from datasets.synthetic import ensure, make, writer
+from datasets.synthetic import ensure, writer
 from datasets.synthetic.__main__ import main
 
 TINY = {"train_videos": 2, "test_videos": 1, "image_size": 32, "progress": False}
@@ -20,8 +20,8 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 def test_the_same_knobs_write_the_same_bytes(tmp_path):
-    one, two = make(tmp_path / "one", **TINY), make(tmp_path / "two", **TINY)
-    assert contents(one) == contents(two) != contents(make(tmp_path / "three", **TINY, seed=1))
+    one, two = (contents(ensure(tmp_path / name, **TINY)) for name in ("one", "two"))
+    assert one == two != contents(ensure(tmp_path / "three", **TINY, seed=1))
 
 
 def test_the_files_have_action_genomes_structure(small_root):
@@ -58,12 +58,9 @@ def test_ensure_makes_once_and_refuses_other_knobs_with_both_values(tmp_path, mo
 
 def test_nothing_is_written_over(tmp_path):
     (tmp_path / "annotations").mkdir()
-    root = make(tmp_path / "root", **TINY)
-    for write, folder in ((ensure, tmp_path), (make, root)):
-        before = contents(folder)
-        with pytest.raises(InputError, match=f"{folder} .* not empty"):
-            write(folder, **TINY)
-        assert contents(folder) == before
+    with pytest.raises(InputError, match=f"{tmp_path} .* not empty"):
+        ensure(tmp_path, **TINY)
+    assert [child.name for child in tmp_path.iterdir()] == ["annotations"]
 
 
 def test_an_interrupted_make_leaves_no_root_and_the_next_one_completes(tmp_path, monkeypatch):
@@ -94,15 +91,6 @@ def test_processes_that_ask_together_get_one_root(tmp_path, monkeypatch):
         roots = list(pool.map(lambda _: ensure(tmp_path / "root", **TINY), range(3)))
     assert roots == [tmp_path / "root"] * 3
     assert len(written) == 1
-
-
-def test_making_a_root_is_announced_once(tmp_path, capsys):
-    announced = TINY | {"progress": True}
-    ensure(tmp_path / "root", **announced)
-    assert capsys.readouterr().out.startswith(f"making {tmp_path / 'root'}: 3 videos, ")
-    ensure(tmp_path / "root", **announced)
-    ensure(tmp_path / "quiet", **TINY)
-    assert capsys.readouterr().out == ""
 
 
 def test_the_command_makes_a_root_and_reports_errors_in_one_sentence(tmp_path, capsys):

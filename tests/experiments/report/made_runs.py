@@ -93,7 +93,7 @@ def command(name: str, *runs: str, **changes: Any) -> dict[str, Any]:
 
 
 def make_everything(runs: Path) -> Path:
-    """All experiments under `runs`, with a failed run, an unfinished one and a foreign folder."""
+    """All experiments under `runs`, with a failed run and an unfinished one."""
     for seed in (0, 1, 2):
         for loader in COSTS:
             make_run(runs / "paper_table", loader, seed)
@@ -121,7 +121,6 @@ def make_everything(runs: Path) -> Path:
     make_deadlock(runs / "deadlock")
     make_lengths(runs / "length_variance")
     make_turns(runs / "epoch_turns", 4.1)
-    (runs / "notes").mkdir()
     return runs
 
 
@@ -133,14 +132,15 @@ def make_turns(folder: Path, faster: float, noise: float = 0.01) -> None:
         seconds = (step * np.exp(noise * random.standard_normal(10))).tolist()
         row = {"loader": loader, "slots": slots, "steps": steps, "frames": 166_785}
         rows.append(row | {"seconds_a_step": seconds})
-    write(folder / "epoch_turns.json", {"name": "epoch_turns", "setting": "made", "rows": rows})
+    write(folder / "epoch_turns.json", command("epoch_turns", setting="made", rows=rows))
 
 
 def make_deadlock(folder: Path, plain: str = "timed out", packed: str = "finished") -> None:
-    rows = [{"what": "plain DDP", "loader": "uneven", "ended": plain, "expected": "timed out"}]
-    for loader in COSTS:
-        rows.append({"what": "blocks", "loader": loader, "ended": packed, "expected": "finished"})
-    write(folder / "deadlock.json", {"name": folder.name, "rows": rows})
+    ends = [("plain DDP", "uneven", plain, "timed out")]
+    ends += [("blocks", loader, packed, "finished") for loader in COSTS]
+    rows = [dict(zip(("what", "loader", "ended", "expected"), row, strict=True)) for row in ends]
+    rows = [row | {"steps": [3, 3], "seconds": 1.0, "says": ""} for row in rows]
+    write(folder / "deadlock.json", command(folder.name, rows=rows))
 
 
 def make_lengths(folder: Path) -> None:
@@ -150,6 +150,7 @@ def make_lengths(folder: Path) -> None:
             for loader, share in (("naive", 6), ("bload", 0.01)):
                 row = {"longest": longest, "shape": shape, "loader": loader, "t_max": longest}
                 row |= {"padding": int(frames * share) + more, "deleted": 0, "epoch_seconds": 1.5}
-                rows.append(row | {"processed": frames + row["padding"], "blocks": 9})
+                row |= {"lower_bound_padding": 0, "plan_seconds": 0.1, "blocks": 9}
+                rows.append(row | {"processed": frames + row["padding"]})
     rows.append(rows[-1] | {"t_max": 100, "padding": 270_000})
-    write(folder / "length_variance.json", {"name": folder.name, "rows": rows})
+    write(folder / "length_variance.json", command(folder.name, rows=rows))

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from experiments.report.figures import cell, difference, estimate, ratio
+from experiments.report.figures import cell, estimate, ratio
 
 ONES, OTHERS = [60.1, 61.4, 59.2, 60.8], [57.0, 58.9, 57.7]
 
@@ -17,7 +17,7 @@ def test_intervals_are_students_and_welchs():
     assert [found.mean, found.low, found.high] == pytest.approx([mean, mean - half, mean + half])
     mean -= 173.6 / 3
     half = stats.t.ppf(0.975, 4.41209) * math.sqrt(2.6875 / 3 / 4 + 1.846667 / 2 / 3)
-    wide = difference(ONES, OTHERS)
+    wide = estimate(ONES, OTHERS)
     wanted = [mean, mean - half, mean + half]
     assert [wide.mean, wide.low, wide.high] == pytest.approx(wanted, abs=1e-4)
     assert (found.count, wide.count) == (4, 3)
@@ -32,10 +32,10 @@ def test_a_ratio_turns_round_with_its_interval():
 
 
 def test_fewer_than_two_values_have_no_interval_and_equal_ones_no_width():
-    for found in (estimate([3.0]), difference([3.0], ONES), ratio([3.0], [2.0])):
+    for found in (estimate([3.0]), estimate([3.0], ONES), ratio([3.0], [2.0])):
         assert math.isnan(found.low)
     assert math.isnan(estimate([]).mean)
-    for found, mean in ((difference([2.0, 2.0], [1.0, 1.0]), 1), (estimate([0.0, 0.0]), 0)):
+    for found, mean in ((estimate([2.0, 2.0], [1.0, 1.0]), 1), (estimate([0.0, 0.0]), 0)):
         assert (found.mean, found.low, found.high) == (mean, mean, mean)
 
 

@@ -1,0 +1,188 @@
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from datasets import verify as check
+from datasets.action_genome import ActionGenome
+from datasets.annotations.read import MADE_BY, OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.frames.manifest import Manifest, write_manifest
+from datasets.verify import main, verify
+from tests.datasets.box_root import write_box_root
+
+
+@pytest.fixture
+def root(small_root, tmp_path):
+    return Path(shutil.copytree(small_root, tmp_path / "root"))
+
+
+def checked(root, **options):
+    return verify(root, small_boxes="keep", workers=2, **options)
+
+
+def problems(root, **options):
+    return checked(root, **options).problems.counts()
+
+
+def remarks(report):
+    """All remarks but those about the published counts."""
+    return [kind for kind in report.remarks.counts() if "as published" not in kind]
+
+
+def pickled(root, file=OBJECTS_FILE):
+    return pickle.loads((root / "annotations" / file).read_bytes())
+
+
+def edit(root, change, file=OBJECTS_FILE):
+    value = pickled(root, file)
+    change(value)
+    (root / "annotations" / file).write_bytes(pickle.dumps(value))
+
+
+def counting_frames(root):
+    """Frames with a visible object and a person, as the files say it."""
+    person_of = pickled(root, PERSONS_FILE)
+    return [
+        name
+        for name, entries in pickled(root).items()
+        if any(entry["visible"] for entry in entries) and len(person_of[name]["bbox"])
+    ]
+
+
+def visible_entry(entries):
+    return next(entry for entry in entries if entry["visible"])
+
+
+def test_a_whole_root_has_no_problem_and_its_counts_are_those_of_its_files(root):
+    needed = len(counting_frames(root))
+    for decoded in (False, True):
+        report = checked(root, decoded=decoded)
+        assert not report.problems
+        assert f"of {needed} frames that count {needed} are as they should be" in str(report)
+    rows = re.findall(r"videos of 3 frames or more +(\d+)", str(report))
+    assert sum(map(int, rows)) == needed
+    assert "7,464 videos, 166,785 frames" in str(report)
+
+
+def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
+    needed = counting_frames(root)
+    (root / "frames" / next(name for name in pickled(root) if name not in needed)).unlink()
+    assert problems(root) == {}
+    (root / "frames" / needed[0]).unlink()
+    assert f"missing frames (1): {root / 'frames' / needed[0]}" in str(checked(root))
+    shutil.rmtree(root / "frames")
+    report = checked(root)
+    assert report.problems.counts() == {"missing frames": len(needed)}
+    assert "this root is synthetic" in str(report)
+    (root / MADE_BY).unlink()
+    assert f"python -m datasets.prepare --root {root} " in str(checked(root))
+
+
+def test_a_frame_that_cannot_be_read_or_has_another_size_is_named(root):
+    path = root / "frames" / counting_frames(root)[3]
+    data = path.read_bytes()
+    middle = len(data) // 2
+    bit = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    for content in (b"", data[:-20], bit):
+        path.write_bytes(content)
+        report = checked(root)
+        assert report.problems.counts() == {"unreadable frames": 1}
+        assert str(path) in str(report)
+    Image.new("RGB", (32, 48)).save(path)
+    assert f"{check.OTHER_SIZE} (1): {path} is 32 x 48, not 64 x 64" in str(checked(root))
+
+
+def test_what_training_would_refuse_is_a_problem(tmp_path):
+    """A picture that turns when it is decoded, and a video in two sizes."""
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
+    path = root / "frames" / "A.mp4" / "000004.png"
+    with Image.open(path) as image:
+        turned = image.getexif()
+        turned[0x0112] = 6  # orientation: a quarter turn
+        image.save(path, exif=turned)
+    assert problems(root, decoded=True)[check.OTHER_SIZE] == 1
+    edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
+    assert problems(root)["frames annotated in another size than their video"] == 1
+
+
+def test_frames_stored_as_the_manifest_says_are_right(root):
+    for path in root.glob("frames/*/*.png"):
+        Image.open(path).resize((32, 32)).save(path.with_suffix(".jpg"), quality=90)
+        path.unlink()
+    assert set(problems(root)) == {"missing frames"}
+    write_manifest(root / "frames", Manifest("jpeg", 90, 32))
+    report = checked(root, decoded=True)
+    assert not report.problems
+    assert "JPEG 90, short side 32" in str(report)
+    write_manifest(root / "frames", Manifest("jpeg", 90, 24))
+    assert set(problems(root)) == {check.OTHER_SIZE}
+    (root / "frames" / "manifest.json").write_text('{"version": 1, "format": "gif"}')
+    assert "manifests that cannot be read" in problems(root)
+
+
+def test_odd_boxes_are_found(root):
+    name = counting_frames(root)[5]
+    flat, away, out = (f"object boxes {kind}" for kind in check.ODD_BOXES)
+    for box, problem, remark in (
+        ((5.0, 5.0, 0.0, 9.0), [flat], []),
+        ((20.0, 20.0, -9.0, 9.0), [flat], []),
+        ((64.0, 0.0, 9.0, 9.0), [away], []),
+        ((0.0, -30.0, 9.0, 30.0), [away], []),
+        ((50.0, 50.0, 16.5, 9.0), [], [out]),
+        ((-3.0, 5.0, 16.5, 9.0), [], [out]),
+        ((50.0, 50.0, 14.5, 14.5), [], []),
+    ):
+        edit(root, lambda value, box=box: visible_entry(value[name]).update(bbox=box))
+        report = checked(root)
+        assert (list(report.problems.counts()), remarks(report)) == (problem, remark)
+        assert (f"{name} (" in str(report)) == bool(problem or remark)
+    box = np.array([[9, 9, 9, 20]], dtype=np.float32)
+    edit(root, lambda value: value[name].update(bbox=box), PERSONS_FILE)
+    assert problems(root) == {"person boxes without an area": 1}
+
+
+def test_all_kinds_of_problems_are_reported_in_one_run(root):
+    names = counting_frames(root)
+
+    def spoil(value):
+        visible_entry(value[names[0]])["class"] = "unicorn"
+        visible_entry(value[names[1]])["spatial_relationship"] = ["inside_out"]
+        visible_entry(value[names[2]])["bbox"] = None
+        value["../../etc/000001.png"] = value[names[3]]
+        visible_entry(value[names[4]])["bbox"] = (1.0, 1.0, 0.0, 0.0)
+
+    edit(root, spoil)
+    (root / "frames" / names[5]).unlink()
+    (root / "frames" / names[6]).write_bytes(b"x")
+    found = problems(root)
+    assert set(found.values()) == {1}
+    patterns = ("VIDEO/NUMBER", "four numbers", "'unicorn'", "'inside_out'", "without an area")
+    for pattern in (*patterns, "missing", "unreadable"):
+        assert len(re.findall(f".*{pattern}", "\n".join(found))) == 1
+    assert len(found) == 7
+
+
+def test_lengths_are_compared_with_the_published_ones(root, monkeypatch, capsys):
+    assert main(["--root", str(root)]) == 0
+    assert main(["--root", str(root), "--published"]) == 1
+    lengths = {split: ActionGenome(root, split, (64, 64)).lengths for split in ("train", "test")}
+    for last, status in ((None, 0), (-1, 1)):
+        here = {split: lengths_V[:last] for split, lengths_V in lengths.items()}
+        monkeypatch.setattr(check, "action_genome_lengths", here.get)
+        capsys.readouterr()
+        assert main(["--root", str(root), "--published"]) == status
+        assert ("not as published (1): " in capsys.readouterr().out) == bool(status)
+
+
+def test_what_cannot_be_verified_is_one_sentence_and_status_2(root, capsys):
+    (root / MADE_BY).unlink()  # a real root reads the published file by default
+    for folder, part in (("nowhere", "nowhere"), (root, SMALL_BOXES_FILE)):
+        assert main(["--root", str(folder)]) == 2
+        error = capsys.readouterr().err
+        assert part in error
+        assert error.count("\n") == 1
+    assert main(["--root", str(root), "--small-boxes", "computed"]) == 0
