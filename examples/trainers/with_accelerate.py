@@ -8,7 +8,7 @@ from task import Source, Tagger
 
 from bload import BlockLoader, mean_loss
 
-accelerator, model = Accelerator(), Tagger()
+accelerator, model = Accelerator(cpu=True), Tagger()  # Accelerator() on GPUs
 model, optimiser = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
 loader = BlockLoader(Source(), num_workers=1)  # after Accelerator(), which makes the group
 accelerator.register_for_checkpointing(loader)
