@@ -7,7 +7,6 @@ start. `PACKERS` holds the packing rules by name.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bload.bounds import lower_bound
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from bload.sampler import BlockSampler
     from bload.sources import from_dataset
     from bload.state import RecurrentPart, reset_state, walk
+
+__version__ = "0.1.0"
 
 __all__ = [
     "PACKERS",
@@ -76,8 +77,6 @@ def __getattr__(name: str) -> Any:
     for module, names in _WITH_TORCH.items():
         if name in names:
             return getattr(import_module(f"bload.{module}"), name)
-    if name == "__version__":
-        return version("bload")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -137,6 +137,13 @@ class BlockLoader:
         """Raise InputError on every rank, once, if the ranks would not train one plan."""
         if self._compared or not (dist.is_available() and dist.is_initialized()):
             return
+        made = self.sampler.rank, self.sampler.world_size
+        group = dist.get_rank(), dist.get_world_size()
+        if made != group:
+            raise InputError(
+                f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
+                f"{group[0]} of {group[1]}; make it after the process group"
+            )
         mine = {"epoch": self.sampler.epoch, **self.sampler.definition()}
         plans: list[dict[str, Any]] = [{}] * self.sampler.world_size
         dist.all_gather_object(plans, mine)

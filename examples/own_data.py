@@ -1,4 +1,4 @@
-"""Train a recurrent model on your own sequences: ``python examples/own_data.py``, or torchrun."""
+"""Train a recurrent model on your own sequences; on several ranks, see ``examples/trainers``."""
 
 import torch
 from torch.nn.functional import cross_entropy

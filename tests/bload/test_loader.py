@@ -108,7 +108,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_persist_follow_the_epoch_and_do_not_move_the_position(workers, loader):
-    one, alone = loader(workers=workers), loader()
+    one, alone = loader(num_workers=workers), loader()
     epochs, readers = [], set()
     for epoch in range(3):
         assert list(islice(one, 2))[1].valid_BT.any()  # left in the middle, it begins again
@@ -141,7 +141,7 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
 
     with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone$"):
         list(BlockLoader(Broken(small_lengths), batch_frames=26))
-    with_worker = BlockLoader(Broken(small_lengths), batch_frames=26, workers=1)
+    with_worker = BlockLoader(Broken(small_lengths), batch_frames=26, num_workers=1)
     with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
         list(with_worker)
     # Input that the user can fix stays one sentence, without the worker's traceback.

@@ -1,13 +1,20 @@
-"""What pip installs is the library's folder, and the example runs."""
+"""What pip installs is the library's folder, it loads little, and the example runs."""
 
+import json
 import runpy
+import sys
+import tarfile
 import tomllib
+import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
 from setuptools import find_packages
 
-ROOT = Path(__file__).parents[2]
+import bload
+from tests.installation import ROOT, Environment, build, run
+
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -28,6 +35,140 @@ def test_what_pip_installs_is_what_is_in_the_folder():
 
 def test_the_example_on_own_data_learns(capsys):
     runpy.run_path(str(ROOT / "examples/own_data.py"))
-    padded, deleted, loss = capsys.readouterr().out.split(", ")
-    assert (padded, deleted) == ("20 padded", "0 deleted")
-    assert float(loss.split()[-1]) < 0.3  # it begins at log 2
+    plan, loss = capsys.readouterr().out.splitlines()
+    assert "blocks of 30, " in plan
+    assert float(loss.removeprefix("loss ")) < 0.3  # it begins at log 2
+
+
+def test_the_main_names_are_shown_and_the_library_loads_nothing_of_its_own():
+    """Beside its own modules: only what torch, numpy and what they share with it have loaded."""
+    script = """
+import json, sys
+import numpy.random, numpy.typing, torch, torch.distributed, torch.utils.data
+before = {*sys.modules}
+import bload
+shown = dir(bload)
+bload.BlockLoader
+first = {*sys.modules}
+from bload import *
+BlockLoader, BlockSampler, from_dataset, mean_loss, unpack
+print(json.dumps([shown, sorted(first - before), sorted({*sys.modules} - before)]))
+"""
+    shown, *loaded = json.loads(run([sys.executable, "-c", script], cwd=ROOT))
+    assert {"Batch", "BlockLoader", "BlockSampler", "from_dataset", "mean_loss"} < {*shown}
+    assert {*shown} == {*bload.__all__, "__version__"}
+    for names in loaded:
+        assert {name.split(".")[0] for name in names} == {"bload"}, names
+
+
+def test_plans_need_no_torch():
+    """Its import takes seconds; a command that packs lengths should not wait for it."""
+    script = "import sys, bload; bload.make_plan([3], 'bload'); print('torch' in sys.modules)"
+    assert run([sys.executable, "-c", script], cwd=ROOT) == "False\n"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """An environment with the wheel."""
+    environment = Environment(tmp_path_factory.mktemp("installed"))
+    environment.install("--no-deps", wheel)
+    return environment
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_hold_the_library_and_nothing_else(wheel, checkout, tmp_path):
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    folders = {name.split("/")[0] for name in names}
+    assert folders == {"bload", f"bload-{bload.__version__}.dist-info"}
+    assert "bload/py.typed" in names
+    (tmp_path / "sdist").mkdir()
+    sdist = build(checkout, "sdist", tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    python = {path.relative_to(unpacked) for path in unpacked.rglob("*.py")}
+    assert {path.parts[0] for path in python} == {"bload"}
+    (tmp_path / "again").mkdir()
+    again = build(unpacked, "wheel", tmp_path / "again")
+    assert {*zipfile.ZipFile(again).namelist()} == names
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_gives_one_importable_name_and_a_command(installed, tmp_path):
+    script = """
+import importlib.metadata as metadata
+import bload
+given = [name for name, dists in metadata.packages_distributions().items() if "bload" in dists]
+assert given == ["bload"], given
+assert bload.__version__ == metadata.version("bload")
+print(bload.__file__)
+"""
+    assert Path(installed.run("-c", script, cwd=tmp_path)).is_relative_to(
+        installed.python.parents[1]
+    )
+    lengths = tmp_path / "lengths.csv"
+    lengths.write_text("length\n3\n5\n8\n")
+    table = run([installed.python.with_name("bload"), "table", "--help"], cwd=tmp_path)
+    assert "--t-max" in table
+
+
+@pytest.mark.slow
+def test_types_of_an_installed_wheel_are_known(installed, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from bload import BlockLoader\n\nreveal_type(BlockLoader.__len__)\n"
+    )
+    shown = installed.run("-m", "mypy", "--strict", "own.py", cwd=tmp_path)
+    assert 'bload.loader.BlockLoader) -> int"' in shown
+
+
+@pytest.mark.slow
+def test_an_sdist_installs_and_trains(checkout, tmp_path):
+    sdist = build(checkout, "sdist", tmp_path)
+    environment = Environment(tmp_path / "environment")
+    environment.install("--no-deps", "--no-build-isolation", sdist)
+    assert "loss" in environment.run(ROOT / "examples/own_data.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_examples_run_from_any_folder_with_what_requirements_txt_installs(checkout, tmp_path):
+    assert "-e ." in (ROOT / "requirements.txt").read_text().splitlines()
+    environment = Environment(tmp_path / "environment")
+    environment.install("--no-deps", "--no-build-isolation", "-e", checkout)
+    assert "loss" in environment.run(checkout / "examples/own_data.py", cwd=tmp_path)
+    script = "import bload, importlib.util as u; print(bload.__file__, u.find_spec('experiments'))"
+    found = environment.run("-c", script, cwd=tmp_path).split()
+    assert found == [str(checkout / "bload/__init__.py"), "None"]
+
+
+@pytest.mark.slow
+def test_datasets_of_hugging_face_work_beside_the_library(wheel, tmp_path):
+    environment = Environment(tmp_path / "environment")
+    environment.install("--no-deps", wheel)
+    environment.install("datasets>=4,<6")
+    script = """
+import torch
+from datasets import Dataset
+from bload import BlockLoader, from_dataset
+
+items = {"input_ids": [[5, 6, 7], [8], [9, 10]], "labels": [[0, 1, 0], [1], [1, 1]]}
+kinds = {"input_ids": items["input_ids"], "kind": [2, 0, 1], "name": ["a", "b", "c"]}
+for shape in (None, "torch", "numpy"):
+    data = Dataset.from_dict(items).with_format(shape)
+    source = from_dataset(data, length="input_ids", targets="labels")
+    seen = {}
+    for batch in BlockLoader(source, t_max=4):
+        for b, t in batch.start_BT.nonzero().tolist():
+            here = batch.segment_BT[b] == batch.segment_BT[b, t]
+            values = batch.frames_BT["input_ids"][b, here], batch.targets_BT[b, here]
+            seen[int(batch.sequence_BT[b, t])] = [one.tolist() for one in values]
+    wanted = zip(items["input_ids"], items["labels"])
+    assert [seen[s] for s in range(3)] == [[*one] for one in wanted], seen
+
+    data = Dataset.from_dict(kinds).with_format(shape)
+    options = {"inputs": "input_ids", "targets": "kind", "targets_per": "sequence"}
+    for batch in BlockLoader(from_dataset(data, length="input_ids", **options), t_max=6):
+        order = batch.sequence_BT[batch.start_BT]
+        assert torch.equal(batch.targets_S, torch.tensor(kinds["kind"])[order])
+print("as given")
+"""
+    assert environment.run("-c", script, cwd=tmp_path) == "as given\n"

@@ -143,6 +143,16 @@ def test_ranks_are_not_guessed(monkeypatch):
             BlockLoader(source(), rank=rank, world_size=world_size)
 
 
+def test_a_loader_made_before_the_process_group_says_so(tmp_path):
+    loader = BlockLoader(source(), rank=2, world_size=4)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/f", rank=0, world_size=1)
+    try:
+        with pytest.raises(InputError, match=r"rank 2 of 4.* rank 0 of 1; make it after"):
+            next(iter(loader))
+    finally:
+        dist.destroy_process_group()
+
+
 def unpacked(ranks):
     """Every frame's position, as an output of all ranks, and whether this rank's own is right."""
     outputs = []

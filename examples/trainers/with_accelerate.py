@@ -1,0 +1,25 @@
+"""Run ``torchrun --nproc_per_node=2 examples/trainers/with_accelerate.py``; stopped, it resumes."""
+
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from task import Source, Tagger
+
+from bload import BlockLoader, mean_loss
+
+accelerator, model = Accelerator(cpu=True), Tagger()  # Accelerator() on GPUs
+model, optimiser = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
+loader = BlockLoader(Source(), num_workers=1)  # after Accelerator(), which makes the group
+accelerator.register_for_checkpointing(loader)
+if Path("accelerate_run").exists():
+    accelerator.load_state("accelerate_run")
+for epoch in range(loader.sampler.epoch, 8):
+    loader.set_epoch(epoch)  # new blocks
+    for batch in loader:
+        optimiser.zero_grad()
+        loss_sum = model(batch.to(accelerator.device))
+        accelerator.backward(mean_loss(loss_sum, batch.valid_BT.sum()))
+        optimiser.step()
+        if loader.step % 4 == 0:
+            accelerator.save_state("accelerate_run")

@@ -1,0 +1,25 @@
+"""Run ``python examples/trainers/with_lightning.py``; stopped, it resumes."""
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from task import Source, Tagger
+
+from bload import BlockLoader, mean_loss
+
+
+class Module(Tagger, lightning.LightningModule):
+    def train_dataloader(self):  # here, not before `fit`: the process group exists
+        return BlockLoader(Source(), num_workers=1)
+
+    def training_step(self, batch):
+        return mean_loss(self(batch), batch.valid_BT.sum())
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+model = Module()
+save = ModelCheckpoint("lightning_run", save_last=True, every_n_train_steps=4)
+trainer = lightning.Trainer(accelerator="cpu", devices=2, max_epochs=8, callbacks=[save])
+trainer.fit(model, ckpt_path="last")

@@ -1,0 +1,147 @@
+"""The examples of trainers, each on 2 ranks in an environment of its own requirements."""
+
+import json
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bload import BlockSampler
+from tests.installation import ROOT, Environment
+
+FOLDER = ROOT / "examples/trainers"
+TRAINERS = {
+    "ddp": "ddp.py",
+    "lightning": "with_lightning.py",
+    "accelerate": "with_accelerate.py",
+    "stateful-dataloader": "with_stateful_dataloader.py",
+}
+EPOCHS = 8
+STOP = 11
+"""Batches until the run that is killed ends: its last checkpoint is inside an epoch."""
+slow = [pytest.mark.slow, pytest.mark.dist]
+
+
+@dataclass
+class Run:
+    """What the ranks of a run trained."""
+
+    lines: list[list[dict[str, Any]]]
+    """By rank and batch: the sequences, and a digest of the parameters before it."""
+    weights: list[dict[str, Tensor]]
+    """By rank, at the end."""
+
+
+@pytest.fixture(scope="module", params=TRAINERS)
+def runs(request, wheel, tmp_path_factory):
+    """A run, one that is killed, and that one started again."""
+    folder = tmp_path_factory.mktemp(request.param)
+    environment = Environment(folder / "environment")
+    environment.install("-r", FOLDER / f"requirements-{request.param}.txt")
+    environment.install("--no-deps", wheel)
+    example = FOLDER / TRAINERS[request.param]
+    whole = run(environment, example, folder / "whole")
+    killed = run(environment, example, folder / "killed", STOP)
+    resumed = run(environment, example, folder / "killed")
+    return whole, killed, resumed
+
+
+def run(environment: Environment, example: Path, folder: Path, stop: int | None = None) -> Run:
+    folder.mkdir(exist_ok=True)
+    environment.run(
+        *("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+        *(Path(__file__).with_name("recorded.py"), example, folder),
+        *([] if stop is None else [str(stop)]),
+        cwd=folder,
+        fails=stop is not None,
+    )
+    lines = [
+        [json.loads(line) for line in (folder / f"rank{rank}.jsonl").read_text().splitlines()]
+        for rank in range(2)
+    ]
+    weights = [torch.load(folder / f"rank{rank}.pt") for rank in range(2) if stop is None]
+    return Run(lines, weights)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return runpy.run_path(str(FOLDER / "task.py"))
+
+
+@pytest.fixture(scope="module")
+def steps(task):
+    """Steps of an epoch on each of two ranks."""
+    return len(BlockSampler(task["Source"].lengths, rank=0, world_size=2))
+
+
+class TestTrainer:
+    pytestmark = slow
+
+    def test_ranks_take_equally_many_steps(self, runs, steps):
+        whole, _, _ = runs
+        assert [len(lines) for lines in whole.lines] == [EPOCHS * steps] * 2
+        for one, other in zip(*whole.lines, strict=True):
+            assert one["parameters"] == other["parameters"]
+
+    def test_every_epoch_trains_every_sequence_once_over_all_ranks(self, runs, steps, task):
+        whole, _, _ = runs
+        for first in range(0, EPOCHS * steps, steps):
+            epoch = [line for lines in whole.lines for line in lines[first : first + steps]]
+            trained = sorted(s for line in epoch for s in line["sequences"])
+            assert trained == [*range(len(task["Source"].lengths))]
+
+    def test_every_epoch_has_new_blocks(self, runs, steps):
+        whole, _, _ = runs
+        epochs = {
+            frozenset(
+                frozenset(line["sequences"])
+                for lines in whole.lines
+                for line in lines[first : first + steps]
+            )
+            for first in range(0, EPOCHS * steps, steps)
+        }
+        assert len(epochs) == EPOCHS
+
+    def test_a_run_killed_inside_an_epoch_goes_on_as_if_it_had_not_been(self, runs, steps):
+        whole, killed, resumed = runs
+        assert [len(lines) for lines in killed.lines] == [STOP] * 2
+        for all_lines, before, after in zip(whole.lines, killed.lines, resumed.lines, strict=True):
+            first = len(all_lines) - len(after)
+            assert 0 < first <= STOP
+            assert first % steps
+            assert before == all_lines[:STOP]
+            assert after == all_lines[first:]
+        for wanted, found in zip(whole.weights, resumed.weights, strict=True):
+            assert all(torch.equal(wanted[name], value) for name, value in found.items())
+
+    def test_the_weights_are_those_of_the_mean_over_all_frames(self, runs, task):
+        """Trained once more in one process, each sequence alone."""
+        whole, _, _ = runs
+        torch.manual_seed(0)
+        model, source = task["Tagger"](), task["Source"]()
+        optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+        for one, other in zip(*whole.lines, strict=True):
+            items = [
+                source.read(s, 0, source.lengths[s]) for s in one["sequences"] + other["sequences"]
+            ]
+            logits = [model.head(model.gru(frames[None])[0][0]) for frames, _ in items]
+            optimiser.zero_grad()
+            cross_entropy(torch.cat(logits), torch.cat([kinds for _, kinds in items])).backward()
+            optimiser.step()
+        for weights in whole.weights:
+            for name, value in model.state_dict().items():
+                torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_an_example_is_short_and_stands_in_the_documents(name):
+    text = (FOLDER / TRAINERS[name]).read_text()
+    assert len(text.splitlines()) <= 25
+    assert "mean_loss(" in text
+    assert (FOLDER / f"requirements-{name}.txt").exists()
+    assert f"```python\n{text}```" in (ROOT / "docs/trainers.md").read_text()
