@@ -110,16 +110,21 @@ class Boundaries:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
 
         So the state is clear at every start, and cuDNN runs them. The states that they take and
-        return, ``(layers, S, width)``, stand in the order of `table`.
+        return, ``(layers, S, width)``, stand in the order of `table`. A batch without any frame
+        gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
+        leaves it out, and gradients are 0.
         """
         order_S, place_S, slot_V, sizes_T = self._by_step()
+        if not len(slot_V):
+            one = slot_V.new_zeros(1)
+            return PackedSequence(values_BT.flatten(0, 1)[:1], one.cpu() + 1, one, one)
         return PackedSequence(values_BT.flatten(0, 1)[slot_V], sizes_T, order_S, place_S)
 
     def from_packed(self, packed: PackedSequence) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
         _, _, slot_V, _ = self._by_step()
         values_N = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
-        values_N = values_N.index_copy(0, slot_V, packed.data)
+        values_N = values_N.index_copy(0, slot_V, packed.data[: len(slot_V)])
         return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
 
     def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:

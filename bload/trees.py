@@ -20,6 +20,15 @@ def as_tensors(value: Any) -> Any:
     return value
 
 
+def column_of(value: Any) -> Any:
+    """Return a tensor ``(1,)`` of a number, and a list with any other object."""
+    if isinstance(value, int | float | np.number | np.bool_) or (
+        isinstance(value, Tensor) and value.dim() == 0
+    ):
+        return torch.as_tensor(value)[None]
+    return [value]
+
+
 def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return the tree with every tensor changed."""
     if isinstance(tree, dict):
