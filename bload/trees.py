@@ -12,9 +12,9 @@ from torch import Tensor
 
 
 def as_tensors(value: Any) -> Any:
-    """Return arrays as tensors, without a copy; dicts by key, anything else as it is."""
+    """Return arrays as tensors, without a copy if they are writable; dicts by key, else `value`."""
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return torch.from_numpy(value)
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
     if isinstance(value, Mapping):
         return {key: as_tensors(part) for key, part in value.items()}
     return value
