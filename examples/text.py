@@ -37,7 +37,7 @@ class Model(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         packed = batch.to_packed(self.embed(batch.frames_BT.int()))
-        # On a CPU torch's backward pass is quadratic in the steps of a call, so a few at a time.
+        # On a CPU torch's backward pass is slow for many steps in one call, so a few at a time.
         sizes = packed.batch_sizes.split(WINDOW)
         parts = packed.data.split([int(part.sum()) for part in sizes])
         state, outputs = None, []
