@@ -14,7 +14,7 @@ from torch import Tensor
 from bload.boundaries import Boundaries
 from bload.errors import InputError
 from bload.plan import Block
-from bload.trees import kind, on_tensors
+from bload.trees import join, kind, on_tensors
 from bload.views import StartTable, masks_from_table
 
 
@@ -27,8 +27,8 @@ class BlockSample:
     """Tensor ``(V, ...)``, or a dict of them."""
     targets_V: Any = None
     """The same, or a list with an entry per frame; None without targets per frame."""
-    targets_S: Sequence[Any] | None = None
-    """An entry per segment; None without targets per sequence."""
+    targets_S: Any = None
+    """Tensor ``(S,)`` or a list with an entry per segment; None without targets per sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 
     targets_V = [sample.targets_V for sample in samples]
     objects = isinstance(targets_V[0], list)
-    targets_S = [target for sample in samples for target in sample.targets_S or ()]
+    targets_S = [sample.targets_S for sample in samples]
     return Batch(
         frames_BT=_in_blocks([sample.frames_V for sample in samples], t_max, pad, "frames", 0),
         targets_BT=None if objects else _in_blocks(targets_V, t_max, pad, "targets", -100),
         targets=tuple(target for some in targets_V for target in some) if objects else (),
-        targets_S=None if samples[0].targets_S is None else _per_segment(targets_S),
+        targets_S=_per_segment(targets_S),
         valid_BT=valid_BT,
         start_BT=start_BT,
         segment_BT=segment_BT,
@@ -141,6 +141,6 @@ def _in_blocks(
 
 
 def _per_segment(targets_S: Sequence[Any]) -> Any:
-    """Numbers as one tensor ``(S,)``, anything else as a tuple."""
-    numbers = all(np.ndim(target) == 0 and not isinstance(target, str) for target in targets_S)
-    return torch.as_tensor(np.array(targets_S)) if targets_S and numbers else tuple(targets_S)
+    """Targets of each block -> one tensor ``(S,)`` of numbers, or one tuple of objects."""
+    joined = join(targets_S)
+    return tuple(joined) if isinstance(joined, list) else joined

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 from bload.batch import BlockSample
 from bload.errors import InputError
 from bload.plan import Block
-from bload.trees import as_tensors, counts, join, kind, none_of
+from bload.trees import as_tensors, column_of, counts, join, kind, none_of
 
 TargetsPer = Literal["frame", "sequence"]
 
@@ -54,23 +54,25 @@ class BlockDataset(Dataset[BlockSample]):
         segments = zip(block.sequence, block.first, block.length, strict=True)
         pieces = [self._read(*map(int, segment)) for segment in segments]
         frames_V = join([no_frames, *(frames for frames, _ in pieces)])
-        targets = [target for _, target in pieces]
+        targets = join([no_targets, *(targets for _, targets in pieces)])
         if self.targets_per == "sequence":
             return BlockSample(block, frames_V, targets_S=targets)
-        return BlockSample(block, frames_V, join([no_targets, *targets]))
+        return BlockSample(block, frames_V, targets)
 
     def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
         call = f"read({sequence}, {first}, {length})"
         result = self.source.read(sequence, first, length)
         frames, targets = map(as_tensors, result if isinstance(result, tuple) else (result, None))
-        by_frame = {"frames": frames, "targets": targets}
-        if self.targets_per == "sequence":
-            del by_frame["targets"]
-        for name, tree in by_frame.items():
-            if tree is not None and counts(tree) != {length}:
+        per_frame = self.targets_per == "frame"
+        if not per_frame:
+            targets = column_of(targets)
+        by_name = {"frames": frames, "targets": targets}
+        for name, tree in by_name.items():
+            counted = per_frame or name == "frames"
+            if counted and tree is not None and counts(tree) != {length}:
                 found = " and ".join(map(str, sorted(counts(tree))))
                 raise InputError(f"{call} returned {found} {name}; it has to return {length}")
-        for (name, tree), nothing in zip(by_frame.items(), self._nothing or (), strict=False):
+        for (name, tree), nothing in zip(by_name.items(), self._nothing or (), strict=False):
             if kind(tree) != kind(nothing):
                 raise InputError(
                     f"{call} returned {name} of the kind {kind(tree)}, but read(0, 0, 1) of the "
@@ -82,6 +84,5 @@ class BlockDataset(Dataset[BlockSample]):
         """Return no frames and no targets of the source's kinds: all that a filler has."""
         if self._nothing is None:
             frames, targets = self._read(0, 0, 1)
-            per_frame = self.targets_per == "frame"
-            self._nothing = none_of(frames), none_of(targets) if per_frame else None
+            self._nothing = none_of(frames), none_of(targets)
         return self._nothing

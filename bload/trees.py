@@ -12,12 +12,21 @@ from torch import Tensor
 
 
 def as_tensors(value: Any) -> Any:
-    """Return arrays as tensors, without a copy; dicts by key, anything else as it is."""
+    """Return arrays as tensors, without a copy if they are writable; dicts by key, else `value`."""
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return torch.from_numpy(value)
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
     if isinstance(value, Mapping):
         return {key: as_tensors(part) for key, part in value.items()}
     return value
+
+
+def column_of(value: Any) -> Any:
+    """Return a tensor ``(1,)`` of a number, and a list with any other object."""
+    if isinstance(value, int | float | np.number | np.bool_) or (
+        isinstance(value, Tensor) and value.dim() == 0
+    ):
+        return torch.as_tensor(value)[None]
+    return [value]
 
 
 def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:

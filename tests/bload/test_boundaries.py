@@ -189,6 +189,16 @@ def test_a_batch_without_frames_has_every_form(sequences):
     assert not last.segment_position_BT.any()
     assert (last.next_tokens(last.segment_BT) == -100).all()
     assert last.varlen()["max_q"] == 0
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        before, cell = nn.Linear(8, 4), kind(4, 6, batch_first=True)
+        outputs, _ = cell(last.to_packed(before(last.frames_BT.float())))
+        outputs_BT = last.from_packed(outputs)
+        assert outputs_BT.shape == (1, 10, 6)
+        assert not outputs_BT.any()
+        outputs_BT.sum().backward()  # every parameter takes part, as DDP needs
+        for parameter in [*before.parameters(), *cell.parameters()]:
+            assert parameter.grad is not None
+            assert not parameter.grad.any()
 
 
 def test_shifted_labels_never_cross_a_start(batch):

@@ -75,6 +75,7 @@ def test_a_target_per_sequence_is_one_per_segment():
         (lambda sequence: torch.tensor(sequence / 2), True),
         (lambda sequence: f"sequence {sequence}", False),
         (lambda sequence: torch.arange(sequence), False),  # a transcript
+        (lambda sequence: {"label": sequence, "text": [sequence]}, False),
     ):
         source = Source(
             lambda numbers, make=make: (numbers, make(int(numbers[0]) // 100)), "sequence"
@@ -85,11 +86,21 @@ def test_a_target_per_sequence_is_one_per_segment():
                 sequence_S = batch.sequence_BT[table.block_S, table.slot_S].tolist()
                 assert batch.targets == ()
                 assert len(batch.targets_S) == len(sequence_S)
-                if as_tensor and sequence_S:
-                    wanted = torch.as_tensor(np.array([make(s) for s in sequence_S]))
+                if as_tensor:  # a filler has an empty one
+                    like = torch.as_tensor(make(0))
+                    wanted = torch.tensor([make(s) for s in sequence_S], dtype=like.dtype)
+                    assert batch.targets_S.dtype == like.dtype
                     assert torch.equal(batch.targets_S, wanted)
                 else:
                     assert list(map(str, batch.targets_S)) == [str(make(s)) for s in sequence_S]
+
+
+def test_a_target_per_sequence_keeps_its_kind():
+    for other, words in ((lambda s: s / 2, "float32"), (str, "objects")):
+        make = lambda s, other=other: other(s) if s == 6 else s  # noqa: E731
+        source = Source(lambda n, make=make: (n, make(int(n[0]) // 100)), "sequence")
+        with pytest.raises(InputError, match=rf"read\(6, 0, 9\) .*{words}.*int64"):
+            batches(source)
 
 
 def test_what_changes_on_the_way_is_reported_with_the_call():
