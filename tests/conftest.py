@@ -1,8 +1,14 @@
-"""Ctrl-C reaches the tests, and the commands that they start, even from a background job.
+"""Ctrl-C reaches the tests and the commands that they start, and all of them use one thread.
 
-A shell has its background jobs ignore SIGINT, and what they start inherits that.
+A shell has its background jobs ignore SIGINT, and what they start inherits that. Networks and
+tensors here are tiny, so a second thread would only be waited for.
 """
 
+import os
 import signal
 
+import torch
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ["OMP_NUM_THREADS"] = "1"  # for the commands
+torch.set_num_threads(1)

@@ -93,7 +93,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
         ("train.schedule=linear", "'linear'", "cosine or step"),
-        ("train.amp=fp16", "'fp16'", "auto, bf16 or off"),
+        ("train.amp=fp16", "'fp16'", "auto, bf16"),
         ("train.device=tpu", "'tpu'", "auto, cpu or cuda"),
         ("loss.relations_on=some", "'some'", "matched or all"),
         ("loader.last=repeat", "'repeat'", "fill or drop"),

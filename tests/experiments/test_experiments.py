@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from bload import PACKERS, account, make_plan
 from datasets.synthetic.world import draw_lengths
 from experiments import cli
-from experiments.config import register, typed
+from experiments.config import register
 from experiments.sweep import jobs_of
 
 FILES = {
@@ -33,7 +33,7 @@ def experiment(name):
     varied = {key: str(of).split(",") for key, of in config.hydra.sweeper.params.items()}
     with open_dict(config):
         del config["hydra"]
-    return typed(config), varied
+    return OmegaConf.to_object(config), varied
 
 
 def slots_per_epoch(job):
