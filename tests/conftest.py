@@ -1,15 +1,27 @@
-"""Ctrl-C reaches the tests, and the commands that they start, even from a background job.
+"""Ctrl-C reaches the tests and the commands that they start, and all of them use one thread.
 
-A shell has its background jobs ignore SIGINT, and what they start inherits that.
+A shell has its background jobs ignore SIGINT, and what they start inherits that. Networks and
+tensors here are tiny, so a second thread would only be waited for.
 """
 
+import os
 import signal
 
 import pytest
+import torch
 
 from tests.installation import build, copy_checkout
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ["OMP_NUM_THREADS"] = "1"  # for the commands
+torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
+    for item in items:
+        shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("ranks" if shares_ranks else item.path.name))
 
 
 @pytest.fixture(scope="session")

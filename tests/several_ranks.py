@@ -50,7 +50,8 @@ class SeveralRanks:
         return [values[rank] for rank in range(self.world_size)]
 
     def _start(self) -> None:
-        context = mp.get_context("spawn")
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(["train"])  # once for all ranks
         self.starts += 1
         meeting = self.folder / f"meeting{self.starts}"
         self.answers = context.Queue()

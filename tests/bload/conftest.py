@@ -28,12 +28,3 @@ def numbered_source():
 def small_lengths():
     """Forty sequences of 1 to 12 frames."""
     return np.random.default_rng(7).integers(1, 13, size=40)
-
-
-@pytest.fixture(autouse=True, scope="package")
-def one_thread():
-    """Tensors here are tiny; on a busy machine more threads only wait for one another."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

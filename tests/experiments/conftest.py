@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 
 import train
 from datasets.synthetic.writer import ensure
@@ -18,14 +17,6 @@ from tests.experiments.jobs import (
     overrides,
 )
 from tests.several_ranks import SeveralRanks
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

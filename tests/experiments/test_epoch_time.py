@@ -9,6 +9,7 @@ from experiments.epoch_time import main
 from tests.experiments.jobs import DATA_KNOBS
 
 
+@pytest.mark.slow
 def test_every_loader_takes_its_turn(data_root, tmp_path, monkeypatch, capsys):
     knobs = [*DATA_KNOBS, f"dataset.root={data_root}", "train.batch_frames=53", "--share=1"]
     line = ["epoch_time.py", f"--out={tmp_path}", *knobs]

@@ -121,19 +121,14 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_pat
 
 
 def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_path, monkeypatch):
-    run = tmp_path / "run"
-    run.mkdir()
-    shutil.copy(finished / "last.pt", run / "last.pt")
-    lines = [f"checkpoint={run}", "pictures=1", "device=cpu", "workers=0"]
-    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
-    (gif,) = tmp_path.rglob("*.gif")
-    assert gif.parent == run / "pictures_last_test"
-    assert len(list(gif.parent.rglob("*.png"))) == 23  # frames of the video in the middle
+    def draw(album, folder, iou):
+        drawn.append((folder, len(album.prediction_of)))
+        return []
 
-    folders = []
-    monkeypatch.setattr(
-        evaluation.Album, "draw", lambda _, folder, iou: folders.append(folder) or []
-    )
-    lines.append(f"pictures_dir={tmp_path / 'elsewhere'}")
-    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
-    assert folders == [tmp_path / "elsewhere"]
+    drawn = []
+    monkeypatch.setattr(evaluation.Album, "draw", draw)
+    for more in ([], [f"pictures_dir={tmp_path}"]):
+        lines = [f"checkpoint={finished}", "pictures=1", "device=cpu", "workers=0", *more]
+        assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    frames = 23  # of the video in the middle
+    assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.report import write_report
 from tests.experiments.jobs import REPOSITORY, only_run, overrides
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
@@ -40,29 +41,24 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_packer_and_a_temporal_part_train_and_are_in_the_table_and_the_report(
+def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_and_the_report(
     mine, data_root, tmp_path
 ):
     line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
-    run(mine, "mine.py", *line, "loader=next_fit", "model.temporal=mean", "loader.long=split")
+    line = [o for o in line if not o.startswith("dataset.") or o.startswith("dataset.root")]
+    data = ("dataset=first_frames", "dataset.frame_size=[32,32]", "dataset.frames=4")
+    printed = run(mine, "mine.py", *line, *data, "loader=next_fit", "model.temporal=mean")
+    assert "8 videos, 32 frames" in printed
     folder = only_run(tmp_path / "runs")
-    assert folder.name.startswith("next_fit-dds_tiny-synthetic-mean-")
+    assert folder.name.startswith("next_fit-dds_tiny-first_frames-mean-")
     with (tmp_path / "runs" / "results.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert row["loader"] == "next_fit"
     code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
     (line,) = (line for line in run(mine, "-c", code).splitlines() if "next_fit" in line)
     assert "94" in line.split()
-    run(mine, "-m", "experiments.report", str(tmp_path / "runs"))
+    write_report(tmp_path / "runs")
     assert "next_fit" in (tmp_path / "runs" / "report.md").read_text()
-
-
-def test_a_data_set_of_ones_own_is_trained_on(mine, data_root, tmp_path):
-    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
-    line = [o for o in line if not o.startswith("dataset.") or o.startswith("dataset.root")]
-    more = ("dataset=first_frames", "dataset.frame_size=[32,32]", "dataset.frames=4")
-    printed = run(mine, "mine.py", *line, *more)
-    assert "8 videos, 32 frames" in printed
 
 
 @pytest.mark.slow

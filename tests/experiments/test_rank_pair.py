@@ -40,6 +40,7 @@ def _no_process_is_left():
     assert not {*multiprocessing.active_children()} - before
 
 
+@pytest.mark.slow
 def test_ranks_are_killed_when_neither_makes_progress_any_more():
     first, second = rank_pair.run_pair(rank_1_stands, patience=1.5)
     assert (first.ended, first.steps, first.planned) == ("finished", 5, 5)

@@ -17,10 +17,11 @@ from tests.experiments.jobs import compose_config, metrics, one_rank, only_run
 from tests.video_root import make_video_root
 
 
-@pytest.fixture(scope="module", params=[[], ["--format=jpeg", "--short-side=64"]], ids=" ".join)
-def root(tmp_path_factory, request) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
     root = make_video_root(tmp_path_factory.mktemp("downloaded") / "root")
-    assert prepare(["--root", str(root), "--workers=1", *request.param]) == 0
+    stored = ["--format=jpeg", "--short-side=64"]
+    assert prepare(["--root", str(root), "--workers=1", *stored]) == 0
     assert verify(["--root", str(root), "--decode", "--workers=1"]) == 0
     return root
 

@@ -54,6 +54,7 @@ def cut(data_root, tmp_path):
     return cut
 
 
+@pytest.mark.slow
 def test_a_corrupt_frame_in_a_worker_ends_all_ranks_with_the_sentence(command_line, cut):
     root, _ = cut(None)
     said = error_of(*command_line(root, "train.workers=1"))

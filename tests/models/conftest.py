@@ -22,15 +22,6 @@ NAMES = {"name": "small", "backbone": "conv", "temporal": "dds"}
 SMALL = ModelConfig(**NAMES, **SIZES, **LAYERS, norm_first=True, anchored=False, dense=False)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Networks this small only wait for a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def tensors(outputs: Outputs) -> dict[str, Tensor]:
     """The predictions by name, without the dense task."""
     return {field.name: getattr(outputs, field.name) for field in fields(Outputs)[:5]}
