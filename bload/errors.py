@@ -1,6 +1,6 @@
 """The exception for input that the user can fix."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 class InputError(ValueError):
@@ -8,6 +8,12 @@ class InputError(ValueError):
 
     Entry points catch it, print the sentence and exit with status 2, without a traceback.
     """
+
+
+def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
+    """Raise `InputError` unless the value of an option is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{key} is {value!r}; choose one of {', '.join(choices)}")
 
 
 class TooLongError(InputError):

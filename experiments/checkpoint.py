@@ -22,7 +22,7 @@ from models.config import ModelConfig, computed_keys
 
 @dataclass
 class Progress:
-    """What a run remembers besides weights and position."""
+    """Memory of a run besides weights and position."""
 
     best: float = -1.0
     """Highest Recall@20 of an evaluation so far, in 0..1."""

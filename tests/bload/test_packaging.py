@@ -1,4 +1,4 @@
-"""What pip installs is the library's folder, and the example runs."""
+"""pip installs the library's folder, and the example runs."""
 
 import runpy
 import tomllib

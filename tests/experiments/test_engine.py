@@ -65,7 +65,7 @@ def double_training(ranks, cfg, source=None, hook=None):
 
 
 def gradient_of(ranks, cfg, source=None, hook=None):
-    """What reaches the optimiser on this rank in the first step, by parameter."""
+    """The gradient that reaches the optimiser on this rank in the first step, by parameter."""
     training, batch = double_training(ranks, cfg, source, hook)
     backward(training, compute_losses(training, batch, 0))
     return {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
@@ -122,7 +122,7 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
 
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
-    """What the claim above would miss if states were not reset: it is no small error."""
+    """Without resets the claim above would fail by far."""
     cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_frames={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
