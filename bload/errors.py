@@ -13,7 +13,8 @@ class InputError(ValueError):
 def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
     """Raise `InputError` unless the value of an option is one of the choices."""
     if value not in choices:
-        raise InputError(f"{key} is {value!r}; choose one of {', '.join(choices)}")
+        *others, last = choices
+        raise InputError(f"{key} is {value!r}; choose {', '.join(others)} or {last}")
 
 
 class TooLongError(InputError):
