@@ -79,7 +79,7 @@ def verify(
 
 
 def _report_counts(found: read.Annotations, split: str, report: Findings, published: bool) -> None:
-    """Findings what each rule left, and how that compares with the lengths embedded in `bload`."""
+    """Report what each rule left, and how that compares with the lengths embedded in `bload`."""
     headers = (split, "frames", "videos", "objects")
     rows = [(step.rule, step.frames, step.videos, step.objects) for step in found.steps]
     report.lines += ["", tabulate(rows, headers, intfmt=",")]

@@ -22,7 +22,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "story": ("In one plot", plots.story),
     "details": ("Times and Recall@20", tables.details),
     "curves": ("Recall@20 while training", plots.curves),
-    "tmax": ("Part size", plots.block_sizes),
+    "tmax": ("Block size", plots.block_sizes),
     "ablations": ("Ablations", plots.ablations),
     "lengths": ("Lengths that vary by orders of magnitude", plots.lengths),
     "deadlock": ("Deadlock", tables.deadlock),

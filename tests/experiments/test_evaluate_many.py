@@ -33,16 +33,17 @@ def test_a_file_stands_for_itself_and_a_run_for_its_last(tmp_path):
 
 def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
     make(tmp_path, "b/last.pt", "b/best.pt", "a/1.pt", "a/2.pt", "sweep/c/last.pt", "notes/x.txt")
-    make(tmp_path, "stopped/config.json")
+    make(tmp_path, "stopped/config.json", "kept/config.json", "kept/best.pt")
     assert found(tmp_path) == [
         "a/1.pt",
         "a/2.pt",
         "b/last.pt",
+        "kept/best.pt",
         "stopped/last.pt",
         "sweep/c/last.pt",
     ]
     names = [short_name(path, tmp_path) for path in find_checkpoints(tmp_path)]
-    assert names == ["a/1.pt", "a/2.pt", "b", "stopped", "sweep/c"]
+    assert names == ["a/1.pt", "a/2.pt", "b", "kept/best.pt", "stopped", "sweep/c"]
 
 
 def test_a_folder_without_checkpoints_is_reported(tmp_path):
