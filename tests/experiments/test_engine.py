@@ -24,6 +24,7 @@ from experiments.engine import (
     train_epoch,
     train_step,
 )
+from experiments.figures import epoch_figures, summarise
 from experiments.ranks import Ranks, autocast
 from models import build_criterion, build_model, counts, to_tensors
 from tests.experiments.jobs import WORLD, compose_config, one_rank
@@ -193,6 +194,9 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     assert len(steps) == len(data.loader) > 1
     assert sums["loss"] == pytest.approx(7 + sum(step.losses["loss"] for step in steps))
     assert 0 < sums["waiting"] < sums["seconds"]
+    figures = epoch_figures(data.loader, sums, one_rank())
+    assert figures["loss"] == pytest.approx(sums["loss"] / len(steps))
+    assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     assert {p.grad is not None for p in training.model.parameters()} == {True}
 
 
