@@ -103,7 +103,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
 
 @dataclass(frozen=True)
 class Data:
-    """What a run reads: training and test split, and the training split in blocks."""
+    """Input of a run: training and test split, and the training split in blocks."""
 
     source: VideoSource
     test_source: VideoSource

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError, spell
+from bload.errors import InputError, check_choice, spell
 from bload.plan import Plan
 
 Last = Literal["fill", "drop"]
@@ -72,8 +72,7 @@ def account(plan: Plan, blocks_per_step: int, last: Last = "fill") -> EpochAccou
     Raises:
         InputError: `last` is neither, or dropping would leave no step at all.
     """
-    if last not in ("fill", "drop"):
-        raise InputError(f"last is {last!r}; choose fill or drop")
+    check_choice(spell("last"), last, ("fill", "drop"))
     if last == "drop":
         steps = plan.blocks // blocks_per_step
         if steps == 0:

@@ -20,7 +20,7 @@ INK = "#2b2f36"
 
 
 class Look(NamedTuple):
-    """How a loader appears in tables and charts."""
+    """Appearance of a loader in tables and charts."""
 
     label: str
     colour: str

@@ -1,6 +1,6 @@
 """The exception for input that the user can fix, in the words that the user typed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -10,6 +10,13 @@ class InputError(ValueError):
 
     Entry points catch it, print the sentence and exit with status 2, without a traceback.
     """
+
+
+def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
+    """Raise `InputError` unless the value of an option is one of the choices."""
+    if value not in choices:
+        *others, last = choices
+        raise InputError(f"{key} is {value!r}; choose {', '.join(others)} or {last}")
 
 
 class TooLongError(InputError):

@@ -6,13 +6,14 @@ Values are in ``configs/dataset/``. They are checked here where nothing later wo
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
+from datasets.annotations.rules import SMALL_BOXES
 from datasets.synthetic.world import World
 
 
 @dataclass
 class AugmentConfig:
-    """How much a video may change in training; all zeros change nothing."""
+    """Bounds of random changes to a video in training; all zeros change nothing."""
 
     flip: float = 0.0  # chance that a video is mirrored, left to right
     jitter: float = 0.0  # brightness, contrast, saturation: times 1 - jitter to 1 + jitter
@@ -43,6 +44,7 @@ class DatasetConfig:
             raise InputError(
                 f"dataset.frame_size is {self.frame_size}; give height and width, at least 1 each"
             )
+        check_choice("dataset.small_boxes", self.small_boxes, SMALL_BOXES)
 
 
 @dataclass(kw_only=True)
@@ -51,7 +53,7 @@ class SyntheticConfig(DatasetConfig):
 
     train_videos: int
     test_videos: int
-    image_size: int  # pixels a side, as written to disk
+    image_size: int  # pixels per side, as written to disk
     seed: int
     object_classes: int
     max_objects: int

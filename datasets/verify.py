@@ -35,7 +35,7 @@ OTHER_SIZE = "frames of another size than annotated"
 _SMALL_BOXES = "default: file, as dataset=action_genome reads; keep for a synthetic root"
 
 
-class Report:
+class Findings:
     """The findings about a root: `problems` are what is missing or wrong, `remarks` the rest."""
 
     def __init__(self, title: str) -> None:
@@ -55,7 +55,7 @@ def verify(
     decoded: bool = False,
     published: bool = False,
     workers: int = 1,
-) -> Report:
+) -> Findings:
     """Compare all that is at `root` with what its annotations ask for, in both splits.
 
     `small_boxes` is one of `rules.SMALL_BOXES`; `workers` files are read at a time; `decoded`
@@ -63,7 +63,7 @@ def verify(
     `InputError` for annotation files that are missing or cannot be read.
     """
     entries_of, person_of = read.read_files(root, small_boxes)
-    report = Report(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")
+    report = Findings(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")
     size_of: dict[str, tuple[int, int]] = {}
     for split in read.SPLITS:
         found = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
@@ -78,7 +78,7 @@ def verify(
     return report
 
 
-def _report_counts(found: read.Annotations, split: str, report: Report, published: bool) -> None:
+def _report_counts(found: read.Annotations, split: str, report: Findings, published: bool) -> None:
     """Report what each rule left, and how that compares with the lengths embedded in `bload`."""
     headers = (split, "frames", "videos", "objects")
     rows = [(step.rule, step.frames, step.videos, step.objects) for step in found.steps]
@@ -93,7 +93,7 @@ def _report_counts(found: read.Annotations, split: str, report: Report, publishe
             notes.add(f"{split} videos of a length whose count is not as published", counts)
 
 
-def _check_boxes(table: FrameTable, report: Report) -> None:
+def _check_boxes(table: FrameTable, report: Findings) -> None:
     """Note boxes without an area or wholly outside as problems, partly outside as remarks."""
     try:
         table.sizes()
@@ -119,7 +119,7 @@ def _check_boxes(table: FrameTable, report: Report) -> None:
 
 
 def _check_frames(
-    root: Path, size_of: dict[str, tuple[int, int]], report: Report, decoded: bool, workers: int
+    root: Path, size_of: dict[str, tuple[int, int]], report: Findings, decoded: bool, workers: int
 ) -> None:
     """Read every frame that counts."""
     folder, problems, manifest = root / read.FRAMES_FOLDER, report.problems, None

@@ -1,1 +1,1 @@
-"""What `train.py` and `eval.py` need around their loops."""
+"""The parts of `train.py` and `eval.py`, and the experiments."""

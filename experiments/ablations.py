@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bload.batch import Batch
-from bload.errors import InputError
+from bload.errors import check_choice
 from bload.views import table_from_masks
 
 STARTS = ("table", "ignored", "wrong")
@@ -25,7 +25,7 @@ PADDINGS = ("masked", "repeated")
 
 
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:
-    """Where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
+    """Return where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
 
     ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states run over from sequence to
     sequence. ``wrong``: slot 0 and, for each other start, a random slot in the middle of a
@@ -33,8 +33,7 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
     block's sequences start, the same on every rank and in every batch, and it waits
     for the device. Raises `InputError` for another name.
     """
-    if name not in STARTS:
-        raise InputError(f"starts is {name!r}; choose {', '.join(STARTS)}")
+    check_choice("starts", name, STARTS)
     if name == "table":
         return start_BT
     changed_BT = torch.zeros_like(start_BT)

@@ -22,7 +22,7 @@ from models.config import ModelConfig, computed_keys
 
 @dataclass
 class Progress:
-    """What a run remembers besides weights and position."""
+    """Memory of a run besides weights and position."""
 
     best: float = -1.0
     """Highest Recall@20 of an evaluation so far, in 0..1."""
@@ -119,9 +119,9 @@ def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | st
 def find_checkpoints(path: Path | str) -> list[Path]:
     """The checkpoints under a file, a run folder, or a folder of runs or of checkpoints.
 
-    A folder with a ``config.json`` or ``last.pt`` is a run and stands for its ``last.pt``, also
-    while it lacks it, so that it is not passed over in silence; any other folder for every
-    ``*.pt`` in it and for what its subfolders stand for, in order of names.
+    A run's folder stands for its ``last.pt``, also while it has no checkpoint yet, so that it is
+    not passed over in silence; any other folder for every ``*.pt`` in it and for what its
+    subfolders stand for, in order of names.
 
     Raises:
         InputError: nothing is found.
@@ -137,10 +137,11 @@ def find_checkpoints(path: Path | str) -> list[Path]:
 
 
 def _under(folder: Path) -> list[Path]:
-    if any((folder / name).exists() for name in ("last.pt", "config.json")):
-        return [folder / "last.pt"]
+    files, last = sorted(folder.glob("*.pt")), folder / "last.pt"
+    if last in files or (not files and (folder / "config.json").exists()):
+        return [last]
     folders = sorted(child for child in folder.iterdir() if child.is_dir())
-    return [*sorted(folder.glob("*.pt")), *(path for child in folders for path in _under(child))]
+    return files + [path for child in folders for path in _under(child)]
 
 
 def short_name(path: Path, asked: Path | str) -> str:

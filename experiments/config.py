@@ -6,30 +6,28 @@ The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py a
 models/config.py; those of a loader are the options of its packer.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from bload.errors import InputError
+from bload.dealing import Last
+from bload.errors import InputError, check_choice
 from bload.packers import PACKERS
+from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
+from datasets.scoring.iou import CONVENTIONS
 from experiments.ablations import PADDINGS, STARTS
+from experiments.optimiser import SCHEDULES
 from models.config import LossConfig, ModelConfig
 
+AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
 CONFIGS = Path(__file__).parents[1] / "configs"
-
-
-def check_choice(key: str, value: str | None, choices: Sequence[str | None]) -> None:
-    """Raise `InputError` unless the value of a key is one of the choices."""
-    if value not in choices:
-        raise InputError(f"{key} is {value!r}; choose {', '.join(filter(None, choices))}")
 
 
 @dataclass
@@ -37,6 +35,11 @@ class LoaderConfig:
     name: str
     t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
+
+    def __post_init__(self) -> None:
+        if self.t_max is not None and self.t_max < 1:
+            raise InputError(f"loader.t_max is {self.t_max}; give at least 1, or null")
+        check_choice("loader.last", self.last, get_args(Last))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -80,6 +83,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         least = {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0}
         least |= {"backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0, "slots": 1, "bptt": 1}
+        least |= {"batch_frames": 1, "eval_every": 0}
         for key, bound in least.items():
             value = getattr(self, key)
             if value is not None and value < bound:
@@ -89,7 +93,11 @@ class TrainConfig:
             raise InputError(f"train.clip_norm is {self.clip_norm}; give more than 0")
         if not 0 <= self.ema < 1:
             raise InputError(f"train.ema is {self.ema}; give a decay of 0 to below 1")
-        check_choice("train.amp", self.amp, ("auto", "bf16", "off"))
+        if not 0 <= self.step_at <= 1:
+            raise InputError(f"train.step_at is {self.step_at}; give a share of 0 to 1")
+        check_choice("train.schedule", self.schedule, SCHEDULES)
+        check_choice("train.amp", self.amp, AMPS)
+        check_choice("train.device", self.device, DEVICES)
         check_choice("train.starts", self.starts, STARTS)
         check_choice("train.padding", self.padding, PADDINGS)
 
@@ -172,7 +180,15 @@ class EvalJob:
     relations: str | None = None  # csv file for the recall of every relation and group
 
     def __post_init__(self) -> None:
-        check_choice("starts", self.starts, (None, *STARTS))
+        if self.starts is not None:
+            check_choice("starts", self.starts, STARTS)
+        check_choice("split", self.split, SPLITS)
+        check_choice("iou", self.iou, CONVENTIONS)
+        check_choice("amp", self.amp, AMPS)
+        check_choice("device", self.device, DEVICES)
+        for key, bound in {"batch_frames": 1, "workers": 0, "pictures": 0}.items():
+            if getattr(self, key) < bound:
+                raise InputError(f"{key} is {getattr(self, key)}; give at least {bound}")
 
 
 def defining(values: Any) -> dict[str, Any]:

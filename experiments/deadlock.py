@@ -1,4 +1,4 @@
-"""What the paper starts from: ranks with unevenly many steps wait for ever, and what ends it.
+"""The paper's starting point: ranks with unevenly many steps wait for ever.
 
     python -m experiments.deadlock            # half a minute on two CPU cores, 5 s of it waiting
     python -m experiments.deadlock --quick    # fewer sequences, 15 s
@@ -119,7 +119,7 @@ def _jobs(
 
 
 def _ended(says: str, outcomes: list[RankOutcome]) -> dict[str, Any]:
-    """How an epoch ended (finished, timed out or failed), with the steps that each rank did."""
+    """The end of an epoch (finished, timed out or failed), with the steps that each rank did."""
     late = any(one.ended == "running" or "timed out" in one.message.lower() for one in outcomes)
     finished = all(one.ended == "finished" for one in outcomes)
     trouble = "; ".join(f"rank {rank} {_trouble(one)}" for rank, one in enumerate(outcomes))
@@ -133,7 +133,7 @@ def _ended(says: str, outcomes: list[RankOutcome]) -> dict[str, Any]:
 
 
 def _trouble(outcome: RankOutcome) -> str:
-    """What a rank was doing when the epoch ended."""
+    """Describe the end of the epoch on one rank."""
     if outcome.ended == "finished":
         return f"was done after its {outcome.steps} steps"
     # An error of gloo without the place in its source and without advice.

@@ -28,7 +28,7 @@ from models import DDS, Criterion, counts, to_tensors
 
 @dataclass(frozen=True)
 class Training:
-    """What the steps of a run share. `build_training` makes it."""
+    """Everything that the steps of a run share; `build_training` makes it."""
 
     cfg: TrainConfig
     """With the epochs that will be trained, see `TrainConfig.for_slots`."""

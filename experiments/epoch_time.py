@@ -1,4 +1,4 @@
-"""How long an epoch of each loader takes, on a machine whose speed may vary.
+"""Time of an epoch of each loader, on a machine whose speed may vary.
 
     python -m experiments.epoch_time                     # a tenth of each epoch, 5 min on one core
     python -m experiments.epoch_time --share 1           # whole epochs
@@ -32,7 +32,7 @@ from datasets.build import build_letterbox, build_source
 from experiments.cli import errors_in_one_line
 from experiments.config import TrainJob, register
 from experiments.engine import build_training, train_step
-from experiments.measured import begin_record, write_record
+from experiments.measured import begin_record, end_record
 from experiments.ranks import Ranks
 from experiments.report.results import read_results
 from experiments.report.times import turn_times, turns_table
@@ -128,7 +128,7 @@ def main() -> None:
         f"{', frames decoded before' if dataset.cache else ''}"
     )
     record |= {"setting": setting, "threads": 1, "rows": rows}
-    write_record(args.out / "epoch_turns.json", record)
+    end_record(args.out / "epoch_turns.json", record)
     times = turn_times(read_results(args.out))
     if times:  # naive is among the loaders
         print("\n" + tabulate(turns_table(times).rows, "keys", disable_numparse=True))

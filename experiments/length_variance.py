@@ -25,7 +25,7 @@ from tabulate import tabulate
 
 from bload import PACKERS, BlockLoader, InputError, make_plan
 from experiments.measured import measure
-from experiments.sequences import FeatureSequences, new_classifier, train_step, warm_up
+from experiments.sequences import FeatureSequences, new_classifier, train_on, warm_up
 
 FULL = {
     "longest": [1_000, 10_000],
@@ -128,7 +128,7 @@ def _measure(
     model, optimiser = new_classifier()
     began, cpu_began = time.perf_counter(), time.process_time()
     for batch in loader:
-        train_step(model, optimiser, batch)
+        train_on(model, optimiser, batch)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     counts = ("padding", "deleted", "filler", "processed", "steps")
     return {

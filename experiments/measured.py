@@ -64,7 +64,7 @@ def measure(
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     except KeyboardInterrupt:
         parser.exit(130, "\nstopped; nothing was written and nothing is left running\n")
-    write_record(folder / f"{name}.json", record)
+    end_record(folder / f"{name}.json", record)
     if not record.get("as_expected", True):
         sys.exit(1)
 
@@ -79,7 +79,7 @@ def begin_record(module: str, name: str) -> dict[str, Any]:
     }
 
 
-def write_record(path: Path, record: dict[str, Any]) -> None:
+def end_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record with the time of its end, and print where."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps({**record, "ended": now()}, indent=2) + "\n")

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from bload.errors import InputError
-
 
 def build_optimiser(
     model: nn.Module, lr: float, backbone_lr: float, weight_decay: float
@@ -29,9 +27,12 @@ def build_optimiser(
     )
 
 
+SCHEDULES = ("cosine", "step")
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the base rates are multiplied by, as a function of the epoch with its fraction.
+    """Factor of the base rates, as a function of the epoch with its fraction.
 
     It has no state, so resuming needs none, and epochs may differ in steps.
     """
@@ -42,10 +43,6 @@ class Schedule:
     warmup_epochs: float
     """Linear rise at the beginning."""
     step_at: float
-
-    def __post_init__(self) -> None:
-        if self.name not in ("cosine", "step"):
-            raise InputError(f"schedule is {self.name!r}; choose cosine or step")
 
     def __call__(self, epoch: float) -> float:
         warm = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0

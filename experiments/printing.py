@@ -1,4 +1,4 @@
-"""What a run prints: one line per epoch, the summary at the end, and runs side by side."""
+"""Output of a run: one line per epoch, the summary at the end, and runs side by side."""
 
 import math
 from collections.abc import Mapping
@@ -83,5 +83,5 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def describe_starts(starts: str) -> str:
-    """How states are cleared, to end a sentence with; nothing if it is by the table."""
+    """Describe how states are cleared, to end a sentence with; nothing if it is by the table."""
     return "" if starts == "table" else f", starts {starts}"

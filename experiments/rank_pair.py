@@ -27,7 +27,7 @@ Ended = Literal["finished", "failed", "gone", "running"]
 
 @dataclass(slots=True)
 class RankOutcome:
-    """How one rank ended: ``gone`` exited without a message, ``running`` was killed."""
+    """The end of one rank: ``gone`` exited without a message, ``running`` was killed."""
 
     ended: Ended = "running"
     steps: int = 0  # done
@@ -36,15 +36,15 @@ class RankOutcome:
     message: str = ""  # the exception's, if it failed
 
 
-class Progress:
-    """What a rank reports to its parent: ``plan(steps)`` before the first step, then each step."""
+class Reporter:
+    """Reports of a rank to its parent: ``plan(steps)`` before the first step, then each step."""
 
     def __init__(self, connection: Connection) -> None:
         self.plan = lambda steps: connection.send(("planned", steps))
         self.step = lambda: connection.send(("step", 1))
 
 
-Job = Callable[[int, Progress], bool]
+Job = Callable[[int, Reporter], bool]
 
 
 def run_pair(job: Job, patience: float) -> list[RankOutcome]:
@@ -120,7 +120,7 @@ def _serve(job: Job, rank: int, connection: Connection) -> None:
 
     torch.set_num_threads(1)
     try:
-        leaves = job(rank, Progress(connection))
+        leaves = job(rank, Reporter(connection))
     except Exception as error:
         connection.send(("failed", str(error)))
     else:

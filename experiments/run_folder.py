@@ -35,7 +35,7 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
 
 
 class RunFolder:
-    """Where one run writes; rank 0 makes the folder, every rank has its own log.
+    """The folder of one run; rank 0 makes the folder, every rank has its own log.
 
     Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
     exists once the run has finished; `error`, the file that exists instead where a sweep saw the
@@ -110,7 +110,7 @@ class RunFolder:
             self.write_json(self.error, {"error": sentence, "when": when})
 
     def saved_at(self) -> list[int]:
-        """When checkpoint and summary, if they are there, were written, in ns."""
+        """Times at which checkpoint and summary, if they are there, were written, in ns."""
         return [path.stat().st_mtime_ns for path in (self.last, self.summary) if path.exists()]
 
     def clear(self) -> None:

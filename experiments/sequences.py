@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, walk
 from bload.state import State
-from experiments.rank_pair import RANKS, START_LIMIT, Progress
+from experiments.rank_pair import RANKS, START_LIMIT, Reporter
 
 FEATURES = 16
 CLASSES = 4
@@ -67,7 +67,7 @@ class RecurrentClassifier(nn.Module):
         return self.head(state_BTD), state
 
 
-def train_step(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
+def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
     """Take one step on the frames of a batch; for a batch of empty blocks the gradient is zero."""
     logits_BTK, _ = model(batch.frames_BT, batch.start_BT)
     wanted_V = torch.tensor(batch.targets, dtype=torch.int64)
@@ -87,7 +87,7 @@ def new_classifier() -> tuple[RecurrentClassifier, torch.optim.Optimizer]:
 def warm_up() -> None:
     """Take the first step of a process, which pays for what PyTorch loads and allocates."""
     for batch in BlockLoader(FeatureSequences([8, 8]), "naive", batch_frames=16):
-        train_step(*new_classifier(), batch)
+        train_on(*new_classifier(), batch)
 
 
 def clips(lengths: Sequence[int], clip: int, rank: int) -> list[tuple[int, int, int]]:
@@ -102,7 +102,7 @@ def clips(lengths: Sequence[int], clip: int, rank: int) -> list[tuple[int, int, 
 
 def uneven_epoch(
     rank: int,
-    progress: Progress,
+    progress: Reporter,
     *,
     lengths: Sequence[int],
     clip: int,
@@ -145,7 +145,7 @@ def uneven_epoch(
 
 def block_epoch(
     rank: int,
-    progress: Progress,
+    progress: Reporter,
     *,
     lengths: Sequence[int],
     loader: str,
@@ -159,7 +159,7 @@ def block_epoch(
     batches = BlockLoader(source, loader, batch_frames=batch_frames, rank=rank, world_size=RANKS)
     progress.plan(len(batches))
     for batch in batches:
-        train_step(model, optimiser, batch)
+        train_on(model, optimiser, batch)
         progress.step()
     return False
 

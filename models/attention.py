@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.errors import InputError
-
 
 class Attention(nn.Module):
     """Attention with the parameters of `torch.nn.MultiheadAttention`, batch first.
@@ -16,18 +14,10 @@ class Attention(nn.Module):
     Names and layout (``in_proj_weight``, ``in_proj_bias``, ``out_proj``) are those of PyTorch's
     module, so that a DETR checkpoint fits. It never returns its weights, which is what lets the
     fused kernel run.
-
-    Raises:
-        InputError: `heads` does not divide `width`.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
-        if width % heads:
-            raise InputError(
-                f"width {width} cannot be split over {heads} heads; "
-                f"make model.width a multiple of model.heads"
-            )
         self.heads = heads
         self.dropout = dropout
         self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 from torchvision.ops import FrozenBatchNorm2d
 
-from bload.errors import InputError
+from bload.errors import check_choice
 
 
 class ResNet(nn.Sequential):
@@ -100,10 +100,7 @@ BACKBONES: dict[str, Callable[[], ResNet | Conv]] = {
 
 def build_backbone(name: str) -> ResNet | Conv:
     """Build a backbone by name; raises `InputError` if none has it."""
-    if name not in BACKBONES:
-        raise InputError(
-            f"no backbone is called '{name}'; set model.backbone to one of {', '.join(BACKBONES)}"
-        )
+    check_choice("model.backbone", name, BACKBONES)
     return BACKBONES[name]()
 
 

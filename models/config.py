@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field, fields
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
+from models.backbone import BACKBONES
+from models.temporal import PARTS
 
 
 @dataclass
@@ -41,9 +43,12 @@ class ModelConfig:
                 raise InputError(f"model.{key} is {getattr(self, key)}; give at least {bound}")
         if self.dropout >= 1:
             raise InputError(f"model.dropout is {self.dropout}; give less than 1")
-        checkpoint = self.checkpoint
-        if checkpoint not in ("none", "backbone", "auto"):
-            raise InputError(f"model.checkpoint is {checkpoint!r}; choose none, backbone or auto")
+        if self.width % self.heads:
+            raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
+        check_choice("model.backbone", self.backbone, BACKBONES)
+        check_choice("model.temporal", self.temporal, PARTS)
+        check_choice("model.time", self.time, ("none", "gap"))
+        check_choice("model.checkpoint", self.checkpoint, ("none", "backbone", "auto"))
 
 
 def computed_keys() -> tuple[str, ...]:
@@ -62,7 +67,5 @@ class LossConfig:
     def __post_init__(self) -> None:
         if not self.relation_weight > 0:
             raise InputError(f"loss.relation_weight is {self.relation_weight}; give more than 0")
-        if self.match_boxes not in ("worst", "sum"):
-            raise InputError(f"loss.match_boxes is {self.match_boxes!r}; choose worst or sum")
-        if self.relations_on not in ("matched", "all"):
-            raise InputError(f"loss.relations_on is {self.relations_on!r}; choose matched or all")
+        check_choice("loss.match_boxes", self.match_boxes, ("worst", "sum"))
+        check_choice("loss.relations_on", self.relations_on, ("matched", "all"))

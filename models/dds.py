@@ -13,7 +13,7 @@ Frames are encoded and decoded all at once; only the temporal decoders walk thro
 import torch
 from torch import Tensor, nn
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
@@ -99,8 +99,7 @@ class DDS(nn.Module):
         dense: bool = False,
     ) -> None:
         super().__init__()
-        if time not in ("none", "gap"):
-            raise InputError(f"no kind of time is called '{time}'; set model.time to none or gap")
+        check_choice("model.time", time, ("none", "gap"))
         self.time = time
         self.queries = queries
         sizes = LayerSizes(

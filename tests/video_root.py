@@ -76,7 +76,7 @@ def _pictures(script: Script, bars_hw: tuple[int, int]) -> list[np.ndarray]:
 
 
 def _is_large(entry: dict[str, Any]) -> bool:
-    """Whether an entry stays in the file without boxes whose short side is 16 pixels or less."""
+    """True if an entry stays in the file without boxes whose short side is 16 pixels or less."""
     return entry["bbox"] is None or min(entry["bbox"][2:]) > 16
 
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import check_choice, spell
 from bload.pieces import Long, whole_pieces
 from bload.plan import Plan, plan_from_blocks
 
@@ -52,8 +52,7 @@ def random_fill(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, draw: Draw = "video"
 ) -> list[list[int]]:
     """Draw pieces among those that fit until none does; return one list of numbers per block."""
-    if draw not in ("video", "length"):
-        raise InputError(f"draw is {draw!r}; choose video or length")
+    check_choice(spell("draw"), draw, ("video", "length"))
     shuffled = rng.permutation(len(lengths))
     by_length = shuffled[np.argsort(lengths[shuffled], kind="stable")]
     sizes, counts = np.unique(lengths, return_counts=True)

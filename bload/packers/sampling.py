@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice, spell
 from bload.plan import Plan
 
 Place = Literal["random", "first"]
@@ -39,8 +39,7 @@ def pack(
     Raises:
         InputError: every sequence is shorter than `t_max`, so that all would be deleted.
     """
-    if clips not in ("one", "all"):
-        raise InputError(f"clips is {clips!r}; choose one or all")
+    check_choice(spell("clips"), clips, ("one", "all"))
     if lengths.max() < t_max:
         raise InputError(
             f"no sequence has t_max = {t_max} frames (the longest has {lengths.max()}), so "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 from datasets.annotations.entries import FAULTS, frame_targets
 from datasets.annotations.frame_names import frames_by_video, sound_names, video_of
 from datasets.annotations.problems import Problems
@@ -29,8 +29,8 @@ class Video:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What is left after a rule: frames, their videos, and the entries (objects) in them."""
+class Kept:
+    """The data left after a rule: frames, their videos, and the entries (objects) in them."""
 
     rule: str
     frames: int
@@ -43,7 +43,7 @@ class Annotations:
     """One split after filtering: videos sorted by name, what each rule left, and all faults."""
 
     videos: tuple[Video, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Kept, ...]
     problems: Problems
 
 
@@ -73,8 +73,7 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
 
     Raises `InputError` naming what is missing or broken.
     """
-    if small_boxes not in SMALL_BOXES:
-        raise InputError(f"small_boxes is {small_boxes!r}; choose {', '.join(SMALL_BOXES)}")
+    check_choice("small_boxes", small_boxes, SMALL_BOXES)
     folder = Path(root) / "annotations"
     if not folder.is_dir():
         raise InputError(
@@ -137,6 +136,6 @@ def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, 
     return left
 
 
-def _step(rule: str, frames: dict[str, list]) -> Step:
+def _step(rule: str, frames: dict[str, list]) -> Kept:
     videos = {video_of(name) for name in frames}
-    return Step(rule, len(frames), len(videos), sum(map(len, frames.values())))
+    return Kept(rule, len(frames), len(videos), sum(map(len, frames.values())))

@@ -28,7 +28,7 @@ SUFFIXES: dict[Format, str] = {"png": ".png", "jpeg": ".jpg"}
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """How the files of a frames folder are made, and what is there.
+    """Format and contents of a frames folder.
 
     `format`, `quality` (1 to 100; None for PNG) and `short_side` (None: native size) are the same
     for all files. `decoder` names the programs that wrote them, with versions. `videos` counts the

@@ -23,7 +23,7 @@ _PPM = re.compile(rb"P6\n(\d+) (\d+)\n255\n")
 
 
 class VideoError(Exception):
-    """Why a video is not sound: the kind of problem, a colon, the details."""
+    """The problem of a video: its kind, a colon, the details."""
 
 
 def decoder_version() -> str:

@@ -7,15 +7,10 @@ Boxes are xyxy in pixels. ``inclusive`` counts both border pixels, so a side is 
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import check_choice
 
-_BORDER = {"inclusive": 1.0, "continuous": 0.0}
-
-
-def check_convention(convention: str) -> None:
-    """Raise `InputError` unless the convention is one of the two."""
-    if convention not in _BORDER:
-        raise InputError(f"IoU convention is {convention!r} but must be one of {sorted(_BORDER)}")
+CONVENTIONS = {"inclusive": 1.0, "continuous": 0.0}
+"""Name -> what is added to the difference of two corners."""
 
 
 def overlaps(
@@ -25,8 +20,8 @@ def overlaps(
 
     Two empty boxes overlap by 0. Inclusive boxes meet while less than one pixel lies between them.
     """
-    check_convention(convention)
-    border = _BORDER[convention]
+    check_choice("iou", convention, CONVENTIONS)
+    border = CONVENTIONS[convention]
     a_4, b_4 = boxes_4.astype(np.float64), others_4.astype(np.float64)
     low_2 = np.maximum(a_4[..., :2], b_4[..., :2])
     high_2 = np.minimum(a_4[..., 2:], b_4[..., 2:])

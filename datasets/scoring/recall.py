@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
-from datasets.scoring.iou import check_convention
+from datasets.scoring.iou import CONVENTIONS
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, KS, NO_CONSTRAINT_LENGTH, triplet_ranks
 
@@ -48,7 +48,7 @@ class RecallMeter:
     """
 
     def __init__(self, convention: str = "inclusive", part: str | None = None) -> None:
-        check_convention(convention)
+        check_choice("iou", convention, CONVENTIONS)
         self.convention, self.part = convention, part
         self._names: dict[str, None] = {}  # in order of arrival
         self._parts: dict[str, list[np.ndarray]] = {

@@ -3,6 +3,6 @@
 runs and epochs (experiments.runs) -> results -> sections of texts, tables and charts -> page
 """
 
-from experiments.report.page import Report, write_report
+from experiments.report.page import Written, write_report
 
-__all__ = ["Report", "write_report"]
+__all__ = ["Written", "write_report"]

@@ -34,7 +34,7 @@ def _verdict(holds: bool) -> str:
 
 
 def _above(found: Estimate, bar: float = 0.0) -> str:
-    """Whether the whole interval is above a bar, which is undecided with the bar inside."""
+    """Judge if the whole interval is above a bar; with the bar inside it is undecided."""
     if isnan(found.low):
         return NOT_TESTED
     return UNDECIDED if found.low <= bar < found.high else _verdict(found.low > bar)

@@ -121,7 +121,7 @@ class Exhibit:
         return [any(row[heading].figure for row in self.rows) for heading in self.rows[0]]
 
 
-Block = str | Exhibit
+Part = str | Exhibit
 
 
 @cache

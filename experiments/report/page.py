@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tabulate import tabulate
+
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import plots, provenance, tables
 from experiments.report.charts import svg_file
 from experiments.report.claims import claims
-from experiments.report.figures import Block, Exhibit, note, template
+from experiments.report.figures import Exhibit, Part, note, template
 from experiments.report.results import Results, read_results
 
-SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
+SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "paper": ("The paper's table, and ours", tables.overview),
     "claims": ("The paper's claims", lambda results: [claims(results)]),
     "story": ("In one plot", plots.story),
@@ -31,15 +33,15 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Block]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Where the report was written, and its verdicts as lines for a terminal."""
+class Written:
+    """The files of a report, and its verdicts as lines for a terminal."""
 
     html: Path
     markdown: Path
     summary: str
 
 
-def write_report(folder: Path | str, charts: Path | str | None = None) -> Report:
+def write_report(folder: Path | str, charts: Path | str | None = None) -> Written:
     """Render whatever runs are under `folder`, an experiment or a folder of several.
 
     Args:
@@ -67,5 +69,5 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Report
             write_whole(path, text)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}; name another folder") from error
-    summary = "\n".join(f"{verdict:<14}  {says}" for verdict, says in verdicts)
-    return Report(html, markdown, summary)
+    summary = tabulate(verdicts, tablefmt="plain", disable_numparse=True)
+    return Written(html, markdown, summary)

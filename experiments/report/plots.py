@@ -5,7 +5,7 @@ import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
-from experiments.report.figures import Block, Exhibit, estimate, missing, note, rows
+from experiments.report.figures import Exhibit, Part, estimate, missing, note, rows
 from experiments.report.results import (
     NAMES,
     Compared,
@@ -24,7 +24,7 @@ ABLATIONS = {
 """Experiment -> the key that it varies, a title and the values; all are compared to the first."""
 
 
-def story(results: Results) -> list[Block]:
+def story(results: Results) -> list[Part]:
     """The one plot that says most: what each loader reaches with the same work."""
     title = "Recall@20 against work, at equal work"
     label = "thousand slots processed, padding included"
@@ -34,7 +34,7 @@ def story(results: Results) -> list[Block]:
     ]
 
 
-def curves(results: Results) -> list[Block]:
+def curves(results: Results) -> list[Part]:
     """The same at equal epochs, and on what must be remembered."""
     found, name = equal_epochs(results), "Recall@20"
     charts = [
@@ -82,7 +82,7 @@ def _chart(
     return line_chart(title, points, labels, table, note("curve", x), levels=levels)
 
 
-def ablations(results: Results) -> list[Block]:
+def ablations(results: Results) -> list[Part]:
     return [
         _ablation(results, experiment) or missing(f"finished runs on {title.lower()}", experiment)
         for experiment, (_, title, _) in ABLATIONS.items()
@@ -118,7 +118,7 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
     return Exhibit(title, table, note("ablation", key, found))
 
 
-def block_sizes(results: Results) -> list[Block]:
+def block_sizes(results: Results) -> list[Part]:
     """Padding, time and Recall@20 against T_max."""
     found = compare(results, "tmax_sweep", "loader.name", "loader.t_max", "loader.draw")
     if found is None:
@@ -144,7 +144,7 @@ def block_sizes(results: Results) -> list[Block]:
     return [Exhibit("Padding against T_max", table, note("block_sizes", found))]
 
 
-def lengths(results: Results) -> list[Block]:
+def lengths(results: Results) -> list[Part]:
     """Padding and time where lengths spread over orders of magnitude."""
     record = results.measured("length_variance")
     if record is None:

@@ -1,15 +1,15 @@
-"""Where the figures are from: every run, machines, versions and commands."""
+"""Origin of the figures: every run, machines, versions and commands."""
 
 import shlex
 
 import pandas as pd
 
 from bload.draw import label_of
-from experiments.report.figures import Block, Exhibit, note, rows
+from experiments.report.figures import Exhibit, Part, note, rows
 from experiments.report.results import Results
 
 
-def every_run(results: Results) -> list[Block]:
+def every_run(results: Results) -> list[Part]:
     """Every finished run, and all others with what became of them."""
     done, rest = results.finished, results.runs[results.runs.state != "finished"]
     columns = {
@@ -22,7 +22,7 @@ def every_run(results: Results) -> list[Block]:
     table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
     columns = {"run": rest.run, "state": rest.state, "overrides": rest.overrides}
     others = rows("experiment", {**columns, "it says": rest.says}, name=rest.experiment.get)
-    blocks: list[Block] = ["There is no finished run here."]
+    blocks: list[Part] = ["There is no finished run here."]
     if table:
         blocks = [Exhibit(f"Finished runs: {len(table)}", table)]
     if others:
@@ -30,9 +30,9 @@ def every_run(results: Results) -> list[Block]:
     return blocks
 
 
-def origin(results: Results) -> list[Block]:
+def origin(results: Results) -> list[Part]:
     """Every command with its machine, commit and times, and the versions."""
-    blocks: list[Block] = []
+    blocks: list[Part] = []
     commands = [
         {"experiment": record["name"], "machine": {}, "versions": {}, **command}
         for record in results.records

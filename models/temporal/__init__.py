@@ -20,7 +20,7 @@ from typing import Unpack
 
 from torch import nn
 
-from bload.errors import InputError
+from bload.errors import check_choice
 from models.temporal.attention import AttentionMemory
 from models.temporal.dds import TemporalLayer
 from models.temporal.gru import GRUMemory
@@ -42,8 +42,5 @@ PARTS: dict[str, Callable[..., nn.Module]] = {
 
 def build_temporal(name: str, layers: int, **sizes: Unpack[LayerSizes]) -> TemporalStack:
     """Build a temporal part by name; raises `InputError` if none has it."""
-    if name not in PARTS:
-        raise InputError(
-            f"no temporal part is called '{name}'; set model.temporal to one of {', '.join(PARTS)}"
-        )
+    check_choice("model.temporal", name, PARTS)
     return TemporalStack(PARTS[name], layers, **sizes)

@@ -35,7 +35,7 @@ SHAPES = _shapes()
 
 
 def frame_counts(plan) -> np.ndarray:
-    """How often each frame of the data set appears in the plan."""
+    """Count how often each frame of the data set appears in the plan."""
     beginning = np.cumsum(plan.sequence_lengths) - plan.sequence_lengths
     frames = [
         np.arange(beginning[s] + first, beginning[s] + first + length)

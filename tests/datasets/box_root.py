@@ -31,6 +31,6 @@ def write_box_root(root: Path, videos: dict[str, tuple[tuple[int, int], list[Box
 
 
 def white_box(picture_CHW: np.ndarray) -> list[int]:
-    """Where a picture is bright, xyxy."""
+    """The bright box of a picture, xyxy."""
     rows, columns = np.nonzero(np.asarray(picture_CHW).mean(0) > 100)
     return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]

@@ -38,7 +38,7 @@ def batches(source, packer="bload_exact", **options):
 
 
 def shown(source, augmentation=None, epoch=0, **options):
-    """What the network is shown of each frame, without and with the border, and its target."""
+    """The network's view of each frame, without and with the border, and its target."""
     for batch in batches(source, **options):
         batch, extent_BT2 = Letterbox(source, augmentation)(batch, epoch=epoch)
         places = batch.valid_BT.nonzero().tolist()

@@ -32,7 +32,7 @@ def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 @pytest.fixture
 def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
-    """That job as `train.train` takes it."""
+    """The same job as `train.train` takes it."""
     return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
 
 

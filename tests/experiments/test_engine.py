@@ -24,6 +24,7 @@ from experiments.engine import (
     train_epoch,
     train_step,
 )
+from experiments.figures import epoch_figures, summarise
 from experiments.ranks import Ranks, autocast
 from models import build_criterion, build_model, counts, to_tensors
 from tests.experiments.jobs import WORLD, compose_config, one_rank
@@ -65,7 +66,7 @@ def double_training(ranks, cfg, source=None, hook=None):
 
 
 def gradient_of(ranks, cfg, source=None, hook=None):
-    """What reaches the optimiser on this rank in the first step, by parameter."""
+    """The gradient that reaches the optimiser on this rank in the first step, by parameter."""
     training, batch = double_training(ranks, cfg, source, hook)
     backward(training, compute_losses(training, batch, 0))
     return {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
@@ -122,7 +123,7 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
 
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
-    """What the claim above would miss if states were not reset: it is no small error."""
+    """Without resets the claim above would fail by far."""
     cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_frames={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
@@ -193,6 +194,9 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     assert len(steps) == len(data.loader) > 1
     assert sums["loss"] == pytest.approx(7 + sum(step.losses["loss"] for step in steps))
     assert 0 < sums["waiting"] < sums["seconds"]
+    figures = epoch_figures(data.loader, sums, one_rank())
+    assert figures["loss"] == pytest.approx(sums["loss"] / len(steps))
+    assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     assert {p.grad is not None for p in training.model.parameters()} == {True}
 
 

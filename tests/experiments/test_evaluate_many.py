@@ -33,24 +33,25 @@ def test_a_file_stands_for_itself_and_a_run_for_its_last(tmp_path):
 
 def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
     make(tmp_path, "b/last.pt", "b/best.pt", "a/1.pt", "a/2.pt", "sweep/c/last.pt", "notes/x.txt")
-    make(tmp_path, "stopped/config.json")
+    make(tmp_path, "stopped/config.json", "kept/config.json", "kept/best.pt")
     assert found(tmp_path) == [
         "a/1.pt",
         "a/2.pt",
         "b/last.pt",
+        "kept/best.pt",
         "stopped/last.pt",
         "sweep/c/last.pt",
     ]
     names = [short_name(path, tmp_path) for path in find_checkpoints(tmp_path)]
-    assert names == ["a/1.pt", "a/2.pt", "b", "stopped", "sweep/c"]
+    assert names == ["a/1.pt", "a/2.pt", "b", "kept/best.pt", "stopped", "sweep/c"]
 
 
-def test_a_folder_without_checkpoints_is_told(tmp_path):
+def test_a_folder_without_checkpoints_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"no checkpoint in .*; give a .pt file"):
         find_checkpoints(tmp_path)
 
 
-def test_a_model_of_another_version_is_told(finished, tmp_path):
+def test_a_model_of_another_version_is_reported(finished, tmp_path):
     state = checkpoint(finished)
     del state["model"][next(iter(state["model"]))]
     torch.save(state, tmp_path / "other.pt")
@@ -100,7 +101,7 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     assert named == {str(tmp_path / name / "last.pt") for name in ("one", "two")}
 
 
-def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finished, tmp_path):
+def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, finished, tmp_path):
     for name in ("a.pt", "c.pt"):
         shutil.copy(finished / "last.pt", tmp_path / name)
     (tmp_path / "b.pt").write_text("hello\n")
@@ -112,7 +113,7 @@ def test_one_that_cannot_be_read_is_told_and_the_others_go_on(type_eval, finishe
     assert b.startswith(f"b.pt  not evaluated: {tmp_path / 'b.pt'} (6 bytes) cannot be read")
 
 
-def test_a_file_that_cannot_be_written_is_told_before_the_work(finished, tmp_path):
+def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp_path):
     for key in ("out", "relations"):
         lines = [f"checkpoint={finished}", f"{key}={tmp_path / 'nowhere' / 'file'}"]
         cfg = compose_config("eval", lines)

@@ -97,7 +97,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     assert len(relations.read_text().splitlines()) == 1 + len(rows)
 
 
-def test_a_file_of_other_frames_is_told(written, data_root, tmp_path, capsys):
+def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys):
     path, _ = written
     with pytest.raises(InputError, match=r"has frame test.* not one of the .* count in .*, train"):
         score(path, data_root, "train")

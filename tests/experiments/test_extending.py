@@ -63,7 +63,7 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_an
 
 @pytest.mark.slow
 def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
-    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_frames=94")
     path = f"hydra.searchpath=[file://{mine}]"
     printed = run(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
     assert "short_blocks: 2 jobs" in printed

@@ -99,7 +99,9 @@ def ignoring(data_root, tmp_path_factory):
 
 
 @pytest.mark.parametrize("starts", [None, "table", "ignored", "wrong"])
-def test_evaluation_clears_states_as_in_training_unless_told(ignoring, starts, capsys, monkeypatch):
+def test_evaluation_clears_states_as_in_training_unless_asked(
+    ignoring, starts, capsys, monkeypatch
+):
     used = []
     change = measuring.change_starts
     monkeypatch.setattr(

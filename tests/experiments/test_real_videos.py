@@ -90,7 +90,7 @@ def test_augmentation_changes_training_and_is_drawn_alike_again(root, tmp_path):
     assert augmented != losses(*still)
 
 
-def test_the_network_is_told_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):
+def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):
     forward, drawn, told = DDS.forward, Augmentation.__call__, []
     epochs = set()
 

@@ -1,4 +1,4 @@
-"""What the field's own parser keeps of Action Genome, restated in plain loops to compare with.
+"""Rules of the field's own parser of Action Genome, restated in plain loops to compare with.
 
 The scene-graph literature reads the data set as STTran's ``dataloader/action_genome.py`` does.
 This says what that gives, on the two dictionaries of the pickles, and shares no code with
@@ -46,7 +46,7 @@ def field_videos(objects: dict, persons: dict, split: str, small: str = "keep") 
 
 
 def narrow(thing: dict[str, Any]) -> bool:
-    """Whether the shorter side of a box is no more than 16 pixels."""
+    """True if the shorter side of a box is no more than 16 pixels."""
     return not (thing["bbox"][2] > 16 and thing["bbox"][3] > 16)
 
 

@@ -53,7 +53,7 @@ def random_entry(rng: np.random.Generator, split: str) -> dict[str, Any]:
 
 
 def random_person(rng: np.random.Generator) -> dict[str, Any]:
-    """What the person file holds for a frame: no box, one or two, as an array or as a list."""
+    """The person file's entry for a frame: no box, one or two, as an array or as a list."""
     boxes = rng.uniform(0, 200, (int(rng.choice([0, 1, 2], p=[0.15, 0.7, 0.15])), 4))
     boxes = boxes.astype(np.float32)
     return {

@@ -106,7 +106,7 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
     write_root(tmp_path, entries_of, persons(entries_of))
     refused("'validation' is not one of train, test", split="validation")
     refused(f"{SMALL_BOXES_FILE}.*small_boxes=computed", small_boxes="file")
-    refused("'drop'.*keep, file, computed", small_boxes="drop")
+    refused("'drop'.*keep, file or computed", small_boxes="drop")
     write_root(tmp_path, entries_of, {"B.mp4/000001.png": person()})
     refused(r"3 \(some object is visible\), 0 \(the person has a box\)")
     write_root(tmp_path, {}, {})

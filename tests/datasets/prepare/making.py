@@ -1,4 +1,4 @@
-"""What the tests of extraction look at and interrupt."""
+"""Roots that the tests of extraction look at and interrupt."""
 
 import contextlib
 import os

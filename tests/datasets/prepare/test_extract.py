@@ -1,4 +1,4 @@
-"""What a run writes, reports before it starts, and refuses."""
+"""A run writes, reports before it starts, and refuses."""
 
 import errno
 import pickle
@@ -27,7 +27,7 @@ def run(root: Path, *options: str) -> int:
 
 
 def refusal(root: Path, capsys, *options: str) -> str:
-    """What is said about a root that is refused, in one line; nothing may have been written."""
+    """The sentence about a root that is refused, in one line; nothing may have been written."""
     before = written(root)
     assert run(root, *options) == 2
     assert written(root) == before

@@ -29,5 +29,5 @@ def test_overlap_by_hand():
 
 
 def test_an_unknown_convention_is_refused():
-    with pytest.raises(InputError, match=r"'pixels' .*'continuous', 'inclusive'"):
+    with pytest.raises(InputError, match=r"'pixels'.* inclusive or continuous"):
         overlaps(np.zeros(4), np.zeros(4), "pixels")

@@ -102,5 +102,5 @@ def test_what_a_meter_refuses():
         RecallMeter().update([THREE[0][0]] * 2, [THREE[0][1]])
     with pytest.raises(InputError, match=r"K is 200 but must be 1\.\.100"):
         metered(THREE).recall("with", 200)
-    with pytest.raises(InputError, match="IoU convention is 'exact'"):
+    with pytest.raises(InputError, match="iou is 'exact'"):
         RecallMeter("exact")

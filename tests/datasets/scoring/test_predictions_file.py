@@ -1,4 +1,4 @@
-"""What is written into a predictions file is read again to the last bit, whoever wrote it."""
+"""Everything written into a predictions file is read again to the last bit, whoever wrote it."""
 
 import dataclasses
 

@@ -11,6 +11,7 @@ from experiments.report import charts, write_report
 from experiments.report.__main__ import main
 from experiments.report.page import SECTIONS
 from experiments.report.results import read_results
+from tests.experiments.jobs import REPOSITORY
 from tests.experiments.report.made_runs import make_run, write
 
 
@@ -95,3 +96,21 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     (runs / "report.md").mkdir()
     with pytest.raises(InputError, match=r"report\.md"):
         write_report(runs)
+
+
+def test_the_readmes_table_says_what_the_report_says():
+    def means(line):
+        return [cell.split()[0] for cell in re.sub(r"[*,]", "", line).split("|")[2:7]]
+
+    readme, report = (
+        (REPOSITORY / name).read_text() for name in ("README.md", "results/report.md")
+    )
+    lines = readme[readme.index("| Padded frames per epoch") :].splitlines()
+    for line, name in {
+        **{1: "Padded frames: ours", 3: "Deleted frames: ours", 5: "Times faster than naive: ours"},
+        **{7: "Recall@20, equal epochs: ours", 8: "Recall@20, equal work: ours"},
+    }.items():
+        (row,) = re.findall(rf"^\| {name} \|.*", report, re.M)
+        for ours, found in zip(means(lines[line]), means(row), strict=True):
+            decimals = len(ours.partition(".")[2])
+            assert abs(float(ours) - float(found)) <= 0.51 * 10**-decimals, (name, ours, found)
