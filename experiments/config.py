@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from bload.dealing import Last
 from bload.errors import InputError, check_choice
-from bload.packers import PACKERS
+from bload.packers import PACKERS, make_plan
 from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
@@ -40,6 +40,8 @@ class LoaderConfig:
         if self.t_max is not None and self.t_max < 1:
             raise InputError(f"loader.t_max is {self.t_max}; give at least 1, or null")
         check_choice("loader.last", self.last, get_args(Last))
+        packing = {key: value for key, value in self.options.items() if key != "last"}
+        make_plan([1], self.name, **packing)  # the packer checks its own options
 
     @property
     def options(self) -> dict[str, Any]:
