@@ -62,8 +62,9 @@ def table_rows(
             rows at the paper's block size.
         randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
             for them), None for loaders that never put two sequences together.
-        ranks, batch_frames: what the work is predicted for, see `bload.prediction`; None takes
-            one block of a loader that keeps sequences whole.
+        ranks: number of ranks that the work is predicted for, see `bload.prediction`.
+        batch_frames: slots per step of a rank for that prediction; None takes one
+            block of a loader that keeps sequences whole.
 
     Raises:
         InputError: as `make_plan` does, and for `batch_frames` smaller than a block.
