@@ -16,7 +16,7 @@ from functools import partial
 
 import torch
 
-from bload import BlockLoader
+from bload import BlockLoader, InputError
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
@@ -27,6 +27,7 @@ from experiments.engine import Training, add, build_training, train_epoch
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
 from experiments.launch import is_launched, launch
+from experiments.lock import lock
 from experiments.memory import recompute, reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
@@ -44,7 +45,7 @@ def main(cfg: TrainJob) -> None:
     if cfg.launch.nproc > 1 and not is_launched():
         launch(cfg.launch.nproc, sys.argv[1:])
         return
-    with start_ranks(cfg.train.device) as ranks:
+    with start_ranks(cfg.train.device, cfg.train.timeout) as ranks:
         train(cfg, ranks)
 
 
@@ -62,43 +63,16 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             print(summary_text(folder.read_summary()))
             print("\nThis run had finished before; run.resume=never trains it again.")
         return
-    progress, tracker, log = begin(cfg, folder, training, data)
-
-    loader, epochs = data.loader, training.cfg.epochs
-    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
-    reset_peak_memory(ranks.device)
-    for epoch in range(loader.sampler.epoch, epochs):
-        loader.set_epoch(epoch)
-        sums = {"seconds": 0.0, "waiting": 0.0}
-        for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
-            add(sums, begun)
-        for step in train_epoch(training, loader, epoch, sums):
-            if loader.step % cfg.train.log_every == 0:
-                loss = float(ranks.sum(torch.tensor(step.losses["loss"])))
-                tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
-            if loader.step % cfg.train.checkpoint_every == 0 and loader.step < len(loader):
-                progress.epoch_sums = ranks.gather(dict(sums))
-                save(folder.last)
-
-        figures = epoch_figures(loader, sums, ranks)
-        tracker.log("epoch", epoch, len(loader), **figures)
-        log.info(epoch_line(epoch + 1, epochs, figures))
-        if ranks.is_first:
-            print(epoch_line(epoch + 1, epochs, figures), flush=True)
-        progress.epochs.append(figures)
-        progress.epoch_sums = []
-
-        steps, every = len(loader), cfg.train.eval_every
-        loader.set_epoch(epoch + 1)  # where a checkpoint goes on
-        if epoch + 1 == epochs or (every and (epoch + 1) % every == 0):
-            progress.recall = evaluate_now(cfg, training, data)
-            tracker.log("eval", epoch, steps, **progress.recall)
-            if progress.recall["with/recall@20"] > progress.best:
-                progress.best = progress.recall["with/recall@20"]
-                save(folder.best)
-        save(folder.last)
-
-    report(cfg, folder, training, data, progress, tracker)
+    saved = folder.saved_at()
+    progress, said = go_on(cfg, folder, training, data)
+    with lock(folder.path, ranks):
+        if folder.saved_at() != saved:
+            raise InputError(f"another run has just been in {folder.path}; start this one again")
+        tracker, log = open_logs(cfg, folder, training, data, progress, said)
+        reset_peak_memory(ranks.device)
+        with ranks.stop.deferred():
+            train_epochs(cfg, folder, training, data, progress, tracker, log)
+        report(cfg, folder, training, data, progress, tracker)
 
 
 @dataclass(frozen=True)
@@ -143,41 +117,101 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)
 
 
-def begin(
-    cfg: TrainJob, folder: RunFolder, training: Training, data: Data
-) -> tuple[Progress, Tracker, logging.Logger]:
-    """Go on from a checkpoint or start anew; make the run's folder and open its logs."""
-    ranks, loader, resume = training.ranks, data.loader, cfg.run.resume
-    progress, report = Progress(), None
-    if resume != "never" and (resume != "auto" or folder.last.exists()):
-        path = folder.last if resume == "auto" else resume
-        progress = load_training(path, cfg, training, loader, folder)
+def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> tuple[Progress, str]:
+    """Load what a checkpoint remembers, or the weights to start with; say from where."""
+    paths = folder.checkpoints(cfg.run.resume)
+    if paths:
+        progress, said = load_training(paths, cfg, training, data.loader, folder)
         if not folder.best.exists():
             progress.best = -1.0
-        if ranks.is_first:
-            print(f"going on from {path}: epoch {loader.sampler.epoch + 1}, step {loader.step}")
-    else:
-        if cfg.model.weights:
-            with ranks.first_alone():  # it fetches the file for all
-                report = load_weights(training.model, cfg.model.weights)
-        if ranks.is_first:
-            folder.clear()
-    ranks.barrier()
+        return progress, said
+    if not cfg.model.weights:
+        return Progress(), ""
+    with training.ranks.first_alone():  # it fetches the file for all
+        return Progress(), str(load_weights(training.model, cfg.model.weights))
+
+
+def open_logs(
+    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, progress: Progress, said: str
+) -> tuple[Tracker, logging.Logger]:
+    """Bring the run's folder to where training goes on; from here it always has a checkpoint."""
+    ranks, loader = training.ranks, data.loader
     log = folder.open(ranks.rank)
     if ranks.is_first:
         print(
             f"{folder.path}: loader {cfg.loader.name}, T_max {loader.sampler.t_max}, "
             f"{len(data.source.lengths):,} videos, {data.source.lengths.sum():,} frames, "
             f"{ranks.world_size} x {ranks.device.type}",
-            *([report] if report else []),
+            *([said] if said else []),
             sep="\n",
             flush=True,
         )
+        if not folder.checkpoints(cfg.run.resume):
+            folder.clear()
         folder.write_json(folder.config, asdict(cfg))
-        folder.rewind_metrics(loader.sampler.epoch, loader.step)
+        folder.rewind_metrics(loader.sampler.epoch, loader.step, progress.evaluated)
         folder.summary.unlink(missing_ok=True)
         folder.error.unlink(missing_ok=True)
-    return progress, Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first), log
+        if not folder.last.exists():
+            save_training(folder.last, cfg, training, loader, progress)
+    return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first), log
+
+
+def train_epochs(
+    cfg: TrainJob,
+    folder: RunFolder,
+    training: Training,
+    data: Data,
+    progress: Progress,
+    tracker: Tracker,
+    log: logging.Logger,
+) -> None:
+    """Train and evaluate what is left of a run.
+
+    Raises:
+        Stopped: a signal asked for it; the run is saved.
+    """
+    ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
+    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
+    for epoch in range(loader.sampler.epoch, epochs + 1):
+        loader.set_epoch(epoch)
+        every = cfg.train.eval_every
+        due = epoch == epochs or (every and epoch % every == 0)
+        if due and progress.evaluated < epoch:
+            progress.recall = evaluate_now(cfg, training, data)
+            progress.evaluated = epoch
+            tracker.log("eval", epoch - 1, progress.epochs[-1]["steps"], **progress.recall)
+            if progress.recall["with/recall@20"] > progress.best:
+                progress.best = progress.recall["with/recall@20"]
+                save(folder.best)
+            save(folder.last)
+        if epoch == epochs:
+            return
+        sums = {"seconds": 0.0, "waiting": 0.0}
+        for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
+            add(sums, begun)
+        for step in train_epoch(training, loader, epoch, sums):
+            if loader.step % cfg.train.log_every == 0:
+                loss = float(ranks.sum(torch.tensor(step.losses["loss"])))
+                tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
+            due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
+            if due and loader.step < len(loader):
+                progress.epoch_sums = ranks.gather(dict(sums))
+                save(folder.last)
+            if step.stopping and loader.step < len(loader):
+                raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
+
+        figures = epoch_figures(loader, sums, ranks)
+        tracker.log("epoch", epoch, len(loader), **figures)
+        log.info(epoch_line(epoch + 1, epochs, figures))
+        if ranks.is_first:
+            print(epoch_line(epoch + 1, epochs, figures), flush=True)
+        progress.epochs.append(figures)
+        progress.epoch_sums = []
+        loader.set_epoch(epoch + 1)  # where a checkpoint goes on
+        save(folder.last)
+        if ranks.stopping():
+            raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
 def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, float]:

@@ -5,12 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def write_whole(path: Path | str, content: str | bytes | Callable[[Path], object]) -> None:
+def write_whole(
+    path: Path | str,
+    content: str | bytes | Callable[[Path], object],
+    previous: Path | None = None,
+) -> None:
     """Write a file so that `path` always holds a whole one, the old or the new.
+
+    It is on the disk, not only in the system's memory, when this returns.
 
     Args:
         path: written in a folder that exists.
         content: text (UTF-8), bytes, or a function that writes to the path it is given.
+        previous: where the old file is kept, in the same folder; None replaces it.
     """
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -21,6 +28,18 @@ def write_whole(path: Path | str, content: str | bytes | Callable[[Path], object
             part.write_bytes(content)
         else:
             part.write_text(content, encoding="utf-8")
+        _sync(part)
+        if previous and path.exists():
+            os.replace(path, previous)
         os.replace(part, path)
+        _sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -4,6 +4,8 @@
 `find_checkpoints` and `load_model` serve evaluation.
 """
 
+import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +17,7 @@ from bload import BlockLoader, InputError
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
 from experiments.engine import Training
-from experiments.run_folder import RunFolder
+from experiments.run_folder import LAST, PREVIOUS, RunFolder
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 
@@ -28,6 +30,8 @@ class Progress:
     """Highest Recall@20 of an evaluation so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
+    evaluated: int = 0
+    """Epochs that were finished at the last evaluation."""
     recall: dict[str, float] = field(default_factory=dict)
     """Figures of the last evaluation."""
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
@@ -37,7 +41,7 @@ class Progress:
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
-    """Write a checkpoint, on rank 0, so that `path` always holds a whole one, old or new."""
+    """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it."""
     if not training.ranks.is_first:
         return
     state = {
@@ -51,19 +55,27 @@ def save_training(
     }
     if training.average:
         state["average"] = training.average.state_dict()
-    write_whole(path, lambda part: torch.save(state, part))
+    previous = path.with_name(PREVIOUS) if path.name == LAST else None
+    write_whole(path, lambda part: torch.save(state, part), previous)
 
 
 def load_training(
-    path: Path | str, cfg: TrainJob, training: Training, loader: BlockLoader, folder: RunFolder
-) -> Progress:
-    """Bring a run, which is to go on in `folder`, to where the checkpoint at `path` was.
+    paths: Sequence[Path],
+    cfg: TrainJob,
+    training: Training,
+    loader: BlockLoader,
+    folder: RunFolder,
+) -> tuple[Progress, str]:
+    """Bring a run, which is to go on in `folder`, to where the first whole checkpoint was.
+
+    Returns:
+        The memory of the run, and a sentence that says from where it goes on.
 
     Raises:
-        InputError: the checkpoint cannot be read, or is of another model, other data or a run
-            that `folder` is not for.
+        InputError: none of the checkpoints can be read, ranks read different ones, or it is of
+            another model, other data or a run that `folder` is not for.
     """
-    saved = load_checkpoint(path, training.ranks.device)
+    path, saved, damage = _first_whole(paths, training.ranks.device)
     check_same_model(saved["config"]["model"], cfg.model, path)
     loader.load_state_dict(saved["loader"])
     folder.check_accepts(path, cfg)
@@ -75,21 +87,39 @@ def load_training(
         training.average.module.load_state_dict(saved["model"])
     if cfg.model.checkpoint == "auto":
         training.model.recompute = saved["recompute"]
-    return Progress(**saved["progress"])
+    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    if len(places := set(training.ranks.gather(place))) > 1:
+        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
+    return Progress(**saved["progress"]), f"{damage}going on from {place}"
+
+
+def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
+    """The first checkpoint that can be read, its contents, and what was wrong with those before."""
+    damage = ""
+    for path in paths[:-1]:
+        try:
+            return path, load_checkpoint(path, device), damage
+        except InputError as error:
+            damage += f"{error}\n"
+    return paths[-1], load_checkpoint(paths[-1], device), damage
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
     """Read a checkpoint; a folder stands for the ``last.pt`` in it.
 
     Raises:
-        InputError: it is missing, or is not a checkpoint of `train.py`.
+        InputError: it is missing, is not a checkpoint of `train.py`, or a checksum in it, the
+            CRC-32 that `torch.save` writes for every tensor, is not that of its contents.
     """
     path = Path(path)
     if path.is_dir():
-        path = path / "last.pt"
+        path = path / LAST
     if not path.is_file():
         raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
     try:
+        with zipfile.ZipFile(path) as file:  # torch.load does not look at the checksums
+            if damaged := file.testzip():
+                raise zipfile.BadZipFile(f"{damaged} is damaged")
         state = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
@@ -137,7 +167,7 @@ def find_checkpoints(path: Path | str) -> list[Path]:
 
 
 def _under(folder: Path) -> list[Path]:
-    files, last = sorted(folder.glob("*.pt")), folder / "last.pt"
+    files, last = sorted(folder.glob("*.pt")), folder / LAST
     if last in files or (not files and (folder / "config.json").exists()):
         return [last]
     folders = sorted(child for child in folder.iterdir() if child.is_dir())
@@ -148,7 +178,7 @@ def short_name(path: Path, asked: Path | str) -> str:
     """The part of a found checkpoint's path that tells it from the others under `asked`."""
     asked = Path(asked)
     short = path.relative_to(asked) if path != asked else Path(path.name)
-    return str(short.parent if short.name == "last.pt" and len(short.parts) > 1 else short)
+    return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:

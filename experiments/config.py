@@ -6,6 +6,7 @@ The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py a
 models/config.py; those of a loader are the options of its packer.
 """
 
+import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
 from inspect import Parameter, signature
@@ -24,6 +25,7 @@ from datasets.config import DatasetConfig
 from datasets.scoring.iou import CONVENTIONS
 from experiments.ablations import PADDINGS, STARTS
 from experiments.optimiser import SCHEDULES
+from experiments.ranks import TIMEOUT
 from models.config import LossConfig, ModelConfig
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
@@ -75,6 +77,8 @@ class TrainConfig:
     padding: str = "masked"  # or repeated: the last frame again, trained on (ablations.py)
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
     device: str = field(default="auto", metadata={"defining": False})  # auto, cpu or cuda
+    # seconds that a rank waits for the others, or for data, before it gives up
+    timeout: float = field(default=TIMEOUT, metadata={"defining": False})
     workers: int = field(default=1, metadata={"defining": False})  # reading processes per rank
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
     # steps between checkpoints inside an epoch
@@ -91,6 +95,8 @@ class TrainConfig:
             if value is not None and value < bound:
                 or_null = ", or null" if key in ("slots", "bptt") else ""
                 raise InputError(f"train.{key} is {value}; give at least {bound}{or_null}")
+        if not self.timeout >= 1:
+            raise InputError(f"train.timeout is {self.timeout}; give at least 1 second")
         if self.clip_norm <= 0:
             raise InputError(f"train.clip_norm is {self.clip_norm}; give more than 0")
         if not 0 <= self.ema < 1:
@@ -117,11 +123,22 @@ class TrainConfig:
         return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
+NAME = r"\w[\w.,+=@-]*"
+
+
 @dataclass
 class RunConfig:
     root: str = "runs"
     name: str | None = None  # null: made from the config, so that the same config is the same run
     resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
+
+    def __post_init__(self) -> None:
+        name = self.name
+        if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
+            raise InputError(
+                f"run.name is {name!r}; give the name of a folder in run.root: up to 200 bytes of "
+                "letters, digits and -_.,+=@, from a letter or digit on"
+            )
 
 
 @dataclass

@@ -57,6 +57,8 @@ class Step:
     """Norm of the global gradient before clipping."""
     rate: float
     """Learning rate of all but the backbone."""
+    stopping: bool
+    """True on every rank if a signal has asked one of them to stop after this step."""
 
 
 def build_training(
@@ -81,15 +83,21 @@ def build_training(
     )
 
 
-def compute_losses(training: Training, batch: Batch, epoch: int) -> dict[str, Tensor]:
-    """The losses of a batch: sums over this rank's frames, divided by the targets of all ranks."""
+def compute_losses(training: Training, batch: Batch, epoch: int) -> tuple[dict[str, Tensor], bool]:
+    """The losses of a batch: sums over this rank's frames, divided by the targets of all ranks.
+
+    Returns:
+        The losses, and whether a signal has asked any rank to stop, which the same sum tells.
+    """
     cfg, ranks = training.cfg, training.ranks
     if cfg.padding == "repeated":
         batch = repeat_last(batch)
     gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
     batch, extent_BT2 = training.letterbox(batch, ranks.device, epoch)
     targets = to_tensors(batch.targets, ranks.device)
-    total = ranks.sum(counts(targets, training.model.queries))
+    wish = torch.tensor([float(ranks.stop.number)], dtype=torch.float64)
+    summed = ranks.sum(torch.cat([counts(targets, training.model.queries), wish]))
+    total, stopping = summed[:-1], bool(summed[-1])
     start_BT = change_starts(batch.start_BT, batch.valid_BT, cfg.starts, cfg.seed)
     with autocast(cfg.amp, ranks.device):
         outputs = training.parallel(
@@ -100,7 +108,7 @@ def compute_losses(training: Training, batch: Batch, epoch: int) -> dict[str, Te
             extent_BT2=extent_BT2,
             gap_BT=gap_BT,
         )
-    return training.criterion(outputs, targets, batch.valid_BT, total)
+    return training.criterion(outputs, targets, batch.valid_BT, total), stopping
 
 
 def backward(training: Training, losses: dict[str, Tensor]) -> Tensor:
@@ -121,7 +129,7 @@ def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: i
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
     set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
-    losses = compute_losses(training, batch, epoch)
+    losses, stopping = compute_losses(training, batch, epoch)
     gradient_norm = backward(training, losses)
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
@@ -133,7 +141,7 @@ def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: i
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
-    return Step(dict(zip(losses, values, strict=True)), norm, rate)
+    return Step(dict(zip(losses, values, strict=True)), norm, rate, stopping)
 
 
 def train_epoch(

@@ -106,6 +106,8 @@ def measure(
         meter.update(predictions, batch.targets, flags)
         for record in records:
             record(batch.targets, predictions)
+        if ranks.stopping():
+            raise ranks.stopped("before this evaluation")
     model.train(training)
     return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
 

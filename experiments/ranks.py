@@ -3,14 +3,18 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
+from experiments.stopping import Stopped, StopRequest, stop_soon, watch_parent
 
+TIMEOUT = 600.0
+"""Seconds that a rank waits for the others, unless the config says otherwise."""
 ERROR_KEY = "bload/error"
 
 
@@ -22,6 +26,7 @@ class Ranks:
     world_size: int
     device: torch.device
     store: dist.Store | None = None
+    stop: StopRequest = field(default_factory=StopRequest)
 
     @property
     def is_first(self) -> bool:
@@ -46,6 +51,14 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
+    def stopping(self) -> bool:
+        """True on every rank if a signal has asked any of them to stop."""
+        return bool(self.sum(torch.tensor([float(self.stop.number)])) > 0)
+
+    def stopped(self, saved: str) -> Stopped:
+        """What every rank raises once they have agreed to stop, with the signal of one of them."""
+        return Stopped(max(self.gather(self.stop.number)), saved)
+
     def gather(self, value: object) -> list:
         """`value` of every rank, in rank order."""
         if self.world_size == 1:
@@ -56,17 +69,23 @@ class Ranks:
 
 
 @contextmanager
-def start_ranks(device: str) -> Iterator[Ranks]:
+def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
     """Join the process group that torchrun set up, and leave it.
 
-    Ranks that fail only because another did, raise what the other raised.
+    Ranks that fail only because another did, raise what the other raised. From here on a signal
+    raises `Stopped`, and a rank ends soon after its launcher.
 
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
+        timeout: seconds to wait for the other ranks.
     """
     ranks = None
+    stop = StopRequest()
+    stop.install()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        watch_parent(stop_soon)
     try:
-        ranks = _join(device)
+        ranks = _join(device, timeout, stop)
         yield ranks
     except Exception as error:
         if ranks is None or ranks.store is None:
@@ -81,17 +100,22 @@ def start_ranks(device: str) -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
-def _join(device: str) -> Ranks:
+def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
     world_size = int(os.environ.get("WORLD_SIZE", 1))
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     where = _device(device, local_rank)
     if world_size == 1:
-        return Ranks(0, 1, where)
+        return Ranks(0, 1, where, stop=stop)
     # Small host-side values go by gloo even where gradients go by nccl: nothing waits for the GPU.
     backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    store, rank, world_size = next(iter(dist.rendezvous("env://")))
-    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
-    return Ranks(rank, world_size, where, store)
+    patience = timedelta(seconds=timeout)
+    store, rank, world_size = next(iter(dist.rendezvous("env://", timeout=patience)))
+    # After a restart by torchrun the addresses of the processes before are in the same store.
+    store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+    dist.init_process_group(
+        backend, store=store, rank=rank, world_size=world_size, timeout=patience
+    )
+    return Ranks(rank, world_size, where, store, stop)
 
 
 def _device(name: str, local_rank: int) -> torch.device:

@@ -34,6 +34,10 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
+LAST, PREVIOUS = "last.pt", "previous.pt"
+"""Names of the latest checkpoint of a run, and of the one before."""
+
+
 class RunFolder:
     """The folder of one run; rank 0 makes the folder, every rank has its own log.
 
@@ -44,7 +48,8 @@ class RunFolder:
 
     def __init__(self, root: str, name: str) -> None:
         self.path = Path(root) / name
-        self.last = self.path / "last.pt"
+        self.last = self.path / LAST
+        self.previous = self.path / PREVIOUS
         self.best = self.path / "best.pt"
         self.summary = self.path / "summary.json"
         self.error = self.path / "error.json"
@@ -83,6 +88,32 @@ class RunFolder:
                 "run.name, or run.resume=never to train anew there"
             )
 
+    def checkpoints(self, resume: str) -> list[Path]:
+        """Where a run may go on, best first; none if it starts anew.
+
+        Args:
+            resume: as in `RunConfig`.
+
+        Raises:
+            InputError: there is a run here, but its checkpoints are gone.
+        """
+        ours = [path for path in (self.last, self.previous) if path.exists()]
+        if resume == "never":
+            return []
+        if resume == "auto" or (ours and self._begun_with(resume)):
+            left = [path.name for path in (self.best, self.metrics) if path.exists()]
+            if left and not ours:
+                raise InputError(
+                    f"{self.path} holds {' and '.join(left)} of a run but neither {LAST} nor "
+                    f"{PREVIOUS}; put one back, or set run.resume=never to delete what is there"
+                )
+            return ours
+        return [Path(resume)]
+
+    def _begun_with(self, resume: str) -> bool:
+        here = json.loads(self.config.read_text()) if self.config.exists() else {}
+        return here.get("run", {}).get("resume") == resume
+
     def open(self, rank: int) -> logging.Logger:
         """Make the folder and open this rank's log."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -115,11 +146,17 @@ class RunFolder:
 
     def clear(self) -> None:
         """Forget an earlier run in this folder."""
-        for path in (self.last, self.best, self.summary, self.error, self.metrics):
+        for path in (self.last, self.previous, self.best, self.summary, self.error, self.metrics):
             path.unlink(missing_ok=True)
 
-    def rewind_metrics(self, epoch: int, step: int) -> None:
-        """Drop the lines of steps that come after a checkpoint, which will be trained again."""
+    def rewind_metrics(self, epoch: int, step: int, evaluated: int) -> None:
+        """Drop the lines of what comes after a checkpoint, which will be done again.
+
+        Args:
+            epoch: of the checkpoint, from 0.
+            step: of that epoch.
+            evaluated: epochs that were finished at the last evaluation.
+        """
         if not self.metrics.exists():
             return
         kept = ""
@@ -128,6 +165,8 @@ class RunFolder:
                 line = json.loads(text)
             except ValueError:  # half a line: the process was killed while it wrote
                 continue
-            if (line["epoch"], line["step"]) <= (epoch, step) and line["kind"] != "summary":
+            before = (line["epoch"], line["step"]) <= (epoch, step)
+            pending = line["kind"] == "eval" and line["epoch"] >= evaluated
+            if before and not pending and line["kind"] != "summary":
                 kept += text
         write_whole(self.metrics, kept)

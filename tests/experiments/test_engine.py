@@ -68,7 +68,7 @@ def double_training(ranks, cfg, source=None, hook=None):
 def gradient_of(ranks, cfg, source=None, hook=None):
     """The gradient that reaches the optimiser on this rank in the first step, by parameter."""
     training, batch = double_training(ranks, cfg, source, hook)
-    backward(training, compute_losses(training, batch, 0))
+    backward(training, compute_losses(training, batch, 0)[0])
     return {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
 
 
@@ -164,7 +164,7 @@ def test_truncation_and_starts_of_the_config_reach_the_network(config):
 
 def test_clipping_bounds_the_gradient_that_is_used(config):
     training, batch = double_training(one_rank(), config("train.clip_norm=0.01"))
-    norm = backward(training, compute_losses(training, batch, 0))
+    norm = backward(training, compute_losses(training, batch, 0)[0])
     gradients = [p.grad for p in training.model.parameters()]
     assert norm > 1
     assert torch.nn.utils.get_total_norm(gradients) <= 0.01 + 1e-9

@@ -1,0 +1,92 @@
+"""Signals that ask a run to stop, and the death of the process that started it."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+SAME = 2.0
+"""Seconds within which several signals are one wish: a terminal and torchrun both send theirs."""
+GRACE = 8.0
+"""Seconds that a rank has for the end of its step once its launcher is gone."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal stopped this process; `number` is the signal's, `saved` where a run goes on."""
+
+    def __init__(self, number: int, saved: str = "") -> None:
+        super().__init__(number, saved)
+        self.number, self.saved = number, saved
+
+    def __str__(self) -> str:
+        where = self.saved or "the last checkpoint, if one was written"
+        name = signal.Signals(self.number).name
+        return f"stopped by {name}; the same command goes on from {where}"
+
+    @property
+    def status(self) -> int:
+        """Exit status by which schedulers recognise the signal."""
+        return 128 + self.number
+
+
+class StopRequest:
+    """The wish of a signal to stop this process.
+
+    A signal raises `Stopped` where the process is, but inside `deferred` it only sets `number`,
+    for the caller to look at between steps. A second one ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._deferred = False
+        self._since = 0.0
+
+    def install(self) -> None:
+        """Take over the signals, but for those that this process was started to ignore."""
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.number and now - self._since > SAME:
+            print(f"\nended by a second {signal.Signals(number).name}", file=sys.stderr, flush=True)
+            os._exit(128 + number)
+        if self.number:
+            return
+        self.number, self._since = number, now
+        if not self._deferred:
+            raise Stopped(number)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Let signals wait for the caller."""
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
+
+
+def watch_parent(ended: Callable[[], object]) -> None:
+    """Call `ended` from a thread once the process that started this one is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        ended()
+
+    threading.Thread(target=watch, name="watch_parent", daemon=True).start()
+
+
+def stop_soon() -> None:
+    """Ask this process to stop, and end it if it has not after `GRACE` seconds."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os._exit(128 + signal.SIGTERM)
