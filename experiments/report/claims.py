@@ -113,7 +113,7 @@ PAPERS = " against ".join(str(PAPER[name].recall_at_20) for name in ("bload", "s
 CLAIMS: dict[str, tuple[str, Callable[[Results], tuple[str, str]]]] = {
     "over 100 times less padding than naive padding": (COMMAND, _padding),
     "no frame is deleted": (COMMAND, _nothing_deleted),
-    f"an epoch is {_minutes(0, 0):.2f} times faster than with naive padding": (
+    f"an epoch is about {_minutes(0, 0):.2f} times faster than with naive padding": (
         "python -m experiments.epoch_time",
         _faster,
     ),
