@@ -11,7 +11,7 @@ The same command goes on where a run stopped. Keys: experiments/config.py.
 
 import logging
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import torch
@@ -22,7 +22,7 @@ from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
 from experiments.checkpoint import Progress, load_training, save_training
-from experiments.config import TrainJob
+from experiments.config import LaunchConfig, TrainJob
 from experiments.engine import Training, add, build_training, train_epoch
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
@@ -33,6 +33,7 @@ from experiments.printing import epoch_line, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import write_results
+from experiments.stopping import apart
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from models import build_criterion, build_model
@@ -57,7 +58,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
 
     # Nothing is written before everything above has been accepted.
     if cfg.run.resume == "auto" and folder.summary.exists():
-        folder.check_same_config(cfg)
+        folder.check_same_config(cfg, ranks.world_size)
         if ranks.is_first:
             write_results(folder.path.parent)
             print(summary_text(folder.read_summary()))
@@ -97,6 +98,8 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         world_size=ranks.world_size,
         seed=cfg.train.seed,
         num_workers=cfg.train.workers,
+        timeout=cfg.train.timeout if cfg.train.workers else 0,
+        worker_init_fn=apart,
         pin_memory=ranks.device.type == "cuda",
         names=source.videos,
         **cfg.loader.options,
@@ -125,6 +128,8 @@ def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> t
         if not folder.best.exists():
             progress.best = -1.0
         return progress, said
+    if cfg.run.resume == "auto":
+        folder.check_siblings(cfg, training.ranks.world_size)
     if not cfg.model.weights:
         return Progress(), ""
     with training.ranks.first_alone():  # it fetches the file for all
@@ -148,7 +153,8 @@ def open_logs(
         )
         if not folder.checkpoints(cfg.run.resume):
             folder.clear()
-        folder.write_json(folder.config, asdict(cfg))
+        started = replace(cfg, launch=LaunchConfig(ranks.world_size))
+        folder.write_json(folder.config, asdict(started))
         folder.rewind_metrics(loader.sampler.epoch, loader.step, progress.evaluated)
         folder.summary.unlink(missing_ok=True)
         folder.error.unlink(missing_ok=True)
@@ -223,6 +229,7 @@ def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, flo
         batch_frames=2 * cfg.train.batch_frames,
         amp=cfg.train.amp,
         workers=cfg.train.workers,
+        timeout=cfg.train.timeout,
         yardsticks=data.yardsticks,
         starts=cfg.train.starts,
         seed=cfg.train.seed,

@@ -1,6 +1,6 @@
 """The whole path from a sequence source to batches, with exact resume."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,8 @@ class BlockLoader:
         prefetch_factor: batches that each of them reads ahead, as there.
         pin_memory: put batches into page-locked memory, as there.
         multiprocessing_context: how they are started, as there.
+        timeout: seconds to wait for a batch of theirs, as there; 0 waits for ever.
+        worker_init_fn: called in each of them with its number, as there.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
@@ -68,6 +70,8 @@ class BlockLoader:
         prefetch_factor: int | None = None,
         pin_memory: bool = False,
         multiprocessing_context: Any = None,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
         self.sampler = BlockSampler(
@@ -90,6 +94,8 @@ class BlockLoader:
             prefetch_factor=prefetch_factor,
             pin_memory=pin_memory,
             multiprocessing_context=multiprocessing_context,
+            timeout=timeout,
+            worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
         )
         self.step = 0

@@ -1,8 +1,12 @@
 """Atomic files: a reader finds the old contents or the new, never half of them."""
 
+import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+
+from bload.errors import InputError
 
 
 def write_whole(
@@ -13,6 +17,9 @@ def write_whole(
     """Write a file so that `path` always holds a whole one, the old or the new.
 
     It is on the disk, not only in the system's memory, when this returns.
+
+    Raises:
+        InputError: the disk is full. The old file is as it was.
 
     Args:
         path: written in a folder that exists.
@@ -33,6 +40,15 @@ def write_whole(
             os.replace(path, previous)
         os.replace(part, path)
         _sync(path.parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        needed = "" if callable(content) else f", {len(content):,} bytes are needed"
+        raise InputError(
+            f"{path} cannot be written: no space on its disk{needed} and "
+            f"{shutil.disk_usage(path.parent).free:,} free; nothing there is lost, make space and "
+            "give the same command again"
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@
 `find_checkpoints` and `load_model` serve evaluation.
 """
 
+import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -56,7 +57,9 @@ def save_training(
     if training.average:
         state["average"] = training.average.state_dict()
     previous = path.with_name(PREVIOUS) if path.name == LAST else None
-    write_whole(path, lambda part: torch.save(state, part), previous)
+    contents = io.BytesIO()
+    torch.save(state, contents)
+    write_whole(path, contents.getvalue(), previous)
 
 
 def load_training(
@@ -78,7 +81,7 @@ def load_training(
     path, saved, damage = _first_whole(paths, training.ranks.device)
     check_same_model(saved["config"]["model"], cfg.model, path)
     loader.load_state_dict(saved["loader"])
-    folder.check_accepts(path, cfg)
+    folder.check_accepts(path, cfg, training.ranks.world_size)
     training.model.load_state_dict(saved["model"])
     training.optimiser.load_state_dict(saved["optimiser"])
     if training.average and "average" in saved:

@@ -77,6 +77,8 @@ class TrainConfig:
     padding: str = "masked"  # or repeated: the last frame again, trained on (ablations.py)
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
     device: str = field(default="auto", metadata={"defining": False})  # auto, cpu or cuda
+    # the same bits every time on one machine: torch's deterministic algorithms, slower on GPUs
+    deterministic: bool = field(default=False, metadata={"defining": False})
     # seconds that a rank waits for the others, or for data, before it gives up
     timeout: float = field(default=TIMEOUT, metadata={"defining": False})
     workers: int = field(default=1, metadata={"defining": False})  # reading processes per rank

@@ -163,7 +163,9 @@ def train_epoch(
         disable=None if training.ranks.is_first else True,  # None: only on a terminal
     ) as bar:
         began = asked = time.perf_counter()
+        training.ranks.at(f"epoch {epoch + 1}, waiting for batch {loader.step + 1}")
         for batch in loader:
+            training.ranks.at(f"epoch {epoch + 1}, step {loader.step}")
             sums["waiting"] += time.perf_counter() - asked
             step = train_step(training, batch, epoch, loader.step - 1, steps)
             add(sums, step.losses)
@@ -172,6 +174,7 @@ def train_epoch(
             began = now
             bar.update()
             yield step
+            training.ranks.at(f"epoch {epoch + 1}, waiting for batch {loader.step + 1}")
             asked = time.perf_counter()
         sums["seconds"] += time.perf_counter() - began
 

@@ -23,7 +23,8 @@ from datasets.scoring.recall import KS, RecallMeter
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments.ablations import change_starts
-from experiments.ranks import Ranks, autocast
+from experiments.ranks import TIMEOUT, Ranks, autocast
+from experiments.stopping import apart
 from models.predict import predict
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
@@ -63,6 +64,7 @@ def measure(
     batch_frames: int,
     amp: str = "auto",
     workers: int = 0,
+    timeout: float = TIMEOUT,
     iou: str = "inclusive",
     yardsticks: Yardsticks | None = None,
     starts: str = "table",
@@ -83,6 +85,8 @@ def measure(
         rank=ranks.rank,
         world_size=ranks.world_size,
         num_workers=workers,
+        timeout=timeout if workers else 0,
+        worker_init_fn=apart,
         pin_memory=ranks.device.type == "cuda",
     )
     letterbox = Letterbox(source)
@@ -94,6 +98,7 @@ def measure(
         loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
     ):
         gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+        ranks.at(f"evaluation, step {loader.step}")
         batch, extent_BT2 = letterbox(batch, ranks.device)
         start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
         with precision:

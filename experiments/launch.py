@@ -5,7 +5,6 @@ sentence of the rank that failed.
 """
 
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
+from experiments.stopping import SIGNALS, Stopped, StopRequest, watch_parent
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
 """Environment variable: the file for the sentence of a rank that `launch` started."""
@@ -32,17 +32,15 @@ SAID = (1, 2, 130, -signal.SIGTERM, -signal.SIGABRT)
 def launch(nproc: int, overrides: Sequence[str]) -> None:
     """Run the script of this process with `overrides` on `nproc` ranks, and wait for their end.
 
-    Raises `InputError` with the sentence of the rank that failed, and `KeyboardInterrupt` on Ctrl-C
-    and when this process is asked to end. No rank is left running either way.
+    Raises `InputError` with the sentence of the rank that failed, and `Stopped` once the ranks have
+    saved and ended after a signal to this process; a second signal ends them at once. No rank is
+    left running either way.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError(
             f"launch.nproc is {nproc} under torchrun, which starts the ranks itself; leave "
             "launch.nproc out, or start with python instead of torchrun"
         )
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
-            signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="bload_") as folder:
         error = Path(folder, "error.txt")
         paths = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
@@ -53,13 +51,14 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
         command += [f"--nproc_per_node={nproc}", sys.argv[0], *overrides]
         # In a session of its own: Ctrl-C in the terminal reaches this process alone.
         process = subprocess.Popen(command, env=environment, start_new_session=True)
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            process.send_signal(signal.SIGINT)
-            process.wait()  # until its ranks have ended or are killed
-            raise
+        with StopRequest().installed():
+            try:
+                status = process.wait()
+            except Stopped as stopped:
+                process.send_signal(stopped.number)
+                process.wait()  # until its ranks have saved and ended, or a second signal comes
+                said = error.read_text() if error.exists() else ""
+                raise Stopped(stopped.number, said.partition("goes on from ")[2]) from None
         if status:
             unknown = f"the launcher of the ranks ended with status {status}"
             said = error.read_text() if error.exists() else unknown
@@ -101,11 +100,16 @@ def errors_in_one_line() -> Iterator[None]:
         if not leave_error(" ".join(str(error).split())):
             print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        how = "the same command goes on from the last checkpoint, if one was written"
-        if not leave_error("stopped"):
-            print(f"\nstopped; {how}", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as error:
+        stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
+        if not leave_error(str(stopped)) and os.environ.get("RANK", "0") == "0":
+            print(f"\n{stopped}", file=sys.stderr, flush=True)
+        sys.exit(stopped.status)
+    except (OSError, MemoryError, torch.OutOfMemoryError) as error:
+        sentence = machine_error(error)
+        if not leave_error(sentence):
+            print(f"{Path(sys.argv[0]).name}: error: {sentence}", file=sys.stderr, flush=True)
+        sys.exit(1)
     except Exception as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         sentence = f"rank {os.environ.get('RANK')} failed with {what}"
@@ -114,11 +118,22 @@ def errors_in_one_line() -> Iterator[None]:
         sys.exit(1)
 
 
+def machine_error(error: Exception) -> str:
+    """A sentence for what the machine refused: a file, a disk, memory."""
+    what = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError):
+        return f"{what}; check the path, its disk and its permissions"
+    return (
+        f"memory ran out ({what[:200]}); lower train.batch_frames or loader.t_max, or set "
+        "model.checkpoint=backbone"
+    )
+
+
 def main() -> None:
     """Run torchrun, silently; leave how a rank ended that could not say so itself."""
-    if sys.platform == "linux":  # PR_SET_PDEATHSIG: whatever ends the parent ends the ranks
-        ctypes.CDLL(None).prctl(1, signal.SIGINT)
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "15")  # seconds
+    watch_parent(lambda: os._exit(1))  # the ranks watch this process
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds for a step and a save
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(one.name for one in SIGNALS)
     logging.disable(logging.CRITICAL)
     try:
         torchrun(sys.argv[1:])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bload.errors import InputError
 from experiments.stopping import Stopped, StopRequest, stop_soon, watch_parent
+from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
 """Seconds that a rank waits for the others, unless the config says otherwise."""
@@ -27,10 +28,16 @@ class Ranks:
     device: torch.device
     store: dist.Store | None = None
     stop: StopRequest = field(default_factory=StopRequest)
+    watchdog: Watchdog | None = None
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
+
+    def at(self, place: str) -> None:
+        """Note where this rank is, for those that wait for it."""
+        if self.watchdog:
+            self.watchdog.at(place)
 
     def barrier(self) -> None:
         if self.world_size > 1:
@@ -81,12 +88,12 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
     """
     ranks = None
     stop = StopRequest()
-    stop.install()
     if "TORCHELASTIC_RUN_ID" in os.environ:
         watch_parent(stop_soon)
     try:
-        ranks = _join(device, timeout, stop)
-        yield ranks
+        with stop.installed():
+            ranks = _join(device, timeout, stop)
+            yield ranks
     except Exception as error:
         if ranks is None or ranks.store is None:
             raise
@@ -95,7 +102,14 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
             raise InputError(ranks.store.get(ERROR_KEY).decode()) from None
         name = f"rank {ranks.rank} failed with {type(error).__name__}: "
         ranks.store.set(ERROR_KEY, f"{'' if known else name}{error}")
+        if "timed out" in str(error).lower():
+            raise InputError(
+                f"rank {ranks.rank} has waited for the others, or for data, for {timeout:.0f} s "
+                "(train.timeout); the same command goes on from the last checkpoint"
+            ) from error
         raise
+    if ranks.watchdog:
+        ranks.watchdog.close()
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -115,7 +129,7 @@ def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=world_size, timeout=patience
     )
-    return Ranks(rank, world_size, where, store, stop)
+    return Ranks(rank, world_size, where, store, stop, Watchdog(store, rank, world_size))
 
 
 def _device(name: str, local_rank: int) -> torch.device:

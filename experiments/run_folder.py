@@ -19,18 +19,25 @@ IN_NAME = (
 """Group, key, default and form of values that a run's name has if they are not the default."""
 
 
-def run_name(cfg: TrainJob, world_size: int) -> str:
-    """``bload-dds_tiny-synthetic-s0-r2-1a2b3c4d``: from the config and the number of ranks.
-
-    With blocks of 32 and a GRU, ``bload-dds_tiny-synthetic-T32-gru-s0-r2-5e6f7a8b``.
-    """
+def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
+    """What is trained. The frames of a step count, not over how many ranks they are shared out."""
     config = defining(cfg)
-    text = json.dumps([config, world_size], sort_keys=True)
+    config["train"]["batch_frames"] *= world_size
+    return config
+
+
+def run_name(cfg: TrainJob, world_size: int) -> str:
+    """``bload-dds_tiny-synthetic-s0-1a2b3c4d``: from what is trained, see `identity`.
+
+    With blocks of 32 and a GRU, ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
+    """
+    config = identity(cfg, world_size)
+    text = json.dumps([config, 1], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
     for group, key, default, form in IN_NAME:
         if config[group][key] != default:
             parts.append(form.format(config[group][key]))
-    parts += [f"s{cfg.train.seed}", f"r{world_size}"]
+    parts.append(f"s{cfg.train.seed}")
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
@@ -56,19 +63,19 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
 
-    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob) -> None:
+    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, world_size: int) -> None:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
         source = Path(checkpoint)
         home = source if source.is_dir() else source.parent
         if home.resolve() == self.path.resolve():
-            self.check_same_config(cfg)
+            self.check_same_config(cfg, world_size)
         elif self.last.exists():
             raise InputError(
                 f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
                 "a run.name of its own"
             )
 
-    def check_same_config(self, cfg: TrainJob) -> None:
+    def check_same_config(self, cfg: TrainJob, world_size: int) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
         The data may have moved; their lengths are checked with the plan.
@@ -76,11 +83,20 @@ class RunFolder:
         if not self.config.exists():
             return
         here = json.loads(self.config.read_text())
+        ranks = here.get("launch", {}).get("nproc", 1)
+        frames = here.get("train", {}).get("batch_frames", 0) * ranks
+        if frames != cfg.train.batch_frames * world_size:
+            raise InputError(
+                f"{self.path} holds a run with {frames} frames per step, on {ranks} ranks; on "
+                f"{world_size} set train.batch_frames={frames // world_size}, or give another "
+                "run.name"
+            )
         differs = [
             f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
             for group, values in defining(cfg).items()
             for key, value in values.items()
-            if (group, key) != ("dataset", "root") and here.get(group, {}).get(key) != value
+            if (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
+            and here.get(group, {}).get(key) != value
         ]
         if differs:
             raise InputError(
@@ -109,6 +125,25 @@ class RunFolder:
                 )
             return ours
         return [Path(resume)]
+
+    def check_siblings(self, cfg: TrainJob, world_size: int) -> None:
+        """Refuse to begin a run that the same command began on another number of ranks.
+
+        Its frames per step differ, so its name does; it goes on with the ``batch_frames`` that
+        keep them.
+        """
+        for path in self.path.parent.glob("*/config.json"):
+            other = RunFolder(str(path.parent.parent), path.parent.name)
+            ranks = json.loads(path.read_text()).get("launch", {}).get("nproc", 1)
+            if ranks == world_size or other.summary.exists() or not other.last.exists():
+                continue
+            if other.path.name == run_name(cfg, ranks):
+                frames = cfg.train.batch_frames * ranks
+                raise InputError(
+                    f"{other.path} is this run on {ranks} ranks, unfinished; to go on with it on "
+                    f"{world_size}, set train.batch_frames={frames // world_size} so that a step "
+                    f"keeps its {frames} frames; to begin another, give it a run.name"
+                )
 
     def _begun_with(self, resume: str) -> bool:
         here = json.loads(self.config.read_text()) if self.config.exists() else {}

@@ -46,11 +46,18 @@ class StopRequest:
         self._deferred = False
         self._since = 0.0
 
-    def install(self) -> None:
-        """Take over the signals, but for those that this process was started to ignore."""
-        for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Receive the signals, but for those that this process was started to ignore."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number, handler in before.items():
+            if handler != signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self._receive)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -83,6 +90,11 @@ def watch_parent(ended: Callable[[], object]) -> None:
         ended()
 
     threading.Thread(target=watch, name="watch_parent", daemon=True).start()
+
+
+def apart(worker: int) -> None:
+    """Take a data worker out of the signals to its rank's group; it ends when the rank has."""
+    os.setsid()
 
 
 def stop_soon() -> None:

@@ -2,11 +2,19 @@
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
+
+INIT_TIMEOUT = 8.0
+"""Seconds that training waits for wandb's server before it goes on offline."""
+PATIENCE = 60.0
+"""Seconds that a finished run waits for wandb."""
 
 
 class Tracker:
@@ -21,9 +29,14 @@ class Tracker:
         self, folder: RunFolder, config: dict[str, Any], wandb: WandbConfig, active: bool
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
+        self.path = folder.path
         self.wandb: Any = None
-        if active and wandb.mode != "disabled":
-            self.wandb = _wandb_run(folder.path, config, wandb)
+        if active and wandb.mode == "online":
+            with self._in_the_way():
+                self.wandb = _wandb_run(folder.path, config, wandb, "online")
+        if active and wandb.mode != "disabled" and self.wandb is None:
+            with self._in_the_way():
+                self.wandb = _wandb_run(folder.path, config, wandb, "offline")
 
     def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
         """Write a line: `kind` (step, epoch, eval, summary), place in training, and the figures."""
@@ -32,6 +45,10 @@ class Tracker:
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
+        with self._in_the_way():
+            self._log_to_wandb(kind, epoch, figures)
+
+    def _log_to_wandb(self, kind: str, epoch: int, figures: dict[str, Any]) -> None:
         if self.wandb is None:
             return
         numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
@@ -47,22 +64,42 @@ class Tracker:
         if self.file is not None:
             self.file.close()
         if self.wandb is not None:
+            end = threading.Thread(target=self._finish, daemon=True)
+            end.start()
+            end.join(PATIENCE)
+            if end.is_alive():
+                print(f"wandb is still busy after {PATIENCE:.0f} s; {self._later()}")
+
+    def _finish(self) -> None:
+        with self._in_the_way():
             self.wandb.finish()
 
+    @contextmanager
+    def _in_the_way(self) -> Iterator[None]:
+        """Go on without wandb if it fails: the figures are in ``metrics.jsonl``."""
+        try:
+            yield
+        except Exception as error:  # of wandb's many kinds, and of its service's
+            self.wandb = None
+            print(f"wandb: {' '.join(str(error).split())}; going on without it, {self._later()}")
 
-def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig) -> Any:
+    def _later(self) -> str:
+        return f"`wandb sync {self.path / 'wandb' / 'latest-run'}` sends what it has"
+
+
+def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig, mode: str) -> Any:
     import wandb  # slow to import, and wanted by one rank only
 
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
     ours: Any = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
     run = wandb.init(
-        mode=options.mode,  # type: ignore[arg-type]
+        mode=mode,  # type: ignore[arg-type]
         project=options.project,
         group=options.group,
         name=path.name,
         dir=str(path),
         config=config,
-        settings=wandb.Settings(silent=True, console="off"),
+        settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
         **({} if "WANDB_SWEEP_ID" in os.environ else ours),
     )
     for kind in ("epoch", "eval"):
