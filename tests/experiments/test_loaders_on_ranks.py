@@ -1,15 +1,15 @@
 """Under every loader two ranks train an epoch to its end, in step, and stay one model."""
 
-import csv
+from statistics import fmean
 from unittest import mock
 
+import pandas as pd
 import pytest
-import torch
 
 import train
 from bload import PACKERS
 from experiments import engine
-from tests.experiments.jobs import only_run
+from tests.experiments.jobs import checkpoint, metrics, only_run
 
 
 def train_and_tell(ranks, config):
@@ -24,19 +24,18 @@ def train_and_tell(ranks, config):
 @pytest.mark.dist
 @pytest.mark.parametrize("loader", sorted(PACKERS))
 def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path, two_ranks, loader):
-    job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45")
+    job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45", "train.log_every=1")
     (first, first_steps), (second, second_steps) = two_ranks.run(train_and_tell, job, timeout=180)
     assert first_steps == second_steps == [(0, step) for step in range(len(first_steps))]
     assert len(first_steps) >= 2 or loader in ("mix", "sampling")
-    assert first.keys() == second.keys()
-    for name in first:
-        assert first[name].tobytes() == second[name].tobytes(), name
     folder = only_run(tmp_path / "runs")
     assert f"{loader}-dds_tiny-synthetic-s0-r2-" in folder.name
-    saved = torch.load(folder / "last.pt", weights_only=True)["model"]
+    saved = checkpoint(folder)["model"]
+    assert first.keys() == second.keys() == saved.keys()
     for name, value in saved.items():
-        assert value.numpy().tobytes() == first[name].tobytes()
-    with (tmp_path / "runs" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert (row["run"], row["loader"], row["ranks"]) == (folder.name, loader, "2")
+        assert value.numpy().tobytes() == first[name].tobytes() == second[name].tobytes(), name
+    (row,) = pd.read_csv(tmp_path / "runs" / "results.csv").to_dict("records")
+    assert (row["run"], row["loader"], row["ranks"]) == (folder.name, loader, 2)
+    *steps, epoch, _, _ = (line.get("loss") for line in metrics(folder))
+    assert fmean(steps) == pytest.approx(epoch)  # both of all ranks
     assert {path.name for path in folder.glob("*.log")} == {"rank0.log", "rank1.log"}

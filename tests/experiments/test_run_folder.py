@@ -29,14 +29,13 @@ def test_what_changes_training_changes_the_name(config):
         *("train.seed=1", "train.lr=0.5", "train.batch_frames=65", "train.epochs=3"),
         *('train.amp="bf16"', "train.slots=9", "train.bptt=9", "train.ema=0.9"),
         *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
-        *('loader.name="bload_exact"', 'loader.draw="length"', "loader.t_max=50"),
+        *('loader.long="split"', 'loader.draw="length"', "loader.t_max=50"),
         *('loader.last="drop"', "model.width=32", 'model.weights="resnet18"'),
         *('model.time="gap"', 'model.temporal="gru"', 'loss.relations_on="all"'),
         *("dataset.seed=4", "dataset.augment=null", 'dataset.augment={"flip": 0.5}'),
     )
-    job = config()
-    names = {run_name(change(job, line), 1) for line in changes}
-    assert len(names | {run_name(job, 1)}) == len(changes) + 1
+    jobs = [config(), config("loader=mix"), *(change(config(), line) for line in changes)]
+    assert len({run_name(job, 1) for job in jobs}) == len(jobs)
 
 
 def test_what_does_not_change_training_does_not_change_the_name(config):
