@@ -1,0 +1,207 @@
+"""A soak: runs are ended at random, go on, and have to end as if nothing had happened.
+
+    python -m experiments.soak --count 100 --seed 0
+
+Every trial is a run of two ranks with a data worker each, started by ``torchrun`` or by
+``launch.nproc=2``. One to three times a signal is sent at a random moment to a random process of
+it: the launcher, torchrun's agent, a rank or a data worker. 15 s later none of its processes may be
+left. Then the same command is given again. At the end weights, optimiser and position have to be
+those of a run that nobody disturbed, bit by bit, and every line of ``metrics.jsonl`` and row of
+``results.csv`` has to be there once. The exit status is 0 if all trials passed.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from tabulate import tabulate
+
+MARK = "BLOAD_SOAK"
+"""Environment variable that all processes of a trial inherit."""
+LEFT = 15.0
+"""Seconds after which no process of a run that was hit may be left."""
+SIGNALS = {signal.SIGKILL: 3, signal.SIGTERM: 1, signal.SIGINT: 1, signal.SIGUSR1: 1}
+"""Signals and how often each is drawn, in proportion."""
+SMALL = (
+    *("dataset.train_videos=8", "dataset.test_videos=4", "dataset.image_size=32", "model.width=16"),
+    *("train.epochs=3", "train.batch_frames=94", "train.checkpoint_every=2", "train.log_every=1"),
+    *("train.eval_every=1", "train.workers=1", "train.device=cpu", "wandb.mode=disabled"),
+)
+TIMES = ("second", "peak_memory", "folder", "results")
+"""Parts of the names of figures that differ between equal runs."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=20, help="trials")
+    parser.add_argument("--seed", type=int, default=0, help="of moments, victims and signals")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bload_soak_") as name:
+        folder = Path(name)
+        began = time.monotonic()
+        whole = folder / "whole"
+        start(folder, whole, "launch.nproc=2", "whole").wait()
+        seconds = time.monotonic() - began
+        expected = outcome(whole)
+        rows = []
+        for trial in range(options.count):
+            rng = random.Random(f"{options.seed} {trial}")
+            rows.append(run_trial(folder, trial, rng, seconds, expected))
+            print(f"trial {trial}: {rows[-1]}", flush=True)
+    print(tabulate(rows, headers="keys"))
+    failed = [row for row in rows if row["result"] != "as if undisturbed"]
+    print(f"\n{len(rows) - len(failed)} of {len(rows)} trials ended as if undisturbed")
+    sys.exit(bool(failed))
+
+
+def run_trial(
+    folder: Path, trial: int, rng: random.Random, seconds: float, expected: dict[str, Any]
+) -> dict[str, str]:
+    """Disturb one run until it ends, and compare it.
+
+    Args:
+        seconds: that an undisturbed run takes.
+        expected: `outcome` of an undisturbed run.
+    """
+    runs, mark = folder / f"runs{trial}", f"{os.getpid()}-{trial}"
+    how = rng.choice(["launch.nproc=2", "torchrun"])
+    hits: list[str] = []
+    result = ""
+    for _ in range(rng.randint(1, 3)):
+        process = start(folder, runs, how, mark)
+        time.sleep(rng.uniform(2, seconds))
+        family = marked(mark)
+        if process.poll() is not None or not family:
+            break
+        number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
+        victim = rng.choice(sorted(family))
+        hits.append(f"{number.name} to {family[victim]}")
+        try:
+            os.kill(victim, number)
+        except ProcessLookupError:
+            pass
+        deadline = time.monotonic() + LEFT
+        while marked(mark) and time.monotonic() < deadline and number != signal.SIGKILL:
+            time.sleep(0.2)
+        if left := ended_or_left(process, mark, deadline):
+            result = f"left after {LEFT:.0f} s: {', '.join(left)}"
+    final = start(folder, runs, how, mark)
+    status = final.wait()
+    if status:
+        result = result or f"the last start ended with {status}"
+    else:
+        result = result or differences(outcome(runs), expected)
+    if result == "as if undisturbed":
+        shutil.rmtree(runs)
+    return {"started by": how, "hit by": "; ".join(hits) or "nothing", "result": result}
+
+
+def ended_or_left(process: subprocess.Popen, mark: str, deadline: float) -> list[str]:
+    """Processes of a run that are still there at the deadline; they are killed then."""
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    left = marked(mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    return list(left.values())
+
+
+def start(folder: Path, runs: Path, how: str, mark: str) -> subprocess.Popen:
+    """Start the training command in a session of its own, its processes marked."""
+    common = [f"dataset.root={folder / 'data'}", f"run.root={runs}", *SMALL]
+    command = [sys.executable, "train.py", how, *common]
+    if how == "torchrun":
+        module = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+        command = [sys.executable, *module, "train.py", *common]
+    log = (folder / f"{mark}.log").open("a")
+    return subprocess.Popen(
+        command,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, MARK: mark, "OMP_NUM_THREADS": "1"},
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Processes of a trial: number -> what it is."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}\0" not in (entry / "environ").read_bytes().decode(errors="replace"):
+                continue
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has ended meanwhile
+            continue
+        if state != "Z" and line:
+            found[int(entry.name)] = role(line)
+    return found
+
+
+def role(line: str) -> str:
+    """What a process with this command line is."""
+    if "experiments.launch" in line or "torch.distributed.run" in line:
+        return "torchrun"
+    if "-u train.py" in line or "-u" in line.split()[1:2]:
+        return "rank or worker"
+    return "launcher" if "train.py" in line else "helper"
+
+
+def outcome(runs: Path) -> dict[str, Any]:
+    """What two equal runs have in common: digests of the state, and the figures."""
+    (folder,) = (path for path in runs.iterdir() if path.is_dir())
+    digests = {}
+    for name in ("last.pt", "best.pt"):
+        saved = torch.load(folder / name, weights_only=True)
+        digest = hashlib.sha256()
+        for part in ("model", "optimiser", "loader", "epoch"):
+            _add(digest, saved[part])
+        digests[name] = digest.hexdigest()
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [{k: v for k, v in line.items() if not any(t in k for t in TIMES)} for line in lines]
+    return {
+        **digests,
+        "metrics.jsonl": lines,
+        "results.csv": Counter(pd.read_csv(runs / "results.csv").run),
+    }
+
+
+def _add(digest: Any, value: Any) -> None:
+    """Add nested values to a digest, tensors by their bytes."""
+    if isinstance(value, torch.Tensor):
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            digest.update(str(key).encode())
+            _add(digest, value[key])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _add(digest, one)
+    else:
+        digest.update(repr(value).encode())
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    """A sentence on what differs from an undisturbed run."""
+    differs = [name for name, value in expected.items() if found.get(name) != value]
+    return f"differs: {', '.join(differs)}" if differs else "as if undisturbed"
+
+
+if __name__ == "__main__":
+    main()
