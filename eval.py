@@ -170,14 +170,22 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
     """The data a model was trained on, or those at `root`; equal ones are opened once."""
     if cfg.root:  # read what is there, and make nothing
         size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
-        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes)
+        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
     else:
         if trained_on["name"] not in DATASETS:
             raise InputError(
                 f"there is no dataset {trained_on['name']!r}; choose one of {', '.join(DATASETS)}"
             )
+        if not Path(str(trained_on["root"])).is_dir():
+            raise InputError(
+                f"the checkpoint's data root {trained_on['root']} is not here, and evaluation "
+                "makes no data; give root="
+            )
         schema, _ = DATASETS[trained_on["name"]]
-        dataset = schema(**{**trained_on, "augment": None})
+        try:
+            dataset = schema(**{**trained_on, "augment": None, "cache": cfg.cache})
+        except TypeError as error:
+            raise InputError(f"the checkpoint's data set is of another version: {error}") from error
     key = repr(dataset)
     if key not in sources:
         source = build_source(dataset, cfg.split, progress=True)

@@ -189,6 +189,7 @@ class EvalJob:
     split: str = "test"
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
+    cache: str | None = None  # folder for resized frames, as dataset.cache in training
     batch_frames: int = 1024  # frames that a rank works through at a time
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
     amp: str = "auto"

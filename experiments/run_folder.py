@@ -82,7 +82,7 @@ class RunFolder:
         """
         if not self.config.exists():
             return
-        here = json.loads(self.config.read_text())
+        here = self._config()
         ranks = here.get("launch", {}).get("nproc", 1)
         frames = here.get("train", {}).get("batch_frames", 0) * ranks
         if frames != cfg.train.batch_frames * world_size:
@@ -134,7 +134,7 @@ class RunFolder:
         """
         for path in self.path.parent.glob("*/config.json"):
             other = RunFolder(str(path.parent.parent), path.parent.name)
-            ranks = json.loads(path.read_text()).get("launch", {}).get("nproc", 1)
+            ranks = other._config().get("launch", {}).get("nproc", 1)
             if ranks == world_size or other.summary.exists() or not other.last.exists():
                 continue
             if other.path.name == run_name(cfg, ranks):
@@ -146,8 +146,15 @@ class RunFolder:
                 )
 
     def _begun_with(self, resume: str) -> bool:
-        here = json.loads(self.config.read_text()) if self.config.exists() else {}
-        return here.get("run", {}).get("resume") == resume
+        return self._config().get("run", {}).get("resume") == resume
+
+    def _config(self) -> dict[str, Any]:
+        """The config of the run that is here; empty if there is none.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        return _read(self.config) if self.config.exists() else {}
 
     def open(self, rank: int) -> logging.Logger:
         """Make the folder and open this rank's log."""
@@ -164,7 +171,7 @@ class RunFolder:
         return logger
 
     def read_summary(self) -> dict[str, Any]:
-        return json.loads(self.summary.read_text())
+        return _read(self.summary)
 
     def write_json(self, path: Path, value: Any) -> None:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
@@ -180,7 +187,17 @@ class RunFolder:
         return [path.stat().st_mtime_ns for path in (self.last, self.summary) if path.exists()]
 
     def clear(self) -> None:
-        """Forget an earlier run in this folder."""
+        """Forget an earlier run in this folder.
+
+        Raises:
+            InputError: there are files of these names here, but no run of ours wrote them.
+        """
+        ours = self._config()
+        if not ours and any(path.exists() for path in (self.last, self.best, self.metrics)):
+            raise InputError(
+                f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
+                "give another run.name"
+            )
         for path in (self.last, self.previous, self.best, self.summary, self.error, self.metrics):
             path.unlink(missing_ok=True)
 
@@ -200,8 +217,21 @@ class RunFolder:
                 line = json.loads(text)
             except ValueError:  # half a line: the process was killed while it wrote
                 continue
+            if not {"kind", "epoch", "step"} <= line.keys():
+                continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
             pending = line["kind"] == "eval" and line["epoch"] >= evaluated
             if before and not pending and line["kind"] != "summary":
                 kept += text
         write_whole(self.metrics, kept)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises `InputError` if there is none."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no JSON object; put it back or remove it")
+    return value

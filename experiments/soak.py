@@ -11,6 +11,7 @@ those of a run that nobody disturbed, bit by bit, and every line of ``metrics.js
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -89,13 +90,9 @@ def run_trial(
         number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
         victim = rng.choice(sorted(family))
         hits.append(f"{number.name} to {family[victim]}")
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(victim, number)
-        except ProcessLookupError:
-            pass
         deadline = time.monotonic() + LEFT
-        while marked(mark) and time.monotonic() < deadline and number != signal.SIGKILL:
-            time.sleep(0.2)
         if left := ended_or_left(process, mark, deadline):
             result = f"left after {LEFT:.0f} s: {', '.join(left)}"
     final = start(folder, runs, how, mark)
