@@ -8,12 +8,21 @@
 #SBATCH --cpus-per-task=32
 #SBATCH --time=24:00:00
 #SBATCH --output=slurm-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@300
+# Five minutes before the time is up the run saves after its step, and the job queues again.
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?start this with sbatch from the repository root}"
 source .venv/bin/activate
 
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4))
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=240  # seconds that torchrun gives a step and its checkpoint
+
 srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=4 \
     --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
-    train.py "$@"
+    train.py "$@" &
+step=$!
+trap 'kill -TERM "$step"; wait "$step" || true; scontrol requeue "$SLURM_JOB_ID"; exit 0' USR1
+wait "$step"
