@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import train
+from bload import InputError
 from experiments import engine
 from experiments.checkpoint import load_model
+from experiments.run_folder import RunFolder
 from tests.experiments.jobs import (
     assert_same_run,
     checkpoint,
@@ -215,3 +217,57 @@ def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(co
         done = [line["epoch"] for line in metrics(folder) if line["kind"] == "epoch"]
         assert done == [*range(figures["epochs"])]
     assert epochs == {"bload": 2, "sampling": 3}
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
+    config, tmp_path, whole_run, capsys, how
+):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    contents = bytearray((folder / "last.pt").read_bytes())
+    (folder / "last.pt").unlink()
+    if how == "damaged":
+        contents[len(contents) // 2] ^= 1
+        (folder / "last.pt").write_bytes(contents)
+    train.train(config(*OFTEN), one_rank())
+    said = capsys.readouterr().out
+    assert ("last.pt" in said.partition("going on from")[0]) == (how == "damaged")
+    assert f"going on from {folder / 'previous.pt'}" in said
+    assert_same_run(whole_run(*OFTEN), folder)
+
+
+def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    for name in ("last.pt", "previous.pt"):
+        (folder / name).unlink()
+    before = contents(folder)
+    with pytest.raises(InputError, match="best.pt and metrics.jsonl"):
+        train.train(config(*OFTEN), one_rank())
+    assert contents(folder) == before
+
+
+def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, tmp_path):
+    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, "run.name=first"), one_rank())
+    start = tmp_path / "runs" / "first" / "last.pt"
+    job = config(*OFTEN, "run.name=second", f"run.resume={start}")
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(job, one_rank())
+    train.train(job, one_rank())
+    lines = metrics(tmp_path / "runs" / "second")
+    steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
+    assert steps == sorted(set(steps))
+    assert lines[-1]["kind"] == "summary"
+
+
+def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
+    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    with pytest.raises(InputError, match="train.batch_frames=32"):
+        RunFolder(str(tmp_path / "runs"), "other").check_siblings(config(*OFTEN), 2)
+    assert only_run(tmp_path / "runs") == folder

@@ -14,8 +14,16 @@ from tests.experiments.jobs import compose_config
 def test_the_config_and_the_ranks_name_a_run(config):
     first, second = config(), config()
     assert run_name(first, 2) == run_name(second, 2)
-    assert re.fullmatch(r"bload-dds_tiny-synthetic-s0-r2-[0-9a-f]{8}", run_name(first, 2))
-    assert len({run_name(first, ranks) for ranks in (1, 2, 4)}) == 3
+    assert re.fullmatch(r"bload-dds_tiny-synthetic-s0-[0-9a-f]{8}", run_name(first, 2))
+    assert len({run_name(first, ranks) for ranks in (1, 2, 4)}) == 3  # other frames per step
+
+
+def test_the_name_does_not_hold_the_ranks(config):
+    shared_out = {
+        run_name(config(f"train.batch_frames={frames}"), ranks)
+        for ranks, frames in ((1, 256), (2, 128), (4, 64))
+    }
+    assert len(shared_out) == 1
 
 
 def change(job, line):
@@ -52,14 +60,14 @@ def test_what_does_not_change_training_does_not_change_the_name(config):
 def test_the_runs_of_the_committed_results_keep_their_names():
     """A name changes with a value, not with the order or the making of configs."""
     for line, name in (
-        ("experiment=paper_table", "bload-dds_tiny-synthetic-s0-r1-525c4684"),
+        ("experiment=paper_table", "bload-dds_tiny-synthetic-s0-525c4684"),
         (
             "experiment=reset_ablation train.starts=ignored",
-            "bload-dds_tiny-synthetic-starts_ignored-s0-r1-58a5616a",
+            "bload-dds_tiny-synthetic-starts_ignored-s0-58a5616a",
         ),
         (
             "experiment=tmax_sweep loader=bload_exact loader.t_max=32",
-            "bload_exact-dds_tiny-synthetic-T32-s0-r1-36d6c52a",
+            "bload_exact-dds_tiny-synthetic-T32-s0-36d6c52a",
         ),
     ):
         assert run_name(compose_config("train", line.split()), 1) == name
@@ -73,11 +81,14 @@ def folder(tmp_path):
 
 
 def test_a_folder_refuses_another_config_by_what_differs(folder, config):
-    folder.check_same_config(config())
+    folder.check_same_config(config(), 1)
     folder.write_json(folder.config, asdict(config()))
-    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"))
+    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), 1)
+    folder.check_same_config(config("train.batch_frames=32"), 2)
+    with pytest.raises(InputError, match="64 frames.*1 ranks.*on 2 set train.batch_frames=32"):
+        folder.check_same_config(config(), 2)
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
-        folder.check_same_config(config("train.lr=0.5"))
+        folder.check_same_config(config("train.lr=0.5"), 1)
 
 
 LINES = [
@@ -88,23 +99,33 @@ LINES = [
 
 
 def test_going_back_drops_exactly_the_later_lines(folder):
-    def rewound(lines, epoch, step, cut=None):
+    def rewound(lines, epoch, step, cut=None, evaluated=3):
         folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines)[:cut])
-        folder.rewind_metrics(epoch, step)
+        folder.rewind_metrics(epoch, step, evaluated)
         return [json.loads(text) for text in folder.metrics.read_text().splitlines()]
 
-    folder.rewind_metrics(0, 0)
+    folder.rewind_metrics(0, 0, 0)
     assert not folder.metrics.exists()
     for epoch, step, kept in ((0, 0, 0), (0, 2, 2), (1, 0, 5), (1, 1, 6), (2, 2, 12), (3, 0, 15)):
         assert rewound(LINES, epoch, step) == LINES[:kept]
     # A summary will be written again; of half a line the process was killed while it wrote.
     assert rewound([*LINES, {"kind": "summary", "epoch": 3, "step": 0}], 3, 0) == LINES
     assert rewound(LINES, 3, 0, cut=-20) == LINES[:-1]
+    # An evaluation that a checkpoint does not know of will be done again.
+    assert rewound(LINES, 2, 1, evaluated=1) == [*LINES[:9], LINES[10]]
 
 
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     for path in (folder.last, folder.best, folder.summary, folder.error, folder.metrics):
         path.write_text("old")
+    with pytest.raises(InputError, match="nothing is deleted"):
+        folder.clear()  # perhaps not a run's
+    assert folder.best.exists()
+    folder.config.write_text('{"loader": {}}')
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()
-    assert sorted(path.name for path in folder.path.iterdir()) == ["notes.txt", "rank0.log"]
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "config.json",
+        "notes.txt",
+        "rank0.log",
+    ]

@@ -1,0 +1,155 @@
+"""A signal stops a run after its step, saved; the same command ends it as if nothing had been."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from unittest import mock
+
+import pytest
+
+import train
+from experiments import engine, evaluate, stopping
+from experiments.ranks import Ranks
+from experiments.stopping import SIGNALS, Stopped, StopRequest
+from tests.experiments.jobs import assert_same_run, metrics, one_rank, only_run
+
+OFTEN = ("train.eval_every=1", "train.checkpoint_every=100", "train.log_every=1")
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+    time.sleep(0.01)  # Python runs the handler between two of its instructions
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_signal_interrupts_at_once_or_waits_until_it_is_asked(number):
+    stop = StopRequest()
+    with stop.installed():
+        with pytest.raises(Stopped) as stopped:
+            send(number)
+        assert stopped.value.status == 128 + number
+        stop.number = 0
+        with stop.deferred():
+            send(number)
+            send(number)  # the terminal's and torchrun's are one
+            assert stop.number == number
+    assert signal.getsignal(number) not in (stop._receive,)
+
+
+def test_a_second_signal_ends_at_once():
+    code = """
+import os, signal, time
+from experiments import stopping
+stopping.SAME = 0.1
+stop = stopping.StopRequest()
+with stop.installed(), stop.deferred():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(30)
+"""
+    began = time.monotonic()
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert time.monotonic() - began < 25
+
+
+def stopping_rank(ranks, step):
+    """`engine.train_step` in which a rank is asked to stop at that step."""
+
+    def take(training, *arguments):
+        if arguments[1:3] == step:
+            training.ranks.stop.number = signal.SIGTERM
+        return original(training, *arguments)
+
+    original = engine.train_step
+    return mock.patch.object(engine, "train_step", take)
+
+
+@pytest.mark.parametrize("step", [(0, 1), (1, 0)], ids=["mid-epoch", "second epoch"])
+def test_a_stopped_run_ends_as_if_it_had_not_been(config, tmp_path, step):
+    whole = config(*OFTEN, runs="whole")
+    train.train(whole, one_rank())
+    halves = config(*OFTEN)
+    with stopping_rank(one_rank(), step), pytest.raises(Stopped, match="last.pt: epoch"):
+        train.train(halves, one_rank())
+    folder = only_run(tmp_path / "runs")
+    trained = [line for line in metrics(folder) if line["kind"] == "step"]
+    assert (trained[-1]["epoch"], trained[-1]["step"]) == (step[0], step[1] + 1)
+    train.train(halves, one_rank())
+    assert_same_run(only_run(tmp_path / "whole"), folder)
+
+
+def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(config, tmp_path):
+    whole = config(*OFTEN, runs="whole")
+    train.train(whole, one_rank())
+    ranks = one_rank()
+    predict = evaluate.predict
+
+    def stop_now(*arguments):
+        ranks.stop.number = signal.SIGUSR1
+        return predict(*arguments)
+
+    with mock.patch.object(evaluate, "predict", stop_now), pytest.raises(Stopped) as stopped:
+        train.train(config(*OFTEN), ranks)
+    assert stopped.value.status == 128 + signal.SIGUSR1
+    folder = only_run(tmp_path / "runs")
+    assert [line["kind"] for line in metrics(folder)][-1] == "epoch"
+    train.train(config(*OFTEN), one_rank())
+    assert_same_run(only_run(tmp_path / "whole"), folder)
+
+
+def stop_on_one(ranks: Ranks, config):
+    """Train on this rank, the second of which is asked to stop in its second step."""
+    if ranks.rank == 1:
+        with stopping_rank(ranks, (0, 1)):
+            return _status(ranks, config)
+    return _status(ranks, config)
+
+
+def _status(ranks, config):
+    try:
+        train.train(config, ranks)
+    except Stopped as stopped:
+        return stopped.status, stopped.saved
+    return 0, ""
+
+
+@pytest.mark.dist
+def test_ranks_stop_after_the_same_step(config, two_ranks):
+    first, second = two_ranks.run(stop_on_one, config(*OFTEN), timeout=180)
+    assert first == second
+    assert first[0] == 128 + signal.SIGTERM
+    assert first[1].endswith("epoch 1, step 2")
+
+
+def test_a_process_notices_that_its_parent_has_gone():
+    code = """
+import os, sys, time
+from experiments.stopping import watch_parent
+if os.fork():
+    time.sleep(1)
+    os._exit(0)  # the parent goes
+watch_parent(lambda: (print("alone", flush=True), os._exit(0)))
+time.sleep(30)
+"""
+    began = time.monotonic()
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert output == "alone\n"
+    assert time.monotonic() - began < 25
+
+
+def test_a_rank_that_is_alone_ends_within_its_grace(monkeypatch):
+    ended = []
+    monkeypatch.setattr(stopping, "GRACE", 0.1)
+    monkeypatch.setattr(stopping.os, "_exit", ended.append)
+    stop = StopRequest()
+    with stop.installed(), stop.deferred():
+        thread = threading.Thread(target=stopping.stop_soon)
+        thread.start()
+        thread.join()
+        assert stop.number == signal.SIGTERM
+    assert ended == [128 + signal.SIGTERM]
