@@ -74,7 +74,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(config, tmp_path, step):
     whole = config(*OFTEN, runs="whole")
     train.train(whole, one_rank())
     halves = config(*OFTEN)
-    with stopping_rank(one_rank(), step), pytest.raises(Stopped, match="last.pt: epoch"):
+    with stopping_rank(one_rank(), step), pytest.raises(Stopped, match=r"last.pt: epoch"):
         train.train(halves, one_rank())
     folder = only_run(tmp_path / "runs")
     trained = [line for line in metrics(folder) if line["kind"] == "step"]
