@@ -245,7 +245,7 @@ def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
     for name in ("last.pt", "previous.pt"):
         (folder / name).unlink()
     before = contents(folder)
-    with pytest.raises(InputError, match="best.pt and metrics"):
+    with pytest.raises(InputError, match=r"best.pt and metrics"):
         train.train(config(*OFTEN), one_rank())
     assert contents(folder) == before
 

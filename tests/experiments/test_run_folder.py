@@ -85,7 +85,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.write_json(folder.config, asdict(config()))
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), 1)
     folder.check_same_config(config("train.batch_frames=32"), 2)
-    with pytest.raises(InputError, match="64 frames .* batch_frames=32"):
+    with pytest.raises(InputError, match=r"64 frames.*on 2 set train.batch_frames=32"):
         folder.check_same_config(config(), 2)
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
         folder.check_same_config(config("train.lr=0.5"), 1)
