@@ -6,10 +6,7 @@ import torch
 
 from bload import BlockDataset, InputError, collate_blocks
 from bload.plan import Block, filler_block
-from experiments.ablations import (
-    change_starts,
-    repeat_last,
-)
+from experiments.ablations import change_starts, repeat_last
 
 TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
 
