@@ -142,7 +142,8 @@ class Lingering:
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 
     def read(self, video, first, length):
-        frames, targets = self.source.read(video, first, int(self.source.lengths[video]) - first)
+        there = min(length, int(self.source.lengths[video]) - first)
+        frames, targets = self.source.read(video, first, there)
         more = length - len(frames)
         last_CHW = frames[-1:].expand(more, *frames.shape[1:])
         return torch.cat([frames, last_CHW]), [*targets, *targets[-1:] * more]
