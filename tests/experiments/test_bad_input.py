@@ -94,7 +94,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("loss.relations_on=some", "'some'", "matched or all"),
         ("loader.last=repeat", "'repeat'", "fill or drop"),
         ("loader.t_max=10", "frames but t_max is 10", "raise loader.t_max to 45"),
-        ("train.batch_frames=10", "batch_frames is 10", "raise batch_frames to 45"),
+        ("train.batch_frames=10", "batch_frames is 10", "raise train.batch_frames to 45"),
         ("dataset.seed=4", "seed is 3 there and 4 here", "path"),
         ("model.width=32", "model.width was 64 and is 32", "run.resume=never"),
         ("train.seed=1", "seed was 0 and is 1", "start anew"),
