@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import subprocess
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import torch
 import torchvision
 from filelock import FileLock
 
+import bload
 from datasets.write_whole import write_whole
 from experiments.runs import read_record
 
@@ -52,7 +52,6 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
 def surroundings() -> dict[str, Any]:
     """The machine, the versions of what computes, and the commit of this checkout if it is one."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     return {
         "machine": {
             "cpu": _cpu(),
@@ -66,7 +65,7 @@ def surroundings() -> dict[str, Any]:
             "torch": torch.__version__,
             "torchvision": torchvision.__version__,
             "numpy": np.__version__,
-            "bload": project["version"],
+            "bload": bload.__version__,
         },
         "git": _commit(),
     }

@@ -6,10 +6,7 @@ import torch
 
 from bload import BlockDataset, InputError, collate_blocks
 from bload.plan import Block, filler_block
-from experiments.ablations import (
-    change_starts,
-    repeat_last,
-)
+from experiments.ablations import change_starts, repeat_last
 
 TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
 
@@ -49,7 +46,7 @@ def test_a_filled_batch_by_hand(batch):
     assert filled.valid_BT.int().tolist() == [[1] * 6, [1] * 6, [0] * 6, [1] * 6]
     assert filled.segment_BT[:3].tolist() == [[0, 0, 0, 1, 1, 1], [0] * 6, [-1] * 6]
     assert filled.sequence_BT[:3].tolist() == [[1, 1, 1, 3, 3, 3], [0] * 6, [-1] * 6]
-    assert filled.position_BT[:3].tolist() == [[0, 1, 2, 0, 1, 1], [0, 1, 2, 3, 3, 3], [-1] * 6]
+    assert filled.position_BT[:3].tolist() == [[0, 1, 2, 0, 1, 1], [0, 1, 2, 3, 3, 3], [0] * 6]
     assert filled.frames_BT[0].tolist() == [[1, 0], [1, 1], [1, 2], [3, 0], [3, 1], [3, 1]]
     assert not filled.frames_BT[2].any()
     assert torch.equal(filled.start_BT, batch.start_BT)
@@ -105,6 +102,8 @@ def test_wrong_starts_are_a_function_of_seed_and_block_alone():
     assert torch.equal(again_BT, wrong_BT[order])
     tables = {tuple(change_starts(START_BT, VALID_BT, "wrong", s)[0].tolist()) for s in range(20)}
     assert len(tables) > 10
+    valid, start = masks([3, 5, 4], [3, 4, 5])
+    assert sum(torch.equal(*change_starts(start, valid, "wrong", s)) for s in range(20)) < 10
 
 
 def test_every_slot_in_the_middle_of_a_sequence_is_drawn():

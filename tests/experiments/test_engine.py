@@ -142,7 +142,8 @@ class Lingering:
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 
     def read(self, video, first, length):
-        frames, targets = self.source.read(video, first, int(self.source.lengths[video]) - first)
+        there = min(length, int(self.source.lengths[video]) - first)
+        frames, targets = self.source.read(video, first, there)
         more = length - len(frames)
         last_CHW = frames[-1:].expand(more, *frames.shape[1:])
         return torch.cat([frames, last_CHW]), [*targets, *targets[-1:] * more]
@@ -197,6 +198,8 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     figures = epoch_figures(data.loader, sums, one_rank())
     assert figures["loss"] == pytest.approx(sums["loss"] / len(steps))
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
+    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
+        assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2  # the slowest rank's
     assert {p.grad is not None for p in training.model.parameters()} == {True}
 
 

@@ -150,7 +150,7 @@ def test_a_wrong_value_is_one_sentence_once(command_line):
     assert process.returncode == 2
     assert out == ""
     assert err.count("\n") == 1
-    assert "has 33 frames but t_max is 10; raise t_max to 45" in err
+    assert "has 33 frames but t_max is 10; raise loader.t_max to 45" in err
 
 
 def descendants(pid: int) -> list[int]:

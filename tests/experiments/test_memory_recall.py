@@ -1,5 +1,7 @@
 """Recall on memory-dependent triplets, what it is held against, and states cleared elsewhere."""
 
+from unittest import mock
+
 import pytest
 import torch
 from torch import nn
@@ -8,15 +10,11 @@ import eval as evaluation
 import train
 from datasets.build import build_source, build_yardsticks
 from datasets.config import DatasetConfig
+from datasets.scoring.recall import RecallMeter
 from experiments import evaluate as measuring
 from experiments.evaluate import evaluate
 from experiments.printing import observer_rows
-from tests.experiments.jobs import (
-    compose_config,
-    one_rank,
-    only_run,
-    overrides,
-)
+from tests.experiments.jobs import compose_config, one_rank, only_run, overrides
 from tests.experiments.test_evaluate import seer_and_source
 
 NOT_EQUAL = ("seconds", "frames_per_second")
@@ -36,15 +34,16 @@ def recall(seer, source, **options):
 def test_yardsticks_add_figures_and_change_none(seen):
     seer, source, yardsticks = seen
     plain = recall(seer, source)
-    figures = recall(seer, source, yardsticks=yardsticks)
+    was = RecallMeter.update
+    with mock.patch.object(RecallMeter, "update", autospec=True, side_effect=was) as update:
+        figures = recall(seer, source, yardsticks=yardsticks)
+    for _, _, targets, flags in (call.args for call in update.call_args_list):
+        torch.testing.assert_close(flags, [yardsticks.memory_of[one.name] for one in targets])
     assert {name: figures[name] for name in plain} == plain
+    observers = (f"{one}/recall@20" for one in ("memoryless", "remembering"))
     assert {name for name in figures if name not in plain} == {
         *(name + "_memory" for name in plain if "/recall@" in name),
-        *(
-            f"{of}/recall@20{end}"
-            for of in ("memoryless", "remembering")
-            for end in ("", "_memory")
-        ),
+        *(name + end for name in observers for end in ("", "_memory")),
     }
     assert 0 < figures["with/recall@20_memory"] < 1
     assert figures["with/recall@20_memory"] != figures["with/recall@20"]
