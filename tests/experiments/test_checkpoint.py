@@ -7,14 +7,14 @@ import torch
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.checkpoint import check_same_model, load_checkpoint
+from experiments.checkpoint import check_same_model, load_checkpoint, sealed
 from tests.experiments.jobs import compose_config
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
 
 
 def save_checkpoint(path, state):
-    write_whole(path, lambda part: torch.save(state, part))
+    write_whole(path, sealed(state))
 
 
 class Unsaveable:
@@ -37,26 +37,18 @@ def test_an_error_while_writing_leaves_the_old_checkpoint(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
 
 
-def test_any_damage_ends_in_a_sentence_or_changes_nothing(tmp_path):
+def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
     path = tmp_path / "last.pt"
     save_checkpoint(path, STATE)
     good = path.read_bytes()
     draw = torch.Generator().manual_seed(0)
-    refused = 0
     for _ in range(300):
         damaged = bytearray(good)
-        for place in torch.randint(len(good), (3,), generator=draw).tolist():
-            damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
+        place = int(torch.randint(len(good), (), generator=draw))
+        damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
-        try:
-            state = load_checkpoint(path)
-        except InputError as error:
-            assert str(path) in str(error)  # noqa: PT017
-            refused += 1
-        else:  # in the zeros between the tensors
-            assert state["config"] == STATE["config"]
-            assert torch.equal(state["model"]["weight"], STATE["model"]["weight"])
-    assert refused > 100
+        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+            load_checkpoint(path)
     for size in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])
         with pytest.raises(InputError, match="cannot be read as a checkpoint"):

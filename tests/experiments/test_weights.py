@@ -61,7 +61,7 @@ def load_on_ranks(ranks, job):
     folder = RunFolder(job.run.root, "run")
     data = train.open_data(job, ranks)
     training = train.open_training(job, ranks, data)
-    train.begin(job, folder, training, data)
+    train.go_on(job, folder, training, data)
     return training.model.backbone.conv1.weight.detach().numpy().copy()
 
 
