@@ -57,7 +57,7 @@ def columns_for(rows: list[dict[str, Any]], work: bool) -> list[Column]:
     return [column for column in columns if column[1] in rows[0]]
 
 
-def format_table(rows: list[dict[str, Any]], columns: list[Column]) -> str:
+def format_table(rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> str:
     """Format the rows as text for a terminal, one line per row of the table."""
     lines = [[title for title, _, _ in columns]]
     lines += [[_cell(row, key, form) for _, key, form in columns] for row in rows]

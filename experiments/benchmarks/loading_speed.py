@@ -87,7 +87,7 @@ def measure_batches() -> None:
         row: list[float] = [each]
         for workers in (0, 2):
             blocks = BlockLoader(source, t_max=T_MAX, batch_frames=SLOTS, num_workers=workers)
-            padded = DataLoader(
+            padded: DataLoader[Tensor] = DataLoader(
                 source,  # type: ignore[arg-type]
                 batch_size=each,
                 num_workers=workers,
