@@ -14,9 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
 from bload.views import StartTable
+
+TILE = 128
+"""Slots along a side of the tiles of `flex_attention`, K to a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +92,36 @@ class Boundaries:
         return (sees_BTT.tril() if causal else sees_BTT)[:, None]
 
     def block_mask(self, causal: bool = True) -> Any:
-        """Return the same for `torch.nn.attention.flex_attention`, which skips what is masked."""
-        from torch.nn.attention.flex_attention import create_block_mask
+        """Return the same for `torch.nn.attention.flex_attention`, which skips what is masked.
+
+        Segments of a row follow one another, so the first and the last of each tile of slots say
+        whether two tiles meet. That is what `create_block_mask` finds from B x T x T values.
+        """
+        from torch.nn.attention.flex_attention import BlockMask
 
         segment_BT = self.segment_BT
-        blocks, t_max = segment_BT.shape
+        t_max = segment_BT.shape[1]
 
         def sees(block: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             same = segment_BT[block, query] == segment_BT[block, key]
             return same & (query >= key) if causal else same
 
-        return create_block_mask(sees, blocks, None, t_max, t_max, device=segment_BT.device)
+        beyond = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
+        first_BK, last_BK = beyond[:, ::TILE], beyond[:, TILE - 1 :: TILE]
+        one_BK = first_BK == last_BK
+        meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
+            first_BK[:, None] <= last_BK[:, :, None]
+        )
+        full_BKK = meet_BKK & one_BK[:, :, None] & one_BK[:, None]
+        if causal:
+            meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
+        return BlockMask.from_kv_blocks(
+            *_in_order(meet_BKK & ~full_BKK),
+            *_in_order(full_BKK),
+            BLOCK_SIZE=(TILE, TILE),
+            mask_mod=sees,
+            seq_lengths=(t_max, t_max),
+        )
 
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
         """Return each slot's next token in its segment; `ignore` at its end and on padding."""
@@ -137,3 +160,9 @@ class Boundaries:
         key_V = step_V * len(order_S) + place_S.repeat_interleave(length_S)
         sizes_T = torch.bincount(step_V, minlength=self.max_seqlen).cpu()  # where it has to be
         return order_S, place_S, slot_V[key_V.argsort()], sizes_T
+
+
+def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many tiles of a row are set, ``(B, 1, K)``, and their numbers, those first."""
+    numbers_BKK = tiles_BKK.byte().argsort(dim=2, descending=True, stable=True)
+    return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]

@@ -44,7 +44,7 @@ NOTES = {
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
 }
 """Key of a row -> what its column means, where the title does not say it."""
-VARIANTS = (
+VARIANT_NOTES = (
     "clips=all: every whole clip of a video, where sampling draws one per video and epoch",
     "draw=length: draws a length that fits, then a video of it, as the authors' code does",
 )
@@ -57,7 +57,7 @@ def columns_for(rows: list[dict[str, Any]], work: bool) -> list[Column]:
     return [column for column in columns if column[1] in rows[0]]
 
 
-def format_table(rows: list[dict[str, Any]], columns: list[Column]) -> str:
+def format_table(rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> str:
     """Format the rows as text for a terminal, one line per row of the table."""
     lines = [[title for title, _, _ in columns]]
     lines += [[_cell(row, key, form) for _, key, form in columns] for row in rows]
@@ -73,12 +73,7 @@ def format_notes(rows: list[dict[str, Any]], columns: list[Column]) -> str:
     """Explain the columns and the loaders' options, in lines of at most 100 characters."""
     keys = [key for _, key, _ in columns]
     notes = [note for key, note in NOTES.items() if key in keys]
-    notes.append(
-        "clips=all: every whole clip of a video, where sampling draws one per video and epoch"
-    )
-    notes.append(
-        "draw=length: draws a length that fits, then a video of it, as the authors' code does"
-    )
+    notes += VARIANT_NOTES
     if "paper_padding" in keys:
         notes.append("paper: arXiv 2310.10879")
         notes += dict.fromkeys(f"* {row['paper_note']}" for row in rows if row["paper_note"])

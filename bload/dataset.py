@@ -48,6 +48,7 @@ class BlockDataset(Dataset[BlockSample]):
         if self.targets_per not in ("frame", "sequence"):
             raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
         self._nothing: tuple[Any, Any] | None = None
+        self._kinds: tuple[str, str] | None = None
 
     def __getitem__(self, block: Block) -> BlockSample:
         no_frames, no_targets = self._no_frames()
@@ -60,23 +61,26 @@ class BlockDataset(Dataset[BlockSample]):
         return BlockSample(block, frames_V, targets)
 
     def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
-        call = f"read({sequence}, {first}, {length})"
         result = self.source.read(sequence, first, length)
-        frames, targets = map(as_tensors, result if isinstance(result, tuple) else (result, None))
+        frames, targets = result if isinstance(result, tuple) else (result, None)
+        frames, targets = as_tensors(frames), as_tensors(targets)
         per_frame = self.targets_per == "frame"
         if not per_frame:
             targets = column_of(targets)
-        by_name = {"frames": frames, "targets": targets}
+        by_name = {"frames": frames, "targets": targets if per_frame else None}
         for name, tree in by_name.items():
-            counted = per_frame or name == "frames"
-            if counted and tree is not None and counts(tree) != {length}:
-                found = " and ".join(map(str, sorted(counts(tree))))
-                raise InputError(f"{call} returned {found} {name}; it has to return {length}")
-        for (name, tree), nothing in zip(by_name.items(), self._nothing or (), strict=False):
-            if kind(tree) != kind(nothing):
+            if tree is not None and counts(tree) != {length}:
+                numbers = " and ".join(map(str, sorted(counts(tree))))
                 raise InputError(
-                    f"{call} returned {name} of the kind {kind(tree)}, but read(0, 0, 1) of the "
-                    f"kind {kind(nothing)}; every call has to return the same"
+                    f"read({sequence}, {first}, {length}) returned {numbers} {name}; "
+                    f"it has to return {length}"
+                )
+        kinds = kind(frames), kind(targets)
+        for name, found, expected in zip(by_name, kinds, self._kinds or kinds, strict=True):
+            if found != expected:
+                raise InputError(
+                    f"read({sequence}, {first}, {length}) returned {name} of the kind {found}, but "
+                    f"read(0, 0, 1) of the kind {expected}; every call has to return the same"
                 )
         return frames, targets
 
@@ -85,4 +89,5 @@ class BlockDataset(Dataset[BlockSample]):
         if self._nothing is None:
             frames, targets = self._read(0, 0, 1)
             self._nothing = none_of(frames), none_of(targets)
+            self._kinds = kind(frames), kind(targets)
         return self._nothing

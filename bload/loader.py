@@ -37,6 +37,8 @@ class BlockLoader:
         seed: with the epoch, the only source of the plan's randomness.
         last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
         names: of the sequences, for error messages.
+        process_group: of the ranks that share the data, where not all do (tensor or pipeline
+            parallelism): ``mesh["dp"].get_group()``. None takes the default group.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
         num_workers: processes that read, as in `torch.utils.data.DataLoader`.
@@ -65,6 +67,7 @@ class BlockLoader:
         seed: int = 0,
         last: Last = "fill",
         names: Sequence[str] | None = None,
+        process_group: dist.ProcessGroup | None = None,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -84,6 +87,7 @@ class BlockLoader:
             seed=seed,
             last=last,
             names=names,
+            process_group=process_group,
             **options,
         )
         self.data = DataLoader(
@@ -117,13 +121,15 @@ class BlockLoader:
 
     def __repr__(self) -> str:
         cost, sampler = self.account, self.sampler
+        ranks = f"{sampler.world_size} rank{'s' if sampler.world_size > 1 else ''}"
+        if sampler.blocks_per_rank > 1:
+            ranks += f" x {sampler.blocks_per_rank} blocks"
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
             f"{cost.blocks:,} blocks of {sampler.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{cost.steps:,} steps x {sampler.world_size} ranks x "
-            f"{sampler.blocks_per_rank} blocks, "
+            f"{cost.steps:,} steps x {ranks}, "
             f"{longest / cost.processed:.1f}x fewer slots than padding"
         )
 
@@ -143,8 +149,9 @@ class BlockLoader:
         """Raise InputError on every rank, once, if the ranks would not train one plan."""
         if self._compared or not (dist.is_available() and dist.is_initialized()):
             return
+        among = self.sampler.process_group
         made = self.sampler.rank, self.sampler.world_size
-        group = dist.get_rank(), dist.get_world_size()
+        group = dist.get_rank(among), dist.get_world_size(among)
         if made != group:
             raise InputError(
                 f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
@@ -152,7 +159,7 @@ class BlockLoader:
             )
         mine = {"epoch": self.sampler.epoch, **self.sampler.definition()}
         plans: list[dict[str, Any]] = [{}] * self.sampler.world_size
-        dist.all_gather_object(plans, mine)
+        dist.all_gather_object(plans, mine, among)
         for rank, plan in enumerate(plans):
             for key, value in plan.items():
                 if value != plans[0][key]:

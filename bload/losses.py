@@ -5,7 +5,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def mean_loss(loss_sum: Tensor, count: int | Tensor) -> Tensor:
+def mean_loss(
+    loss_sum: Tensor, count: int | Tensor, process_group: dist.ProcessGroup | None = None
+) -> Tensor:
     """Return the loss whose gradient, averaged over ranks as DDP does, is that of the global mean.
 
         loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
@@ -19,10 +21,12 @@ def mean_loss(loss_sum: Tensor, count: int | Tensor) -> Tensor:
         loss_sum: sum of the losses of this rank's frames, 0 for a batch without any.
         count: frames (or targets, or sequences) that this rank's sum is over. With several
             batches per optimiser step, give each the count of them all.
+        process_group: as given to the loader; None takes the default group.
     """
-    total = torch.as_tensor(count, dtype=torch.float64, device=loss_sum.device).clone()
+    dtype = torch.promote_types(loss_sum.dtype, torch.float32)
+    total = torch.as_tensor(count, dtype=dtype, device=loss_sum.device).clone()
     ranks = 1
     if dist.is_available() and dist.is_initialized():
-        ranks = dist.get_world_size()
-        dist.all_reduce(total)
-    return loss_sum * (ranks / total.clamp(min=1)).to(loss_sum.dtype)
+        ranks = dist.get_world_size(process_group)
+        dist.all_reduce(total, group=process_group)
+    return loss_sum * (ranks / (total + (total == 0))).to(loss_sum.dtype)

@@ -20,7 +20,12 @@ class Output(NamedTuple):
     """``(frames, ...)``"""
 
 
-def unpack(outputs_BT: Tensor, batch: Batch, gather: bool = False) -> list[Output]:
+def unpack(
+    outputs_BT: Tensor,
+    batch: Batch,
+    gather: bool = False,
+    process_group: dist.ProcessGroup | None = None,
+) -> list[Output]:
     """Return the outputs ``(B, T, ...)`` by sequence, in order of its number and first frame.
 
     A whole sequence is one output with ``first`` 0; one that was cut has several. Padding is left
@@ -30,14 +35,15 @@ def unpack(outputs_BT: Tensor, batch: Batch, gather: bool = False) -> list[Outpu
         outputs_BT: outputs of the model, a value or more for each slot.
         batch: the batch that they were computed from.
         gather: the outputs of all ranks, on every rank, on the CPU; all ranks have to call.
+        process_group: as given to the loader; None takes the default group.
     """
     pieces = torch.split(outputs_BT[batch.valid_BT], batch.table.length_S.tolist())
     begin = (batch.table.block_S, batch.table.slot_S)
     numbers = batch.sequence_BT[begin].tolist(), batch.position_BT[begin].tolist()
     outputs = [Output(*each) for each in zip(*numbers, pieces, strict=True)]
     if gather and dist.is_available() and dist.is_initialized():
-        lists: list[Any] = [None] * dist.get_world_size()
+        lists: list[Any] = [None] * dist.get_world_size(process_group)
         on_cpu = [output._replace(values=output.values.detach().cpu()) for output in outputs]
-        dist.all_gather_object(lists, on_cpu)
+        dist.all_gather_object(lists, on_cpu, process_group)
         outputs = [output for some in lists for output in some]
     return sorted(outputs, key=lambda output: output[:2])

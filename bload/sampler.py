@@ -33,6 +33,8 @@ class BlockSampler(Sampler[list[Block]]):
         seed: with the epoch, the only source of the plan's randomness.
         last: ``fill`` or ``drop``, see `bload.dealing.account`.
         names: of the sequences, for error messages.
+        process_group: of the ranks that share the data, where not all do (tensor or pipeline
+            parallelism): ``mesh["dp"].get_group()``. None takes the default group.
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
@@ -52,9 +54,11 @@ class BlockSampler(Sampler[list[Block]]):
         seed: int = 0,
         last: Last = "fill",
         names: Sequence[str] | None = None,
+        process_group: dist.ProcessGroup | None = None,
         **options: Any,
     ) -> None:
-        self.rank, self.world_size = _place(rank, world_size)
+        self.rank, self.world_size = _place(rank, world_size, process_group)
+        self.process_group = process_group
         self.lengths = check_lengths(lengths, names)
         self.packer = packer
         self.options = options
@@ -166,15 +170,18 @@ class BlockSampler(Sampler[list[Block]]):
         }
 
 
-def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+def _place(
+    rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
+) -> tuple[int, int]:
     """Return the rank and the world size: those given, else those of the process group."""
     if dist.is_available() and dist.is_initialized():
-        group = dist.get_rank(), dist.get_world_size()
+        group = dist.get_rank(process_group), dist.get_world_size(process_group)
         given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
         if given != group:
             raise InputError(
                 f"rank {given[0]} of {given[1]} was given, but this process is rank {group[0]} of "
-                f"{group[1]} in its process group; leave rank and world_size out"
+                f"{group[1]} in its process group; leave rank and world_size out, or give the "
+                "process_group of the ranks that share the data"
             )
         return group
     if rank is None and world_size is None and int(os.environ.get("WORLD_SIZE", 1)) > 1:

@@ -3,18 +3,21 @@
 B blocks, T slots; ``...`` is whatever the part works on (queries, width).
 """
 
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-State = Tensor | tuple[Any, ...] | list[Any] | dict[Any, Any]
-"""A nest of tensors, each with leading dimension B."""
+State = TypeVar("State")
+"""A tensor, or tuples, lists or dicts of them, each with leading dimension B."""
 
 
-class RecurrentPart(Protocol):
-    """Interface that `walk` needs of a recurrent module."""
+class RecurrentPart(Protocol[State]):
+    """Interface that `walk` needs of a recurrent module.
+
+    Its state is a tensor, or tuples, lists or dicts of them, each with leading dimension B.
+    """
 
     def init_state(self, inputs: Tensor) -> State:
         """Return the state before a segment's first frame, for inputs of one slot ``(B, ...)``."""
@@ -44,7 +47,7 @@ def reset_state(state: State, initial: State, start_B: Tensor) -> State:
 
 
 def walk(
-    part: RecurrentPart, inputs_BT: Tensor, start_BT: Tensor, state: State | None = None
+    part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None = None
 ) -> tuple[Tensor, State]:
     """Run `part` through the slots of a block, clearing its state at every start.
 

@@ -14,7 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
 from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack
-from bload.table import format_table, table_rows
+from bload.columns import WORK, format_table
+from bload.table import table_rows
 
 RATE, NOTES, OVERTONES = 8000, 5, ((1, 0, 0), (0.3, 1, 0), (0.3, 0, 1))  # of each instrument
 
@@ -97,8 +98,7 @@ for epoch in range(5):
         optimiser.step()
 after = scores(model, unseen)
 if loader.sampler.rank == 0:
-    shown = ("loader", "t_max", "blocks", "padding", "deleted")
     rows = table_rows(loader.sampler.lengths, t_max=96)
-    print(format_table([{key: row[key] for key in shown} for row in rows]))
+    print(format_table(rows, WORK))
     print(loader)
     print(f"right on unseen recordings: {before} before; {after} after")

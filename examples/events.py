@@ -11,7 +11,8 @@ from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack, walk
-from bload.table import format_table, table_rows
+from bload.columns import WORK, format_table
+from bload.table import table_rows
 
 
 def events(machines: int, seed: int) -> pd.DataFrame:
@@ -83,8 +84,7 @@ for epoch in range(8):
         optimiser.step()
 after = unexplained(model, unseen)
 if loader.sampler.rank == 0:
-    shown = ("loader", "t_max", "blocks", "padding", "deleted")
     rows = table_rows(loader.sampler.lengths, t_max=60)
-    print(format_table([{key: row[key] for key in shown} for row in rows]))
+    print(format_table(rows, WORK))
     print(loader)
     print(f"unseen machines: {before:.3f} of the variance left before, {after:.3f} after")

@@ -4,6 +4,7 @@ import math
 import os
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import PackedSequence
 
 from bload import Batch, BlockLoader, mean_loss, unpack
-from bload.table import format_table, table_rows
+from bload.columns import WORK, format_table
+from bload.table import table_rows
 
 T_MAX, BLOCKS, WINDOW = 8192, 4, 64  # slots in a block, blocks in a step over all ranks
 
@@ -63,7 +65,11 @@ if "WORLD_SIZE" in os.environ:  # under torchrun
 torch.manual_seed(0)
 paths = [p for p in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")) if p.stat().st_size]
 ranks = dist.get_world_size() if dist.is_initialized() else 1
-options = {"t_max": T_MAX, "long": "split", "batch_frames": T_MAX * max(BLOCKS // ranks, 1)}
+options: dict[str, Any] = {
+    "t_max": T_MAX,
+    "long": "split",
+    "batch_frames": T_MAX * max(BLOCKS // ranks, 1),
+}
 loader = BlockLoader(Files(paths[1::12]), **options)
 unseen = BlockLoader(Files(paths[::60]), **options)
 model = Model()
@@ -77,8 +83,7 @@ for batch in loader:
     optimiser.step()
 after = bits_per_byte(model, unseen)
 if loader.sampler.rank == 0:
-    shown = ("loader", "t_max", "blocks", "padding", "deleted")
     rows = table_rows(loader.sampler.lengths, t_max=T_MAX, clip=T_MAX, long="split")
-    print(format_table([{key: row[key] for key in shown} for row in rows]))
+    print(format_table(rows, WORK))
     print(loader)
     print(f"unseen files: {before:.2f} bits per byte before, {after:.2f} after")

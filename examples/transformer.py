@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack
-from bload.table import format_table, table_rows
+from bload.columns import WORK, format_table
+from bload.table import table_rows
 
 T_MAX, WIDTH, HEADS = 256, 64, 4
 DEVICE = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
@@ -83,8 +84,7 @@ for batch in (one.to(DEVICE) for one in loader):
     optimiser.step()
 after = bits_per_byte(model, unseen)
 if loader.sampler.rank == 0:
-    shown = ("loader", "t_max", "blocks", "padding", "deleted")
     rows = table_rows(loader.sampler.lengths, t_max=T_MAX)
-    print(format_table([{key: row[key] for key in shown} for row in rows]))
+    print(format_table(rows, WORK))
     print(loader)
     print(f"unseen paragraphs: {before:.2f} bits per byte before, {after:.2f} after")

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dat
 from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from bload.dealing import Last
 from bload.errors import InputError, check_choice
-from bload.packers import PACKERS, make_plan
+from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
@@ -42,8 +42,9 @@ class LoaderConfig:
         if self.t_max is not None and self.t_max < 1:
             raise InputError(f"loader.t_max is {self.t_max}; give at least 1, or null")
         check_choice("loader.last", self.last, get_args(Last))
-        packing = {key: value for key, value in self.options.items() if key != "last"}
-        make_plan([1], self.name, **packing)  # the packer checks its own options
+        for option, kind in get_type_hints(PACKERS[self.name]).items():
+            if get_origin(kind) is Literal:
+                check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
 
     @property
     def options(self) -> dict[str, Any]:

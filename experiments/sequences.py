@@ -16,7 +16,6 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, walk
-from bload.state import State
 from experiments.rank_pair import RANKS, START_LIMIT, Reporter
 
 FEATURES = 16
@@ -55,16 +54,16 @@ class RecurrentClassifier(nn.Module):
     def init_state(self, inputs: Tensor) -> Tensor:
         return inputs.new_zeros(len(inputs), self.cell.hidden_size)
 
-    def step(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         output = self.cell(inputs, state)
         return output, output
 
     def forward(
-        self, frames_BTF: Tensor, start_BT: Tensor, state: State | None = None
-    ) -> tuple[Tensor, State]:
+        self, frames_BTF: Tensor, start_BT: Tensor, state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return logits ``(B, T, K)`` and the state after the last slot."""
-        state_BTD, state = walk(self, frames_BTF, start_BT, state)
-        return self.head(state_BTD), state
+        state_BTD, last = walk(self, frames_BTF, start_BT, state)
+        return self.head(state_BTD), last
 
 
 def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:

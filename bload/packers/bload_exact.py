@@ -23,9 +23,9 @@ Randomness kept: the plan is new each epoch, and which sequences share a block i
 sequences in one block share about 0.003 nats of information; `python -m bload table --randomness`).
 Given up: all lengths in a block have to add up, where under `bload` only the last had to fit.
 
-Cost: 0.04 s for Action Genome, 20 s for a million sequences of its lengths; seconds for Action
-Genome cut to 22 frames, where squeezing stalls. The sums that a pool can reach are the bits of one
-Python integer.
+Cost: 0.04 to 0.1 s for Action Genome, half a minute to two minutes for a million sequences of its
+lengths; seconds for Action Genome cut to 22 frames, where squeezing stalls. The sums that a pool
+can reach are the bits of one Python integer.
 """
 
 from heapq import heapify, heappop, heappush

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 import torch
 
-from bload import PACKERS, BlockLoader, InputError, account, make_plan
+from bload import PACKERS, BlockLoader, InputError, account, action_genome_lengths, make_plan
 
 
 @pytest.fixture
@@ -16,6 +16,25 @@ def loader(numbered_source, small_lengths):
         return BlockLoader(source, packer, batch_frames=batch_frames, **settings)
 
     return make
+
+
+class ActionGenome:
+    lengths = action_genome_lengths()
+
+    def read(self, sequence: int, first: int, length: int) -> torch.Tensor:
+        return torch.zeros(length)
+
+
+def test_a_loader_prints_what_an_epoch_will_be():
+    loader = BlockLoader(ActionGenome(), rank=3, world_size=8)
+    assert str(loader) == (
+        "1,775 blocks of 94, 0.04 % padding, 222 steps x 8 ranks, 4.2x fewer slots than padding"
+    )
+    few = BlockLoader(ActionGenome(), "sampling", batch_frames=100)
+    assert str(few) == (
+        "3,387 blocks of 22, 0.00 % padding, 92,271 frames deleted, 847 steps x 1 rank x 4 blocks, "
+        "9.4x fewer slots than padding"
+    )
 
 
 def fingerprints(batches) -> list[list]:

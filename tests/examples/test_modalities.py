@@ -37,7 +37,7 @@ def run(name: str, folder: Path, *launcher: str) -> str:
 def check(name: str, said: str, ranks: int, folder: Path) -> None:
     assert not [*folder.iterdir()]  # nothing is left behind
     assert "bload_exact" in said  # the padding table
-    (line,) = re.findall(r"blocks of .* steps x (\d+) ranks", said)  # printed once
+    (line,) = re.findall(r"blocks of .* steps x (\d+) rank", said)  # printed once
     assert int(line) == ranks
     pattern, bound = FIGURES[name]
     ((before, after),) = re.findall(pattern, said)

@@ -72,7 +72,7 @@ def test_values_out_of_range_are_refused_by_name():
         ("train.step_at=5", ("train.step_at", "5", "1")),
         ("dataset.small_boxes=some", ("dataset.small_boxes", "some", "computed")),
         ("loader.t_max=0", ("loader.t_max", "0", "null")),
-        ("loader.draw=frame", ("draw", "frame", "length")),
+        ("loader.draw=frame", ("loader.draw", "frame", "length")),
         ("model.checkpoint=some", ("model.checkpoint", "some", "auto")),
         ("launch.nproc=0", ("launch.nproc", "0", "1")),
         ("wandb.mode=on", ("wandb.mode", "on", "offline")),
@@ -80,6 +80,7 @@ def test_values_out_of_range_are_refused_by_name():
         with pytest.raises(InputError) as error:
             compose_config("train", [line])
         assert all(word in str(error.value) for word in words), str(error.value)
+    assert compose_config("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
 
 
 def test_slots_become_the_nearest_whole_number_of_epochs():
