@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bload.bounds import lower_bound
+from bload.columns import padding_table
 from bload.dealing import EpochAccount, account, deal
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
@@ -52,6 +53,7 @@ __all__ = [
     "make_plan",
     "mean_loss",
     "natural_t_max",
+    "padding_table",
     "partner_information",
     "read_lengths",
     "repeat_share",

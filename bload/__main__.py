@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bload import __version__
 from bload.animate import animate_plan
 from bload.columns import columns_for, format_notes, format_recommendation, format_table
 from bload.draw import draw_plans, label_of
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bload", description="Plan epochs of blocks from sequence lengths."
     )
+    parser.add_argument("--version", action="version", version=f"bload {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     lengths = argparse.ArgumentParser(add_help=False)
@@ -53,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         nargs="?",
         metavar="FILE",
-        help="lengths, one per sequence: csv, json, npy or txt; default: Action Genome's",
+        help="lengths, one per sequence: csv (a column named length, or one column), json, npy or "
+        "txt; default: Action Genome's",
     )
     data.add_argument(
         "--split",
@@ -199,9 +202,9 @@ def _draw(args: argparse.Namespace) -> None:
 def _animate(args: argparse.Namespace, lengths: np.ndarray) -> Path:
     """Animate a few random sequences in blocks of the size that all of them together need."""
     loader = args.loaders or "bload_exact"
-    if cuts_clips(loader):
+    if "," in loader or cuts_clips(loader):
         raise InputError(
-            f"--animate shows a loader that keeps sequences whole, not {loader}; "
+            f"--animate shows one loader that keeps sequences whole, not {loader}; "
             "choose --loaders bload or bload_exact"
         )
     t_max = args.t_max or int(lengths.max())

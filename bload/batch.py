@@ -18,7 +18,7 @@ from bload.trees import join, kind, on_tensors
 from bload.views import StartTable, masks_from_table
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockSample:
     """One block as read, without padding: the frames of its segments in slot order."""
 
@@ -28,10 +28,11 @@ class BlockSample:
     targets_V: Any = None
     """The same, or a list with an entry per frame; None without targets per frame."""
     targets_S: Any = None
-    """Tensor ``(S,)`` or a list with an entry per segment; None without targets per sequence."""
+    """Tensor ``(S, ...)`` or a list with an entry per segment, or a dict of them; None without
+    targets per sequence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch(Boundaries):
     """Input of a training step: frames, targets, and where sequences begin and end.
 
@@ -44,13 +45,14 @@ class Batch(Boundaries):
     """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a dict
     of them; on padding 0 or the loader's pad value."""
     targets_BT: Any = None
-    """Targets per frame that are tensors: likewise, on padding -100 (integers) or 0. Else None."""
+    """Targets per frame that are tensors: likewise, on padding -100 if they are integers, else 0.
+    Unsigned ones become int64 for that unless there is a pad value. Else None."""
     targets: tuple[Any, ...] = ()
     """Targets per frame that are no tensors, one per valid frame, row-major: the i-th belongs to
     the i-th True of ``valid_BT``."""
     targets_S: Any = None
-    """Targets per sequence, one per segment: a tensor ``(S,)`` if they are numbers, else a tuple.
-    None without them."""
+    """Targets per sequence, one per segment: a tensor ``(S, ...)`` if they are numbers or tensors,
+    a dict by key, else a tuple. None without them."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets stay as they are."""
@@ -76,8 +78,10 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             keys ``frames`` and ``targets``.
 
     Raises:
-        InputError: frames or targets of different kinds.
+        InputError: frames or targets of different kinds, a pad value that its tensor cannot hold
+            or for a key that there is not.
     """
+    _check_pad(pad, samples[0])
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
     block_S, slot_S, length_S, sequence_S, first_S = (
@@ -102,12 +106,11 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 
     targets_V = [sample.targets_V for sample in samples]
     objects = isinstance(targets_V[0], list)
-    targets_S = [sample.targets_S for sample in samples]
     return Batch(
         frames_BT=_in_blocks([sample.frames_V for sample in samples], t_max, pad, "frames", 0),
         targets_BT=None if objects else _in_blocks(targets_V, t_max, pad, "targets", -100),
         targets=tuple(target for some in targets_V for target in some) if objects else (),
-        targets_S=_per_segment(targets_S),
+        targets_S=_frozen(join([sample.targets_S for sample in samples])),
         valid_BT=valid_BT,
         start_BT=start_BT,
         segment_BT=segment_BT,
@@ -132,15 +135,30 @@ def _in_blocks(
             key: _in_blocks([values[key] for values in values_V], t_max, pad, key, label)
             for key in like
         }
-    is_integer = not like.dtype.is_floating_point and like.dtype not in (torch.bool, torch.uint8)
-    value = pad.get(name, label if is_integer else 0)
-    padded_BT: Tensor = like.new_full((len(values_V), t_max, *like.shape[1:]), value)
+    dtype, is_whole = like.dtype, not (like.is_floating_point() or like.is_complex())
+    value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
+    if is_whole and torch.tensor(value).to(dtype).item() != value:
+        if name in pad:
+            raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
+        dtype = torch.int64  # room for -100, without which padding would be a class
+    padded_BT = like.new_full((len(values_V), t_max, *like.shape[1:]), value, dtype=dtype)
     for row, values in zip(padded_BT, values_V, strict=True):
         row[: len(values)] = values
     return padded_BT
 
 
-def _per_segment(targets_S: Sequence[Any]) -> Any:
-    """Targets of each block -> one tensor ``(S,)`` of numbers, or one tuple of objects."""
-    joined = join(targets_S)
-    return tuple(joined) if isinstance(joined, list) else joined
+def _frozen(tree: Any) -> Any:
+    """The tree with tuples for lists."""
+    if isinstance(tree, dict):
+        return {key: _frozen(part) for key, part in tree.items()}
+    return tuple(tree) if isinstance(tree, list) else tree
+
+
+def _check_pad(pad: Mapping[str, float], sample: BlockSample) -> None:
+    """Refuse pad values for keys that the frames and targets do not have."""
+    keys: list[str] = []
+    for name, tree in (("frames", sample.frames_V), ("targets", sample.targets_V)):
+        keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)
+    for key in pad:
+        if key not in keys:
+            raise InputError(f"pad has the key {key!r}; there are {', '.join(keys)}")

@@ -23,7 +23,7 @@ TILE = 128
 """Slots along a side of the tiles of `flex_attention`, K to a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Boundaries:
     """The segments of a batch; `bload.Batch` adds what its frames hold."""
 
@@ -124,10 +124,10 @@ class Boundaries:
         )
 
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
-        """Return each slot's next token in its segment; `ignore` at its end and on padding."""
+        """Return the next token in a slot's segment, int64; `ignore` at its end and on padding."""
         follows_BT = torch.zeros_like(self.valid_BT)
         follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
-        return torch.where(follows_BT, tokens_BT.roll(-1, 1), ignore)
+        return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
 
     def to_packed(self, values_BT: Tensor) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
@@ -135,7 +135,7 @@ class Boundaries:
         So the state is clear at every start, and cuDNN runs them. The states that they take and
         return, ``(layers, S, width)``, stand in the order of `table`. A batch without any frame
         gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
-        leaves it out, and gradients are 0.
+        leaves it out, ``state[:, : len(batch.table)]`` does too, and gradients are 0.
         """
         order_S, place_S, slot_V, sizes_T = self._by_step()
         if not len(slot_V):

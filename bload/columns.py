@@ -4,7 +4,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from bload.plan import check_lengths
 from bload.recommendation import Recommendation
+from bload.table import table_rows
 
 Column = tuple[str, str, str]  # title, key of the row, format
 
@@ -67,6 +71,22 @@ def format_table(rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> s
         "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
         for line in lines
     )
+
+
+def padding_table(lengths: ArrayLike, **options: Any) -> str:
+    """Return what each loader would pad, delete and compute, as text.
+
+        print(padding_table(source.lengths, ranks=8))
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        options: those of `bload.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
+            ``batch_frames``.
+
+    Raises:
+        InputError: lengths that are none, or do not fit into `t_max`.
+    """
+    return format_table(table_rows(check_lengths(lengths), **options), WORK)
 
 
 def format_notes(rows: list[dict[str, Any]], columns: list[Column]) -> str:

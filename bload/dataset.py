@@ -9,7 +9,16 @@ from torch.utils.data import Dataset
 from bload.batch import BlockSample
 from bload.errors import InputError
 from bload.plan import Block
-from bload.trees import as_tensors, column_of, counts, join, kind, none_of
+from bload.trees import (
+    alike,
+    as_tensors,
+    column_of,
+    counts,
+    is_by_frame,
+    join,
+    kind,
+    none_of,
+)
 
 TargetsPer = Literal["frame", "sequence"]
 
@@ -29,8 +38,9 @@ class SequenceSource(Protocol):
         """Return `length` frames of a sequence from `first` on: ``frames`` or ``frames, targets``.
 
         ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of them. Targets per
-        frame are the same, or a list of any objects; a target per sequence is one value of any
-        type. Every call returns the same kinds.
+        frame are the same, or a list of any objects. A target per sequence is a number, a tensor
+        or array of one shape, any other object, or a dict of these. Every call returns the same
+        kinds.
         """
 
 
@@ -48,7 +58,6 @@ class BlockDataset(Dataset[BlockSample]):
         if self.targets_per not in ("frame", "sequence"):
             raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
         self._nothing: tuple[Any, Any] | None = None
-        self._kinds: tuple[str, str] | None = None
 
     def __getitem__(self, block: Block) -> BlockSample:
         no_frames, no_targets = self._no_frames()
@@ -67,21 +76,22 @@ class BlockDataset(Dataset[BlockSample]):
         per_frame = self.targets_per == "frame"
         if not per_frame:
             targets = column_of(targets)
-        by_name = {"frames": frames, "targets": targets if per_frame else None}
-        for name, tree in by_name.items():
-            if tree is not None and counts(tree) != {length}:
-                numbers = " and ".join(map(str, sorted(counts(tree))))
-                raise InputError(
-                    f"read({sequence}, {first}, {length}) returned {numbers} {name}; "
-                    f"it has to return {length}"
+        fault = _fault("frames", frames, length, objects=False)
+        if not fault and per_frame and targets is not None:
+            fault = _fault("targets", targets, length, objects=True)
+        for name, tree, expected in zip(
+            ("frames", "targets"),
+            (frames, targets),
+            self._nothing or (frames, targets),
+            strict=True,
+        ):
+            if not fault and not alike(tree, expected):
+                fault = (
+                    f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
+                    f"{kind(expected)}; every call has to return the same"
                 )
-        kinds = kind(frames), kind(targets)
-        for name, found, expected in zip(by_name, kinds, self._kinds or kinds, strict=True):
-            if found != expected:
-                raise InputError(
-                    f"read({sequence}, {first}, {length}) returned {name} of the kind {found}, but "
-                    f"read(0, 0, 1) of the kind {expected}; every call has to return the same"
-                )
+        if fault:
+            raise InputError(f"read({sequence}, {first}, {length}) returned {fault}")
         return frames, targets
 
     def _no_frames(self) -> tuple[Any, Any]:
@@ -89,5 +99,18 @@ class BlockDataset(Dataset[BlockSample]):
         if self._nothing is None:
             frames, targets = self._read(0, 0, 1)
             self._nothing = none_of(frames), none_of(targets)
-            self._kinds = kind(frames), kind(targets)
         return self._nothing
+
+
+def _fault(name: str, tree: Any, length: int, objects: bool) -> str:
+    """Return what is wrong with the frames, or the targets per frame, of a call; else nothing."""
+    if not is_by_frame(tree, objects):
+        other = ", or a list" if objects else ""
+        return (
+            f"{name} of type {type(tree).__name__}; it has to return a tensor or array "
+            f"({length}, ...), a dict of them{other}"
+            + ('; targets per sequence want targets_per="sequence"' if objects else "")
+        )
+    if counts(tree) != {length}:
+        return f"{' and '.join(map(str, sorted(counts(tree))))} {name}; it has to return {length}"
+    return ""

@@ -32,6 +32,8 @@ def deal(blocks: int, ranks: int, blocks_per_rank: int, step: int, rank: int) ->
 
 def blocks_per_rank(batch_frames: int, t_max: int) -> int:
     """Return the whole blocks in `batch_frames` slots; raise InputError if there are none."""
+    if not hasattr(batch_frames, "__index__"):
+        raise InputError(f"batch_frames is {batch_frames!r}; give a whole number")
     if batch_frames < t_max:
         raise InputError(
             f"batch_frames is {batch_frames} but one block has t_max = {t_max} frames; "

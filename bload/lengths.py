@@ -102,16 +102,9 @@ def _from_csv(path: Path) -> Read:
             )
         return [float(row[column]) for row in rows[1:]], None
     if len(header) == 1:
-        body = rows if _is_number(header[0]) else rows[1:]
+        is_name = header[0][:1].isalpha() and header[0] not in ("nan", "inf")
+        body = rows[1:] if is_name else rows
         return [float(row[0]) for row in body], None
     raise InputError(
         f"{path} has the columns {', '.join(header)}; name the one with the lengths 'length'"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -77,6 +77,11 @@ class BlockLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
+        if not hasattr(source, "lengths"):
+            raise InputError(
+                f"a source has lengths and read, and {type(source).__name__} has no lengths; "
+                "bload.from_dataset makes a source of a data set"
+            )
         self.sampler = BlockSampler(
             source.lengths,
             packer,
@@ -104,7 +109,7 @@ class BlockLoader:
         )
         self.step = 0
         """Batches of the current epoch yielded so far."""
-        self._compared = False
+        self._iterations = 0
 
     @property
     def plan(self) -> Plan:
@@ -121,53 +126,36 @@ class BlockLoader:
 
     def __repr__(self) -> str:
         cost, sampler = self.account, self.sampler
-        ranks = f"{sampler.world_size} rank{'s' if sampler.world_size > 1 else ''}"
+        ranks = _counted(sampler.world_size, "rank")
         if sampler.blocks_per_rank > 1:
             ranks += f" x {sampler.blocks_per_rank} blocks"
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
-            f"{cost.blocks:,} blocks of {sampler.t_max:,}, "
+            f"{_counted(cost.blocks, 'block')} of {sampler.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{cost.steps:,} steps x {ranks}, "
+            f"{_counted(cost.steps, 'step')} x {ranks}, "
             f"{longest / cost.processed:.1f}x fewer slots than padding"
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        self._compare_ranks()
         # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
+        self._iterations = mine = self._iterations + 1
         self.step = self.sampler.next_step
         try:
-            for batch in self.data:
+            batches = iter(self.data)
+            while mine == self._iterations:
+                batch = next(batches, None)
+                if batch is None:
+                    return
                 self.step += 1
                 yield batch
         except InputError as error:
             # A worker's error contains its traceback; the sentence is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
-
-    def _compare_ranks(self) -> None:
-        """Raise InputError on every rank, once, if the ranks would not train one plan."""
-        if self._compared or not (dist.is_available() and dist.is_initialized()):
-            return
-        among = self.sampler.process_group
-        made = self.sampler.rank, self.sampler.world_size
-        group = dist.get_rank(among), dist.get_world_size(among)
-        if made != group:
-            raise InputError(
-                f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
-                f"{group[0]} of {group[1]}; make it after the process group"
-            )
-        mine = {"epoch": self.sampler.epoch, **self.sampler.definition()}
-        plans: list[dict[str, Any]] = [{}] * self.sampler.world_size
-        dist.all_gather_object(plans, mine, among)
-        for rank, plan in enumerate(plans):
-            for key, value in plan.items():
-                if value != plans[0][key]:
-                    raise InputError(
-                        f"ranks have different plans: {key} is {plans[0][key]} on rank 0 and "
-                        f"{value} on rank {rank}; give every rank the same lengths and options"
-                    )
-        self._compared = True
+        raise InputError(
+            "this iterator ended when another of the same loader began; make a loader for each"
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
@@ -182,3 +170,7 @@ class BlockLoader:
         """Continue with the batch after those that `state` had seen; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
         self.step = self.sampler.next_step
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

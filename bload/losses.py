@@ -4,6 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bload.errors import InputError
+
 
 def mean_loss(
     loss_sum: Tensor, count: int | Tensor, process_group: dist.ProcessGroup | None = None
@@ -14,15 +16,21 @@ def mean_loss(
         mean_loss(loss_sum, (labels_BT != -100).sum()).backward()
 
     Means per rank are wrong as soon as ranks have different numbers of frames, and NaN where one
-    has none. This divides by the frames of all ranks, with one all-reduce of the count. Its values
-    on the ranks have the global mean as their mean.
+    has none. This divides by the frames of all ranks, with one all-reduce of the count. The value
+    on a rank is its share: the mean of those of all ranks is the global mean, which to log.
 
     Args:
         loss_sum: sum of the losses of this rank's frames, 0 for a batch without any.
         count: frames (or targets, or sequences) that this rank's sum is over. With several
             batches per optimiser step, give each the count of them all.
         process_group: as given to the loader; None takes the default group.
+
+    Raises:
+        InputError: `loss_sum` or `count` is no single number.
     """
+    for name, value in (("loss_sum", loss_sum), ("count", torch.as_tensor(count))):
+        if value.dim() > 0:
+            raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
     dtype = torch.promote_types(loss_sum.dtype, torch.float32)
     total = torch.as_tensor(count, dtype=dtype, device=loss_sum.device).clone()
     ranks = 1

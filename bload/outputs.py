@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch import Batch
+from bload.errors import InputError
 
 
 class Output(NamedTuple):
@@ -36,7 +37,16 @@ def unpack(
         batch: the batch that they were computed from.
         gather: the outputs of all ranks, on every rank, on the CPU; all ranks have to call.
         process_group: as given to the loader; None takes the default group.
+
+    Raises:
+        InputError: the outputs are no tensor ``(B, T, ...)``.
     """
+    shape = getattr(outputs_BT, "shape", ())[:2]
+    if shape != batch.valid_BT.shape:
+        raise InputError(
+            f"outputs begin with the shape {tuple(shape)}, the batch with "
+            f"{tuple(batch.valid_BT.shape)}; unpack takes one tensor (B, T, ...)"
+        )
     pieces = torch.split(outputs_BT[batch.valid_BT], batch.table.length_S.tolist())
     begin = (batch.table.block_S, batch.table.slot_S)
     numbers = batch.sequence_BT[begin].tolist(), batch.position_BT[begin].tolist()

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import Any
 
 import torch.distributed as dist
@@ -38,8 +39,9 @@ class BlockSampler(Sampler[list[Block]]):
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
-        InputError: bad lengths or options, a batch smaller than one block, or a rank or world
-            size that contradicts the process group.
+        InputError: bad lengths or options, a batch smaller than one block, a rank or world size
+            that contradicts the process group, or, when iteration begins, ranks that would not
+            train one plan from one step on.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
+        self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
         len(self)  # refuses a wrong `last`, and dropping everything, now instead of at step 0
 
     @property
@@ -109,6 +112,7 @@ class BlockSampler(Sampler[list[Block]]):
         return self.account.steps
 
     def __iter__(self) -> Iterator[list[Block]]:
+        self._compare_ranks()
         plan, steps = self.plan, len(self)
         start, self.next_step = self.next_step, 0
         for step in range(start, steps):
@@ -116,8 +120,33 @@ class BlockSampler(Sampler[list[Block]]):
             self._yielded = step + 1
             yield [filler_block(self.t_max) if b < 0 else plan.block(int(b)) for b in dealt]
 
+    def _compare_ranks(self) -> None:
+        """Raise InputError on every rank if the ranks are not about to train one plan in step."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return
+        made = self.rank, self.world_size
+        group = dist.get_rank(self.process_group), dist.get_world_size(self.process_group)
+        if made != group:
+            raise InputError(
+                f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
+                f"{group[0]} of {group[1]}; make it after the process group"
+            )
+        mine = {"epoch": self.epoch, "step": self.next_step, **self.definition()}
+        positions: list[dict[str, Any]] = [{}] * self.world_size
+        dist.all_gather_object(positions, mine, self.process_group)
+        for rank, position in enumerate(positions):
+            for key, value in position.items():
+                if value != positions[0][key]:
+                    raise InputError(
+                        f"ranks have different plans: {key} is {positions[0][key]} on rank 0 and "
+                        f"{value} on rank {rank}; give every rank the same lengths, options, epoch "
+                        "and saved position"
+                    )
+
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
+        if index(epoch) < 0:
+            raise InputError(f"epoch is {epoch}; epochs count from 0")
         if epoch != self.epoch:
             self.epoch = epoch
             self.next_step = self._yielded = 0
@@ -141,6 +170,8 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: the state belongs to another plan; the message names what differs.
         """
+        if not {"epoch", "step", "plan"} <= {*state}:
+            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         mine, saved = self.definition(), state["plan"]
         differs = [
             f"{key} was {saved.get(key)} and is {mine.get(key)}"
@@ -166,7 +197,7 @@ class BlockSampler(Sampler[list[Block]]):
             "blocks per step": self.blocks_per_step,
             "sequences": len(self.lengths),
             "frames": int(self.lengths.sum()),
-            "lengths digest": hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16],
+            "lengths digest": self._digest,
         }
 
 
@@ -176,6 +207,8 @@ def _place(
     """Return the rank and the world size: those given, else those of the process group."""
     if dist.is_available() and dist.is_initialized():
         group = dist.get_rank(process_group), dist.get_world_size(process_group)
+        if group[0] < 0:
+            raise InputError("this process is not in the process_group that was given")
         given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
         if given != group:
             raise InputError(
@@ -184,10 +217,15 @@ def _place(
                 "process_group of the ranks that share the data"
             )
         return group
-    if rank is None and world_size is None and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    waiting = int(os.environ.get("WORLD_SIZE", 1))  # set by torchrun
+    if rank is None and world_size is None and waiting > 1:
         raise InputError(
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']} but there is no process group yet; call "
+            f"WORLD_SIZE is {waiting} but there is no process group yet; call "
             "torch.distributed.init_process_group first, or give rank and world_size"
+        )
+    if (rank is None) != (world_size is None) and world_size != 1:
+        raise InputError(
+            f"rank is {rank} and world_size is {world_size} without a process group; give both"
         )
     rank, world_size = rank or 0, 1 if world_size is None else world_size
     if not 0 <= rank < world_size:

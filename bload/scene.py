@@ -229,7 +229,7 @@ class Scene:
         if self._y(naive.rows) - top < 210:
             return  # no room
         done = frame - self.trains - STEP * self.steps(packed)
-        fewer = naive.rows / packed.rows
+        fewer = self.steps(naive) / self.steps(packed)  # fillers are computed too
         if frame < self.trains:
             lines = [("Before the epoch, from the lengths alone:", QUIET)]
             lines.append(("whole videos fall into blocks", INK))

@@ -42,10 +42,26 @@ class DatasetSource:
             targets = None if self.targets is None else _pick(item, self.targets)
         else:
             frames, targets = item if isinstance(item, tuple) else (item, None)
-        cut = slice(first, first + length)
         if self.targets_per == "frame":
-            targets = _each(targets, lambda values: _tensor(values[cut]))
-        return _each(frames, lambda values: _tensor(values[cut])), targets
+            targets = self._cut(targets, "targets", sequence, first, length)
+        return self._cut(frames, "inputs", sequence, first, length), targets
+
+    def _cut(self, tree: Any, name: str, sequence: int, first: int, length: int) -> Any:
+        """Cut frames out of a whole sequence, or of each value of a dict of them."""
+        if isinstance(tree, Mapping):
+            parts = tree.items()
+            return {key: self._cut(value, key, sequence, first, length) for key, value in parts}
+        if tree is None:
+            return None
+        one = isinstance(tree, str) or not hasattr(tree, "__len__") or getattr(tree, "ndim", 1) == 0
+        frames = None if one else len(tree)
+        if frames != self.lengths[sequence]:
+            has = "is one value" if frames is None else f"has {frames} frames"
+            raise InputError(
+                f"{name} of item {sequence} {has} but its length is {self.lengths[sequence]}; "
+                'correct length, choose other inputs, or set targets_per="sequence"'
+            )
+        return _tensor(tree[first : first + length])
 
 
 def from_dataset(
@@ -69,9 +85,13 @@ def from_dataset(
         inputs: the key, or keys, of the inputs in a dict; None takes all but the targets.
         targets: the key, or keys, of the targets in a dict.
         targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
+
+    Raises:
+        InputError: lengths that are not one positive number per sequence, at once; an item without
+            a key or with another number of frames, when it is read.
     """
     if isinstance(length, str):
-        column = dataset[length]
+        column = _column(dataset, length)
         lengths = [value if np.ndim(value) == 0 else len(value) for value in column]
     elif callable(length):
         lengths = [length(dataset[number]) for number in range(len(dataset))]
@@ -85,6 +105,20 @@ def from_dataset(
     return DatasetSource(dataset, check_lengths(lengths), inputs, targets, targets_per)
 
 
+def _column(dataset: Any, name: str) -> Sequence[Any]:
+    """Return a column at once from data sets that have columns, else item by item."""
+    try:
+        if hasattr(dataset, "column_names"):  # of Hugging Face
+            column: Sequence[Any] = dataset[name]
+            return column
+        return [dataset[number][name] for number in range(len(dataset))]
+    except (KeyError, TypeError, IndexError) as error:
+        raise InputError(
+            f"the data set has no column {name!r}; give length as a list of numbers or a function "
+            "of an item"
+        ) from error
+
+
 def _pick(item: Mapping[str, Any], key: Key) -> Any:
     names = [key] if isinstance(key, str) else list(key)
     missing = [name for name in names if name not in item]
@@ -93,15 +127,12 @@ def _pick(item: Mapping[str, Any], key: Key) -> Any:
     return item[key] if isinstance(key, str) else {name: item[name] for name in names}
 
 
-def _each(values: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(values, Mapping):
-        return {key: change(value) for key, value in values.items()}
-    return None if values is None else change(values)
-
-
 def _tensor(values: Any) -> Any:
     """Numbers as a tensor, anything else as it is."""
     if isinstance(values, Tensor | np.ndarray):
         return values
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return values
     return torch.from_numpy(array) if array.dtype.kind in "biuf" else values

@@ -12,19 +12,29 @@ from torch import Tensor
 
 
 def as_tensors(value: Any) -> Any:
-    """Return arrays as tensors, without a copy if they are writable; dicts by key, else `value`."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return torch.from_numpy(value if value.flags.writeable else value.copy())
+    """Return arrays of numbers as tensors, if possible without a copy; dicts by key."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        copy = not value.flags.writeable or min(value.strides, default=0) < 0
+        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), "C", copy=copy))
     if isinstance(value, Mapping):
         return {key: as_tensors(part) for key, part in value.items()}
     return value
 
 
+def is_by_frame(tree: Any, objects: bool) -> bool:
+    """Return True for a tensor ``(V, ...)`` or a dict of them, or a sequence of `objects`."""
+    if isinstance(tree, dict):
+        return bool(tree) and all(isinstance(v, Tensor) and v.dim() for v in tree.values())
+    return (
+        tree.dim() > 0 if isinstance(tree, Tensor) else objects and isinstance(tree, list | tuple)
+    )
+
+
 def column_of(value: Any) -> Any:
-    """Return a tensor ``(1,)`` of a number, and a list with any other object."""
-    if isinstance(value, int | float | np.number | np.bool_) or (
-        isinstance(value, Tensor) and value.dim() == 0
-    ):
+    """Return a tensor ``(1, ...)`` of a number or tensor, a list with any other object; by key."""
+    if isinstance(value, Mapping):
+        return {key: column_of(part) for key, part in value.items()}
+    if isinstance(value, int | float | np.number | np.bool_ | Tensor):
         return torch.as_tensor(value)[None]
     return [value]
 
@@ -33,12 +43,21 @@ def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return the tree with every tensor changed."""
     if isinstance(tree, dict):
         return {key: on_tensors(part, change) for key, part in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(on_tensors(part, change) for part in tree)
     return change(tree) if isinstance(tree, Tensor) else tree
 
 
 def counts(tree: Any) -> set[int]:
     """Return how many frames the parts of a tree have; one number where they agree."""
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return True for trees of one kind; for tensors without the cost of a description."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.dtype == other.dtype and one.shape[1:] == other.shape[1:]
+    return kind(one) == kind(other)
 
 
 def kind(tree: Any) -> str:

@@ -13,9 +13,7 @@ from torch.nn.functional import cross_entropy, ctc_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack
-from bload.columns import WORK, format_table
-from bload.table import table_rows
+from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack
 
 RATE, NOTES, OVERTONES = 8000, 5, ((1, 0, 0), (0.3, 1, 0), (0.3, 0, 1))  # of each instrument
 
@@ -35,7 +33,7 @@ def recording(path: str, number: int, rng: np.random.Generator) -> tuple[np.ndar
         sound = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 8000
     pieces = np.lib.stride_tricks.sliding_window_view(sound, 256)[::128] * np.hanning(256)
     frames = np.log(np.abs(np.fft.rfft(pieces)[:, :48]) + 0.1).astype(np.float32)
-    return frames, {"instrument": torch.tensor(instrument), "notes": torch.tensor(notes) + 1}
+    return frames, {"instrument": instrument, "notes": (notes + 1).tolist()}
 
 
 class Model(nn.Module):
@@ -50,16 +48,16 @@ class Model(nn.Module):
 
 
 def loss_sum(logits_BT: Tensor, batch: Batch) -> Tensor:
-    if not batch.targets_S:  # no recording for this rank in the last step
+    if not len(batch.table):  # no recording for this rank in the last step
         return logits_BT.sum() * 0
-    lengths_S, notes_S = batch.table.length_S, [target["notes"] for target in batch.targets_S]
+    lengths_S, notes_S = batch.table.length_S, batch.targets_S["notes"]
     logits_TS = pad_sequence(logits_BT[batch.valid_BT].split(lengths_S.tolist()))
     notes_TS = logits_TS[..., : 1 + NOTES].log_softmax(-1)
     many_S = torch.tensor([len(notes) for notes in notes_S])
-    written = ctc_loss(notes_TS, torch.cat(notes_S), lengths_S, many_S, reduction="sum")
-    instrument_S = torch.stack([target["instrument"] for target in batch.targets_S])
+    notes_N = torch.tensor([note for notes in notes_S for note in notes])
+    written = ctc_loss(notes_TS, notes_N, lengths_S, many_S, reduction="sum")
     named_S = logits_TS[..., 1 + NOTES :].sum(0) / lengths_S[:, None]
-    return written + cross_entropy(named_S, instrument_S, reduction="sum")
+    return written + cross_entropy(named_S, batch.targets_S["instrument"], reduction="sum")
 
 
 @torch.no_grad()
@@ -69,7 +67,7 @@ def scores(model: Model, loader: BlockLoader) -> str:
     for sequence, _, logits_T in outputs:
         target = items[sequence][1]
         best = groupby(logits_T[:, : 1 + NOTES].argmax(1).tolist())
-        written += [note for note, _ in best if note] == target["notes"].tolist()
+        written += [note for note, _ in best if note] == target["notes"]
         named += float(logits_T[:, 1 + NOTES :].sum(0).argmax() == target["instrument"])
     return f"{named / len(outputs):.0%} of instruments, {written / len(outputs):.0%} of transcripts"
 
@@ -98,7 +96,6 @@ for epoch in range(5):
         optimiser.step()
 after = scores(model, unseen)
 if loader.sampler.rank == 0:
-    rows = table_rows(loader.sampler.lengths, t_max=96)
-    print(format_table(rows, WORK))
+    print(padding_table(loader.sampler.lengths, t_max=96))
     print(loader)
     print(f"right on unseen recordings: {before} before; {after} after")

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack, walk
-from bload.columns import WORK, format_table
-from bload.table import table_rows
+from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack, walk
 
 
 def events(machines: int, seed: int) -> pd.DataFrame:
@@ -84,7 +82,6 @@ for epoch in range(8):
         optimiser.step()
 after = unexplained(model, unseen)
 if loader.sampler.rank == 0:
-    rows = table_rows(loader.sampler.lengths, t_max=60)
-    print(format_table(rows, WORK))
+    print(padding_table(loader.sampler.lengths, t_max=60))
     print(loader)
     print(f"unseen machines: {before:.3f} of the variance left before, {after:.3f} after")

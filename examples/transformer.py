@@ -15,9 +15,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, unpack
-from bload.columns import WORK, format_table
-from bload.table import table_rows
+from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack
 
 T_MAX, WIDTH, HEADS = 256, 64, 4
 DEVICE = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
@@ -84,7 +82,6 @@ for batch in (one.to(DEVICE) for one in loader):
     optimiser.step()
 after = bits_per_byte(model, unseen)
 if loader.sampler.rank == 0:
-    rows = table_rows(loader.sampler.lengths, t_max=T_MAX)
-    print(format_table(rows, WORK))
+    print(padding_table(loader.sampler.lengths, t_max=T_MAX))
     print(loader)
     print(f"unseen paragraphs: {before:.2f} bits per byte before, {after:.2f} after")

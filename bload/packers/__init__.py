@@ -36,7 +36,7 @@ PACKERS: dict[str, Callable[..., Plan]] = {
 
 def _find(packer: str) -> Callable[..., Plan]:
     if packer not in PACKERS:
-        raise InputError(f"there is no loader {packer!r}; choose one of {', '.join(PACKERS)}")
+        raise InputError(f"there is no packer {packer!r}; choose one of {', '.join(PACKERS)}")
     return PACKERS[packer]
 
 
@@ -87,10 +87,14 @@ def make_plan(
     for option in options:
         if option not in known:
             raise InputError(
-                f"loader {packer} has no option {option!r}; it has {', '.join(known) or 'none'}"
+                f"{option!r} is neither an argument nor an option of the packer {packer}, which "
+                f"has {', '.join(known) or 'none'}"
             )
     lengths = check_lengths(lengths)
-    t_max = natural_t_max(lengths, packer) if t_max is None else index(t_max)
+    t_max = natural_t_max(lengths, packer) if t_max is None else t_max
+    if not hasattr(t_max, "__index__"):
+        raise InputError(f"t_max is {t_max!r}; give a whole number")
+    t_max = index(t_max)
     if not 1 <= t_max < 2**31:
         raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
     if seed < 0 or epoch < 0:

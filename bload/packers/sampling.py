@@ -43,7 +43,7 @@ def pack(
     if lengths.max() < t_max:
         raise InputError(
             f"no sequence has t_max = {t_max} frames (the longest has {lengths.max()}), so "
-            "sampling would delete everything; lower t_max"
+            f"sampling would delete everything; lower {spell('t_max')}"
         )
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
     offset = clip_offsets(lengths, number * t_max, place, rng)

@@ -31,6 +31,8 @@ BAD = [
     ("a.csv", "sequence 0 has length -3", "length\n-3\n"),
     ("a.csv", "sequence 1 has length 2.5", "length\n3\n2.5\n"),
     ("a.csv", "sequence 0 has length 1e", "length\n1e30\n"),
+    ("a.csv", "could not convert string to float: '1O'", "1O\n3\n"),
+    ("a.csv", "not a number", "nan\n3\n"),
     ("a.csv", "not a number", "length\n3\nnan\n", "length\ninf\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
     ("a.json", "cannot read lengths", "", "[3, 4", "[[3], [4, 5]]", "[" * 100_000),

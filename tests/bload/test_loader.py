@@ -150,6 +150,18 @@ def test_workers_persist_follow_the_epoch_and_do_not_move_the_position(workers, 
         assert fingerprints(one) == epochs[2][step:], step
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterator_ends_with_a_sentence_when_another_begins(workers, loader):
+    one = loader(num_workers=workers)
+    first, second = iter(one), iter(one)
+    next(first)
+    whole = [next(second)]
+    with pytest.raises(InputError, match="ended when another of the same loader began"):
+        next(first)
+    assert one.state_dict()["step"] == 1
+    assert len(whole + list(second)) == len(one)
+
+
 @pytest.mark.parametrize("kind", [FileNotFoundError, InputError])
 def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
     class Broken(numbered_source):

@@ -42,7 +42,7 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     assert make_plan(lengths, "ends").t_max == int(lengths.mean())
     assert make_plan(lengths, "next_fit", order="given").sequence.tolist() == [*range(40)]
     assert make_plan(lengths, "next_fit", 5, long="split").deleted == 0
-    with pytest.raises(InputError, match=r"next_fit .*'draw'.* long, order"):
+    with pytest.raises(InputError, match=r"'draw'.* next_fit, which has long, order"):
         make_plan(lengths, "next_fit", draw="video")
     for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
         loader = BlockLoader(numbered_source(lengths), packer, batch_frames=24, **options)

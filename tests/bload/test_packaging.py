@@ -108,8 +108,25 @@ print(bload.__file__)
     )
     lengths = tmp_path / "lengths.csv"
     lengths.write_text("length\n3\n5\n8\n")
-    table = run([installed.python.with_name("bload"), "table", "--help"], cwd=tmp_path)
-    assert "--t-max" in table
+    command = installed.python.with_name("bload")
+    table = run([command, "table", "lengths.csv"], cwd=tmp_path)
+    assert "3 sequences, 16 frames, 3 to 8" in table
+    assert "recommended for bload_exact: T_max" in table
+    found = json.loads(run([command, "table", "lengths.csv", "--json"], cwd=tmp_path))
+    assert {row["loader"] for row in found["loaders"]} >= {*bload.PACKERS} - {"sampling"}
+    assert run([command, "--version"], cwd=tmp_path) == f"bload {bload.__version__}\n"
+
+
+@pytest.mark.slow
+def test_the_library_imports_in_less_than_one_and_a_half_times_what_torch_takes():
+    """The least of five each, in turns, of processes whose files are in the page cache."""
+    script = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+    seconds: dict[str, list[float]] = {"import torch": [], "from bload import BlockLoader": []}
+    for _ in range(5):
+        for statement, measured in seconds.items():
+            measured.append(float(run([sys.executable, "-c", script.format(statement)], cwd=ROOT)))
+    torch, library = map(min, seconds.values())
+    assert library < 1.5 * torch, seconds
 
 
 @pytest.mark.slow

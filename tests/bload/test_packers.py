@@ -122,12 +122,13 @@ def test_clips_are_whole_side_by_side_and_begin_anywhere():
 def test_wrong_arguments_are_refused_by_name_and_number():
     for arguments, words in [
         ({"packer": "best"}, r"'best'.*naive, sampling, mix, bload, bload_exact"),
-        ({"packer": "mix", "long": "split"}, "mix .*'long'.* place"),
+        ({"packer": "mix", "long": "split"}, "'long' is neither .* mix, which has place"),
         ({"packer": "bload", "draw": "x"}, "draw is 'x'.* video or length"),
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split or truncate"),
         ({"packer": "mix", "place": "x"}, "place is 'x'.* random or first"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
         ({"packer": "sampling", "t_max": 6}, "t_max = 6 .* 5"),
+        ({"packer": "bload", "t_max": 5.5}, "t_max is 5.5; give a whole number"),
         ({"packer": "bload", "t_max": 0}, "t_max is 0; .* 1 "),
         ({"packer": "bload", "t_max": 10**20}, "t_max is 1000.* 2147483647"),
         ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1 and epoch is 3"),

@@ -1,5 +1,7 @@
 """The library under DDP: ranks from the process group, one plan, one loss, one result."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -72,6 +74,41 @@ def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
     assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
 
 
+def accumulated(ranks, together):
+    """The gradient of steps of `together` batches each, as docs/start.md writes them."""
+    model = network()
+    parallel = DistributedDataParallel(model)
+    steps = iter(BlockLoader(source(), t_max=10, packer="bload"))
+    gradients = []
+    while batches := [*islice(steps, together)]:
+        count = sum(batch.valid_BT.sum() for batch in batches)
+        for batch in batches:
+            logits_BT = parallel(batch.frames_BT)
+            loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
+            mean_loss(loss_sum, count).backward()
+        gradients.append(model.weight.grad.numpy().copy())
+        model.zero_grad()
+    sequences = [batch.sequence_BT for batch in BlockLoader(source(), t_max=10, packer="bload")]
+    return gradients, sequences
+
+
+@pytest.mark.dist
+def test_batches_of_one_step_share_a_mean(ranks):
+    model, data, together = network(), source(), 2
+    results = ranks.run(accumulated, together)
+    steps = zip(*(gradients for gradients, _ in results), strict=True)
+    for step, gradients in enumerate(steps):
+        part = slice(step * together, (step + 1) * together)
+        numbers = {int(s) for _, rows in results for row in rows[part] for s in row.unique()} - {-1}
+        items = [data.dataset[s] for s in sorted(numbers)]
+        logits = model(torch.cat([frames for frames, _ in items]))
+        model.zero_grad()
+        cross_entropy(logits, torch.cat([labels for _, labels in items])).backward()
+        for gradient in gradients:
+            np.testing.assert_allclose(gradient, model.weight.grad.numpy(), rtol=1e-12, atol=1e-15)
+    assert step > 0 or ranks.world_size > 1
+
+
 def test_a_mean_over_no_frame_is_zero():
     model = network()
     logits = model(torch.zeros(3, 6, dtype=torch.float64))
@@ -80,6 +117,15 @@ def test_a_mean_over_no_frame_is_zero():
     loss.backward()
     assert float(loss.detach()) == 0
     assert not model.weight.grad.any()
+
+
+def test_a_mean_takes_single_numbers():
+    for loss_sum, count, words in (
+        (torch.ones(3), 3, r"loss_sum has the shape \(3,\); give its sum"),
+        (torch.ones(()), torch.ones(3, dtype=torch.bool), r"count has the shape \(3,\)"),
+    ):
+        with pytest.raises(InputError, match=words):
+            mean_loss(loss_sum, count)
 
 
 def sequences_of(ranks, epoch):
@@ -135,9 +181,16 @@ def refused(ranks, kind):
         options["seed"] = ranks.rank
     if kind == "rank":
         options = {"rank": ranks.rank + 1, "world_size": ranks.world_size + 1}
+    if kind == "outside":
+        options = {"process_group": dist.new_group([0])}
     sequences = [torch.zeros(n, 2) for n in lengths]
     try:
-        list(BlockLoader(from_dataset(sequences, lengths), t_max=10, **options))
+        loader = BlockLoader(from_dataset(sequences, lengths), t_max=10, **options)
+        if kind == "step" and ranks.rank == 0:
+            loader.load_state_dict(loader.sampler.state_dict(1))
+        for epoch in range(2):
+            loader.set_epoch(epoch + (kind == "epoch" and epoch * ranks.rank))
+            list(loader.sampler if kind == "lengths" else loader)
     except InputError as error:
         return str(error)
 
@@ -151,13 +204,21 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
         for kind, words in (
             ("lengths", ("frames is 33 on rank 0", f"34 on rank {last}")),
             ("seed", ("seed is 0 on rank 0", "1 on rank 1")),
+            ("epoch", ("epoch is 1 on rank 0", "2 on rank 1")),
+            ("step", ("step is 1 on rank 0", "0 on rank 1")),
         ):
             (sentence,) = {*ranks.run(refused, kind)}
             assert all(word in sentence for word in words), sentence
+        first, *others = ranks.run(refused, "outside")
+        assert first is None
+        assert all("not in the process_group" in said for said in others)
     assert ranks.run(refused, None) == [None] * ranks.world_size
 
 
 def test_ranks_are_not_guessed(monkeypatch):
+    for given in ({"rank": 0}, {"world_size": 2}):
+        with pytest.raises(InputError, match="give both"):
+            BlockLoader(source(), **given)
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(InputError, match=r"WORLD_SIZE is 4 .*init_process_group"):
         BlockLoader(source())

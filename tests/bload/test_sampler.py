@@ -17,7 +17,7 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
         ({"t_max": 13}, "t_max was 12 and is 13"),
         ({"draw": "length"}, r"options was .*'draw': 'video'.* and is .*'draw': 'length'"),
         ({"last": "drop"}, "last was fill and is drop"),
-        ({"world_size": 2}, "blocks per step was 2 and is 4"),
+        ({"rank": 0, "world_size": 2}, "blocks per step was 2 and is 4"),
         ({"lengths": LENGTHS[:-1]}, "sequences was 40 and is 39"),
         ({"lengths": LENGTHS[::-1]}, "lengths digest was"),
         ({"seed": 1, "last": "drop"}, "seed was 0 and is 1; last was fill and is drop"),
@@ -32,9 +32,12 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
 def test_wrong_settings_are_refused_at_once():
     names = ["a", "b", "c"]
     for changes, words in [
+        ({"batch_frames": 26.0}, "batch_frames is 26.0; give a whole number"),
         ({"batch_frames": 11}, "batch_frames is 11 .* t_max = 12 .* to 12"),
         ({"rank": 2, "world_size": 2}, "rank 2 of 2 ranks"),
-        ({"rank": -1}, "rank -1 of 1 ranks"),
+        ({"rank": -1, "world_size": 1}, "rank -1 of 1 ranks"),
+        ({"rank": 1}, "rank is 1 and world_size is None .* give both"),
+        ({"world_size": 2}, "rank is None and world_size is 2 .* give both"),
         ({"last": "repeat"}, r"'repeat'.* fill or drop"),
         ({"last": "drop", "batch_frames": 1200}, "takes 100; lower batch_frames"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),

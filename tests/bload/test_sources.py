@@ -2,12 +2,13 @@
 
 import resource
 import time
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from bload import BlockLoader, InputError, from_dataset
+from bload import BlockLoader, InputError, from_dataset, unpack
 
 LENGTHS = np.array([3, 5, 2, 9, 1, 4, 9, 6])
 
@@ -74,8 +75,8 @@ def test_a_target_per_sequence_is_one_per_segment():
         (lambda sequence: sequence, True),
         (lambda sequence: torch.tensor(sequence / 2), True),
         (lambda sequence: f"sequence {sequence}", False),
-        (lambda sequence: torch.arange(sequence), False),  # a transcript
-        (lambda sequence: {"label": sequence, "text": [sequence]}, False),
+        (lambda sequence: torch.full((2, 3), sequence), True),
+        (lambda sequence: [*range(sequence)], False),  # a transcript
     ):
         source = Source(
             lambda numbers, make=make: (numbers, make(int(numbers[0]) // 100)), "sequence"
@@ -88,15 +89,29 @@ def test_a_target_per_sequence_is_one_per_segment():
                 assert len(batch.targets_S) == len(sequence_S)
                 if as_tensor:  # a filler has an empty one
                     like = torch.as_tensor(make(0))
-                    wanted = torch.tensor([make(s) for s in sequence_S], dtype=like.dtype)
+                    wanted = [torch.as_tensor(make(s)) for s in sequence_S]
+                    wanted = torch.stack(wanted) if wanted else like[None][:0]
                     assert batch.targets_S.dtype == like.dtype
                     assert torch.equal(batch.targets_S, wanted)
                 else:
                     assert list(map(str, batch.targets_S)) == [str(make(s)) for s in sequence_S]
 
 
+def test_targets_per_sequence_may_be_a_dict():
+    def make(numbers):
+        sequence = int(numbers[0]) // 100
+        return numbers, {"label": sequence, "text": [sequence] * sequence, "vector": np.ones(3)}
+
+    for batch in batches(Source(make, "sequence")):
+        sequence_S = batch.sequence_BT[batch.table.block_S, batch.table.slot_S]
+        assert torch.equal(batch.targets_S["label"], sequence_S)
+        assert batch.targets_S["text"] == tuple([int(s)] * int(s) for s in sequence_S)
+        assert batch.targets_S["vector"].shape == (len(sequence_S), 3)
+        assert batch.to("meta").targets_S["label"].device.type == "meta"
+
+
 def test_a_target_per_sequence_keeps_its_kind():
-    for other, words in ((lambda s: s / 2, "float32"), (str, "objects")):
+    for other, words in ((lambda s: s / 2, "float32"), (str, "objects"), (torch.ones, "(6,)")):
         make = lambda s, other=other: other(s) if s == 6 else s  # noqa: E731
         source = Source(lambda n, make=make: (n, make(int(n[0]) // 100)), "sequence")
         with pytest.raises(InputError, match=rf"read\(6, 0, 9\) .*{words}.*int64"):
@@ -130,6 +145,60 @@ def test_what_changes_on_the_way_is_reported_with_the_call():
             assert "\n" not in message
 
 
+def test_what_is_no_frames_is_reported_with_the_call():
+    def with_targets(targets):
+        return lambda numbers: (numbers, targets(numbers))
+
+    for make, words in (
+        (lambda numbers: numbers[0], "frames of type Tensor.*tensor or array"),
+        (lambda numbers: numbers.tolist(), "frames of type list"),
+        (lambda numbers: np.array(["a"] * len(numbers)), "frames of type ndarray"),
+        (lambda numbers: {"a": {"b": numbers}}, "frames of type dict"),
+        (lambda numbers: {}, "frames of type dict"),
+        (lambda numbers: None, "frames of type NoneType"),
+        (with_targets(lambda numbers: 3), 'targets of type int.*targets_per="sequence"'),
+        (
+            with_targets(lambda numbers: numbers[0]),
+            'targets of type Tensor.*targets_per="sequence"',
+        ),
+    ):
+        with pytest.raises(InputError, match=rf"^read\(0, 0, 1\) returned {words}"):
+            batches(Source(make))
+
+
+def test_arrays_of_any_layout_are_taken():
+    def make(numbers):
+        backwards = numbers.flip(0).numpy()[::-1]
+        foreign = numbers.numpy().astype(">f4")
+        fixed = numbers.numpy().copy()
+        fixed.flags.writeable = False
+        return {"a": backwards, "b": foreign, "c": fixed}
+
+    for batch in batches(Source(make)):
+        for frames_BT in batch.frames_BT.values():
+            assert torch.equal(frames_BT[batch.valid_BT], numbers(batch).to(frames_BT.dtype))
+
+
+def test_pad_values_are_of_a_key_and_fit_its_dtype():
+    source = Source(lambda numbers: (numbers.to(torch.uint8), numbers.to(torch.uint8)))
+    for pad, dtype, value in (({}, torch.int64, -100), ({"targets": 255}, torch.uint8, 255)):
+        for batch in batches(source, pad=pad):
+            assert batch.targets_BT.dtype == dtype
+            assert (batch.targets_BT[~batch.valid_BT] == value).all()
+            assert torch.equal(batch.targets_BT[batch.valid_BT], numbers(batch) % 256)
+            assert batch.frames_BT.dtype == torch.uint8
+            assert not batch.frames_BT[~batch.valid_BT].any()
+            shifted = batch.next_tokens(batch.frames_BT)
+            assert shifted.dtype == torch.int64
+            assert (shifted[~batch.valid_BT] == -100).all()
+    for pad, words in (
+        ({"labels": 0}, "key 'labels'; there are frames, targets"),
+        ({"targets": -100}, "pad\\['targets'\\] is -100, which a tensor of torch.uint8"),
+    ):
+        with pytest.raises(InputError, match=words):
+            batches(source, pad=pad)
+
+
 def test_a_filler_has_the_shapes_and_dtypes_of_any_batch():
     def make(numbers):
         return {"a": numbers.float()[:, None], "b": numbers.bool()}, numbers.to(torch.int32)
@@ -148,11 +217,14 @@ def test_any_map_style_data_set_is_a_source():
     sequences = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n, "of": n % 2} for n in LENGTHS]
 
     class Columns(list):
+        column_names = ("x", "y", "n", "of")
+
         def __getitem__(self, key):
             return [one[key] for one in self] if isinstance(key, str) else super().__getitem__(key)
 
-    for length in ("n", "y", LENGTHS, lambda item: len(item["y"])):
-        source = from_dataset(Columns(sequences), length, inputs="x", targets="y")
+    lengths = ("n", "y", LENGTHS, lambda item: len(item["y"]))
+    for data, length in product((sequences, Columns(sequences)), lengths):
+        source = from_dataset(data, length, inputs="x", targets="y")
         assert source.lengths.tolist() == LENGTHS.tolist()
         for batch in batches(source, t_max=4, long="split"):
             assert torch.equal(batch.frames_BT[batch.valid_BT], numbers(batch) % 100 + 0.5)
@@ -169,8 +241,30 @@ def test_any_map_style_data_set_is_a_source():
     for length, words in ((LENGTHS[1:], "7 numbers but the data set has 8"), ([0] * 8, "length 0")):
         with pytest.raises(InputError, match=words):
             from_dataset(pairs, length)
-    with pytest.raises(InputError, match="no 'z'; it has 'x', 'y', 'n', 'of'"):
-        batches(from_dataset(sequences, LENGTHS, inputs="z"))
+    shorter = LENGTHS - (LENGTHS > 5)
+    for make, words in (
+        (
+            lambda: from_dataset(sequences, LENGTHS, inputs="z"),
+            "no 'z'; it has 'x', 'y', 'n', 'of'",
+        ),
+        (lambda: from_dataset(sequences, LENGTHS), "n of item 0 is one value but its length is 3"),
+        (
+            lambda: from_dataset(pairs, shorter),
+            r"of item 7 has 6 frames but its length is 5; correct length",
+        ),
+        (lambda: from_dataset([(one, 1) for one, _ in pairs], LENGTHS), 'targets_per="sequence"'),
+        (lambda: from_dataset(pairs, "n"), "no column 'n'; give length as a list"),
+        (lambda: object(), "object has no lengths; bload.from_dataset"),
+    ):
+        with pytest.raises(InputError, match=words):
+            batches(make())
+
+
+def test_outputs_that_are_no_blocks_are_refused():
+    (batch,) = BlockLoader(Source(lambda numbers: numbers), t_max=10, batch_frames=100)
+    for outputs in (batch.frames_BT[:, :5], (batch.frames_BT,), {"a": batch.frames_BT}):
+        with pytest.raises(InputError, match=r"unpack takes one tensor \(B, T, \.\.\.\)"):
+            unpack(outputs, batch)
 
 
 @pytest.mark.slow
@@ -186,7 +280,8 @@ def test_tensors_of_many_tokens_cross_from_workers_whole():
             pass
         began = time.perf_counter()
         seen = sum(batch.targets_BT.numel() for batch in loader)
-        print(f"{(time.perf_counter() - began) / len(loader) * 1000:.1f} ms a batch")
+        ms = (time.perf_counter() - began) / len(loader) * 1000
         assert seen == 64 * 8192
+        assert ms < 100, ms  # 6 on an idle machine; 2,500 when tensors were taken apart
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)

@@ -28,7 +28,11 @@ def mine(tmp_path_factory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{REPOSITORY}:{folder}"}
+    library = folder / "library"  # what `pip install -e .` makes importable
+    library.mkdir(exist_ok=True)
+    if not (library / "bload").exists():
+        (library / "bload").symlink_to(REPOSITORY / "bload")
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(library)}
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
