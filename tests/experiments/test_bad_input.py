@@ -148,11 +148,12 @@ def test_a_file_that_is_no_checkpoint_is_refused(sentence, going_on, tmp_path):
     assert f"{tmp_path / 'garbage1.pt'} (6 bytes)" in said
 
 
-def test_half_a_checkpoint_is_refused_and_left_alone(going_on, tmp_path):
-    last = tmp_path / "runs" / "here" / "last.pt"
-    last.write_bytes(last.read_bytes()[:-1000])
+def test_two_halves_of_checkpoints_are_refused_and_left_alone(going_on, tmp_path):
+    last, previous = (tmp_path / "runs" / "here" / name for name in ("last.pt", "previous.pt"))
+    for path in (last, previous):
+        path.write_bytes(path.read_bytes()[:-1000])
     said = going_on()
-    assert f"{last} (" in said
+    assert f"{previous} (" in said
     assert "run.resume=never" in said
 
 
@@ -208,7 +209,10 @@ def test_frames_that_cannot_be_read_are_reported(
 def test_training_that_diverges_is_reported(sentence, command_line, tmp_path):
     said = sentence(train, *command_line("train.lr=1e30", "train.warmup_epochs=0"))
     assert "learning rate" in said or "train.lr" in said
-    assert not list((tmp_path / "runs").glob("*/last.pt"))
+    (run,) = (tmp_path / "runs").glob("*/last.pt")
+    saved = checkpoint(run.parent)  # the one that a run begins with
+    assert (saved["epoch"], saved["loader"]["step"]) == (0, 0)
+    assert all(bool(value.isfinite().all()) for value in saved["model"].values())
 
 
 def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):

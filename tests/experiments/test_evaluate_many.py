@@ -6,12 +6,11 @@ import shutil
 import sys
 
 import pytest
-import torch
 
 import eval as evaluation
 from bload.errors import InputError
 from experiments import cli
-from experiments.checkpoint import find_checkpoints, load_model, short_name
+from experiments.checkpoint import find_checkpoints, load_model, sealed, short_name
 from tests.experiments.jobs import checkpoint, compose_config, one_rank
 
 
@@ -54,7 +53,7 @@ def test_a_folder_without_checkpoints_is_reported(tmp_path):
 def test_a_model_of_another_version_is_reported(finished, tmp_path):
     state = checkpoint(finished)
     del state["model"][next(iter(state["model"]))]
-    torch.save(state, tmp_path / "other.pt")
+    (tmp_path / "other.pt").write_bytes(sealed(state))
     with pytest.raises(InputError, match=r"other.pt holds a model .* cannot build \(.*Missing key"):
         load_model(tmp_path / "other.pt", one_rank().device)
 

@@ -103,9 +103,9 @@ def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(config, 
 
 
 def stop_on_one(ranks: Ranks, config):
-    """Train on this rank, the second of which is asked to stop in its second step."""
+    """Train on this rank, the second of which is asked to stop in its first step."""
     if ranks.rank == 1:
-        with stopping_rank(ranks, (0, 1)):
+        with stopping_rank(ranks, (0, 0)):
             return _status(ranks, config)
     return _status(ranks, config)
 
@@ -120,10 +120,11 @@ def _status(ranks, config):
 
 @pytest.mark.dist
 def test_ranks_stop_after_the_same_step(config, two_ranks):
-    first, second = two_ranks.run(stop_on_one, config(*OFTEN), timeout=180)
+    often = config(*OFTEN, "train.batch_frames=47")
+    first, second = two_ranks.run(stop_on_one, often, timeout=180)
     assert first == second
     assert first[0] == 128 + signal.SIGTERM
-    assert first[1].endswith("epoch 1, step 2")
+    assert first[1].endswith("epoch 1, step 1")
 
 
 def test_a_process_notices_that_its_parent_has_gone():
