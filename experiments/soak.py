@@ -88,8 +88,9 @@ def run_trial(
         if process.poll() is not None or not family:
             break
         number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
-        victim = rng.choice(sorted(family))
-        hits.append(f"{number.name} to {family[victim]}")
+        kind = rng.choice(sorted({*family.values()}))
+        victim = rng.choice([pid for pid, role in family.items() if role == kind])
+        hits.append(f"{number.name} to {kind}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, number)
         deadline = time.monotonic() + LEFT
@@ -137,27 +138,29 @@ def start(folder: Path, runs: Path, how: str, mark: str) -> subprocess.Popen:
 
 def marked(mark: str) -> dict[int, str]:
     """Processes of a trial: number -> what it is."""
-    found = {}
+    found: dict[int, tuple[str, int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if f"{MARK}={mark}\0" not in (entry / "environ").read_bytes().decode(errors="replace"):
                 continue
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:  # it has ended meanwhile
             continue
         if state != "Z" and line:
-            found[int(entry.name)] = role(line)
-    return found
+            found[int(entry.name)] = line, int(parent)
+    return {pid: role(line, found.get(parent, ("", 0))[0]) for pid, (line, parent) in found.items()}
 
 
-def role(line: str) -> str:
-    """What a process with this command line is."""
+def role(line: str, parent: str) -> str:
+    """What a process with this command line is, under a parent with that one."""
     if "experiments.launch" in line or "torch.distributed.run" in line:
         return "torchrun"
-    if "-u train.py" in line or "-u" in line.split()[1:2]:
-        return "rank or worker"
-    return "launcher" if "train.py" in line else "helper"
+    if "train.py" not in line:
+        return "helper"
+    if "experiments.launch" in parent or "torch.distributed.run" in parent:
+        return "rank"
+    return "data worker" if "train.py" in parent and "launch.nproc" not in parent else "launcher"
 
 
 def outcome(runs: Path) -> dict[str, Any]:
