@@ -58,7 +58,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
 
     # Nothing is written before everything above has been accepted.
     if cfg.run.resume == "auto" and folder.summary.exists():
-        folder.check_same_config(cfg, ranks.world_size)
+        folder.check_same_config(cfg, data.loader.sampler)
         if ranks.is_first:
             write_results(folder.path.parent)
             print(summary_text(folder.read_summary()))
@@ -129,7 +129,7 @@ def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> t
             progress.best = -1.0
         return progress, said
     if cfg.run.resume == "auto":
-        folder.check_siblings(cfg, training.ranks.world_size)
+        folder.check_siblings(cfg, data.loader.sampler)
     if not cfg.model.weights:
         return Progress(), ""
     with training.ranks.first_alone():  # it fetches the file for all

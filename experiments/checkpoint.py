@@ -93,8 +93,8 @@ def load_training(
     """
     path, saved, damage = _first_whole(paths, training.ranks.device)
     check_same_model(saved["config"]["model"], cfg.model, path)
+    folder.check_accepts(path, cfg, loader.sampler)
     loader.load_state_dict(saved["loader"])
-    folder.check_accepts(path, cfg, training.ranks.world_size)
     training.model.load_state_dict(saved["model"])
     training.optimiser.load_state_dict(saved["optimiser"])
     if training.average and "average" in saved:

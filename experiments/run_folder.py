@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from bload import BlockSampler
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
@@ -63,19 +64,19 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
 
-    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, world_size: int) -> None:
+    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
         source = Path(checkpoint)
         home = source if source.is_dir() else source.parent
         if home.resolve() == self.path.resolve():
-            self.check_same_config(cfg, world_size)
+            self.check_same_config(cfg, sampler)
         elif self.last.exists():
             raise InputError(
                 f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
                 "a run.name of its own"
             )
 
-    def check_same_config(self, cfg: TrainJob, world_size: int) -> None:
+    def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
         The data may have moved; their lengths are checked with the plan.
@@ -83,14 +84,6 @@ class RunFolder:
         if not self.config.exists():
             return
         here = self._config()
-        ranks = here.get("launch", {}).get("nproc", 1)
-        frames = here.get("train", {}).get("batch_frames", 0) * ranks
-        if frames != cfg.train.batch_frames * world_size:
-            raise InputError(
-                f"{self.path} holds a run with {frames} frames per step, on {ranks} ranks; on "
-                f"{world_size} set train.batch_frames={frames // world_size}, or give another "
-                "run.name"
-            )
         differs = [
             f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
             for group, values in defining(cfg).items()
@@ -102,6 +95,13 @@ class RunFolder:
             raise InputError(
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
+            )
+        ranks = here.get("launch", {}).get("nproc", 1)
+        blocks = ranks * (here["train"]["batch_frames"] // sampler.t_max)
+        if blocks != sampler.blocks_per_step:
+            raise InputError(
+                f"{self.path} holds a run on {_counted(ranks, 'rank')}; "
+                f"{fitting(blocks, sampler)}, or give another run.name"
             )
 
     def checkpoints(self, resume: str) -> list[Path]:
@@ -126,23 +126,23 @@ class RunFolder:
             return ours
         return [Path(resume)]
 
-    def check_siblings(self, cfg: TrainJob, world_size: int) -> None:
+    def check_siblings(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse to begin a run that the same command began on another number of ranks.
 
         Its frames per step differ, so its name does; it goes on with the ``batch_frames`` that
-        keep them.
+        keep its blocks per step.
         """
         for path in self.path.parent.glob("*/config.json"):
             other = RunFolder(str(path.parent.parent), path.parent.name)
             ranks = other._config().get("launch", {}).get("nproc", 1)
-            if ranks == world_size or other.summary.exists() or not other.last.exists():
+            if ranks == sampler.world_size or other.summary.exists() or not other.last.exists():
                 continue
             if other.path.name == run_name(cfg, ranks):
-                frames = cfg.train.batch_frames * ranks
+                blocks = ranks * (cfg.train.batch_frames // sampler.t_max)
                 raise InputError(
-                    f"{other.path} is this run on {ranks} ranks, unfinished; to go on with it on "
-                    f"{world_size}, set train.batch_frames={frames // world_size} so that a step "
-                    f"keeps its {frames} frames; to begin another, give it a run.name"
+                    f"{other.path} is this run on {_counted(ranks, 'rank')}, unfinished; to go on "
+                    f"with it, {fitting(blocks, sampler)} run.name={other.path.name}; to begin "
+                    "another, give it a run.name of its own"
                 )
 
     def _begun_with(self, resume: str) -> bool:
@@ -224,6 +224,22 @@ class RunFolder:
             if before and not pending and line["kind"] != "summary":
                 kept += text
         write_whole(self.metrics, kept)
+
+
+def fitting(blocks: int, sampler: BlockSampler) -> str:
+    """What to set so that a step has that many blocks again, on the ranks that there are now."""
+    here = sampler.world_size
+    if blocks % here:
+        divisors = [str(n) for n in range(1, blocks + 1) if blocks % n == 0]
+        return (
+            f"a step has {_counted(blocks, 'block')}, which {here} ranks cannot share; use "
+            f"{' or '.join(divisors)} of them and the train.batch_frames that fits,"
+        )
+    return f"on {_counted(here, 'rank')} set train.batch_frames={blocks // here * sampler.t_max}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _read(path: Path) -> dict[str, Any]:

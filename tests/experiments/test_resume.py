@@ -1,5 +1,6 @@
 """An interrupted run goes on as if nothing had happened; a finished one is left alone."""
 
+import contextlib
 import json
 from copy import deepcopy
 from functools import cache
@@ -10,10 +11,10 @@ import pytest
 import torch
 
 import train
-from bload import InputError
+from bload import BlockSampler, InputError
 from experiments import engine
 from experiments.checkpoint import load_model
-from experiments.run_folder import RunFolder
+from experiments.run_folder import RunFolder, run_name
 from tests.experiments.jobs import (
     assert_same_run,
     checkpoint,
@@ -25,6 +26,7 @@ from tests.experiments.jobs import (
     only_run,
     overrides,
 )
+from tests.several_ranks import SeveralRanks
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
 
@@ -268,6 +270,44 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
     with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*OFTEN), one_rank())
     folder = only_run(tmp_path / "runs")
-    with pytest.raises(InputError, match="batch_frames=32"):
-        RunFolder(str(tmp_path / "runs"), "other").check_siblings(config(*OFTEN), 2)
+    for blocks, ranks, words in (
+        (1, 2, "1 block, which 2 ranks cannot share; use 1 of them"),
+        (4, 2, r"on 2 ranks set train.batch_frames=90 run.name=bload-"),
+        (6, 4, "6 blocks, which 4 ranks cannot share; use 1 or 2 or 3 or 6 of them"),
+    ):
+        here = BlockSampler([45, 30], rank=0, world_size=ranks)
+        job = config(*OFTEN, f"train.batch_frames={45 * blocks}")
+        folder.rename(folder.with_name(run_name(job, 1)))
+        folder = folder.with_name(run_name(job, 1))
+        with pytest.raises(InputError, match=words):
+            RunFolder(str(tmp_path / "runs"), "other").check_siblings(job, here)
     assert only_run(tmp_path / "runs") == folder
+
+
+def steps_of(folder):
+    lines = [line for line in metrics(folder) if line["kind"] == "step"]
+    return [(line["epoch"], line["step"]) for line in lines], [line["loss"] for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_a_run_on_four_two_and_one_ranks_takes_the_same_steps(config, tmp_path):
+    """Steps of four blocks of 45, the same ones, shared out over the ranks that there are."""
+    often = (*OFTEN, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
+    train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
+    for at, ranks in (((1, 0), 4), ((2, 0), 2)):
+        several = SeveralRanks(tmp_path / f"{ranks}", ranks)
+        (tmp_path / f"{ranks}").mkdir()
+        job = config(*often, f"train.batch_frames={180 // ranks}")
+        several.run(train_until, job, at, timeout=180)
+        several.close()
+    train.train(config(*often, "train.batch_frames=180"), one_rank())
+    wanted, losses = steps_of(tmp_path / "whole" / "here")
+    steps, found = steps_of(tmp_path / "runs" / "here")
+    assert steps == wanted
+    assert found == pytest.approx(losses, rel=1e-6)
+
+
+def train_until(ranks, config, at):
+    with interrupted(at), contextlib.suppress(KeyboardInterrupt):
+        train.train(config, ranks)

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from bload import BlockSampler
 from bload.errors import InputError
 from experiments.run_folder import RunFolder, run_name
 from tests.experiments.jobs import compose_config
@@ -80,15 +81,20 @@ def folder(tmp_path):
     return folder
 
 
+def sampler(ranks, batch_frames):
+    """Blocks of 16 slots."""
+    return BlockSampler([16], rank=0, world_size=ranks, batch_frames=batch_frames)
+
+
 def test_a_folder_refuses_another_config_by_what_differs(folder, config):
-    folder.check_same_config(config(), 1)
+    folder.check_same_config(config(), sampler(1, 64))
     folder.write_json(folder.config, asdict(config()))
-    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), 1)
-    folder.check_same_config(config("train.batch_frames=32"), 2)
-    with pytest.raises(InputError, match=r"64 frames.*on 2 set train.batch_frames=32"):
-        folder.check_same_config(config(), 2)
+    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
+    folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
+    with pytest.raises(InputError, match=r"a run on 1 rank; on 2 ranks set train.batch_frames=32"):
+        folder.check_same_config(config(), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
-        folder.check_same_config(config("train.lr=0.5"), 1)
+        folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
 
 
 LINES = [
