@@ -119,12 +119,16 @@ def ended_or_left(process: subprocess.Popen, mark: str, deadline: float) -> list
 
 
 def start(folder: Path, runs: Path, how: str, mark: str) -> subprocess.Popen:
-    """Start the training command in a session of its own, its processes marked."""
+    """Start the training command in a session of its own, its processes marked.
+
+    Args:
+        how: ``launch.nproc=2``, or ``torchrun`` with options of its own, for two ranks.
+    """
     common = [f"dataset.root={folder / 'data'}", f"run.root={runs}", *SMALL]
     command = [sys.executable, "train.py", how, *common]
-    if how == "torchrun":
+    if how.startswith("torchrun"):
         module = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-        command = [sys.executable, *module, "train.py", *common]
+        command = [sys.executable, *module, *how.split()[1:], "train.py", *common]
     log = (folder / f"{mark}.log").open("a")
     return subprocess.Popen(
         command,

@@ -62,3 +62,17 @@ def test_a_signal_saves_and_the_same_command_goes_on(how, victim, number, status
     assert not [*saved.parent.glob("summary.json")]
     assert start(folder, runs, how, mark).wait() == 0
     assert outcome(runs) == outcome(folder / ("1" if how.endswith("1") else "2"))
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_torchrun_starts_ranks_again_and_they_go_on(folder, tmp_path):
+    runs, mark = tmp_path / "runs", f"{os.getpid()}-restarts"
+    process = start(folder, runs, "torchrun --max-restarts=2", mark)
+    for _ in range(2):
+        wait_for_steps(runs, process)
+        ranks = [pid for pid, role in marked(mark).items() if role == "rank"]
+        os.kill(max(ranks), signal.SIGKILL)
+        time.sleep(5)
+    assert process.wait(120) == 0
+    assert outcome(runs) == outcome(folder / "2")
