@@ -1,5 +1,6 @@
 """Bad input ends in one sentence that names the thing and the way out, and writes nothing."""
 
+import json
 import pickle
 import re
 import shutil
@@ -23,6 +24,7 @@ from tests.experiments.jobs import (
     contents,
     interrupted,
     one_rank,
+    only_run,
     overrides,
 )
 
@@ -85,7 +87,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("experiment=null", "experiment 'null'", "paper_table"),
         ("train.epochs=many", "train.epochs=many", "'many' of type 'str'"),
         ("dataset.frame_size=480", "dataset.frame_size=480", "list"),
-        ("train.epochs", "'train.epochs'", "EQUAL"),
+        ("train.epochs", "'train.epochs'", "KEY=VALUE"),
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
         ("train.schedule=linear", "'linear'", "cosine or step"),
@@ -151,6 +153,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(sentence, going_on, tmp_path):
 def test_half_a_checkpoint_is_refused_and_left_alone(going_on, tmp_path):
     last = tmp_path / "runs" / "here" / "last.pt"
     last.write_bytes(last.read_bytes()[:-1000])
+    last.with_name("previous.pt").unlink()
     said = going_on()
     assert f"{last} (" in said
     assert "run.resume=never" in said
@@ -208,7 +211,11 @@ def test_frames_that_cannot_be_read_are_reported(
 def test_training_that_diverges_is_reported(sentence, command_line, tmp_path):
     said = sentence(train, *command_line("train.lr=1e30", "train.warmup_epochs=0"))
     assert "learning rate" in said or "train.lr" in said
-    assert not list((tmp_path / "runs").glob("*/last.pt"))
+    folder = only_run(tmp_path / "runs")
+    assert re.search(r"epoch 1, step \d.* in videos train\d+", said)
+    assert f"the last good checkpoint is {folder / 'last.pt'}, epoch 1, step 0" in said
+    assert json.loads((folder / "error.json").read_text())["error"] == said
+    assert said in (folder / "rank0.log").read_text()
 
 
 def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):
