@@ -93,7 +93,7 @@ def leave_error(sentence: str) -> bool:
 def _tell_torchrun(sentence: str) -> None:
     """Have torchrun, if it started this rank, end its report with the sentence."""
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        about = {"timestamp": str(int(time.time())), "py_callstack": ""}
+        about = {"timestamp": str(int(time.time())), "py_callstack": sentence}  # what it prints
         with contextlib.suppress(OSError):
             text = json.dumps({"message": {"message": sentence, "extraInfo": about}})
             Path(path).write_text(text)
