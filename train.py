@@ -24,12 +24,14 @@ from experiments import cli
 from experiments.checkpoint import Progress, load_training, save_training
 from experiments.config import LaunchConfig, TrainJob
 from experiments.engine import Training, add, build_training, train_epoch
+from experiments.error_file import noted
 from experiments.evaluate import evaluate
 from experiments.figures import epoch_figures, summarise
 from experiments.launch import is_launched, launch
 from experiments.lock import lock
-from experiments.memory import recompute, reset_peak_memory
+from experiments.memory import check_memory, recompute, reset_peak_memory
 from experiments.printing import epoch_line, summary_text
+from experiments.provenance import now
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import write_results
@@ -44,7 +46,13 @@ from models.weights import load_weights
 def main(cfg: TrainJob) -> None:
     """Entry point of a rank, and of the process that starts ``launch.nproc`` of them."""
     if cfg.launch.nproc > 1 and not is_launched():
-        launch(cfg.launch.nproc, sys.argv[1:])
+        try:
+            launch(cfg.launch.nproc, sys.argv[1:])
+        except InputError as error:
+            folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, cfg.launch.nproc))
+            if folder.error.exists():  # by a rank that knew no more than that another one ended
+                folder.note_error(str(error), now())
+            raise
         return
     with start_ranks(cfg.train.device, cfg.train.timeout) as ranks:
         train(cfg, ranks)
@@ -69,11 +77,13 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     with lock(folder.path, ranks):
         if folder.saved_at() != saved:
             raise InputError(f"another run has just been in {folder.path}; start this one again")
-        tracker, log = open_logs(cfg, folder, training, data, progress, said)
-        reset_peak_memory(ranks.device)
-        with ranks.stop.deferred():
-            train_epochs(cfg, folder, training, data, progress, tracker, log)
-        report(cfg, folder, training, data, progress, tracker)
+        log = folder.open(ranks.rank)
+        with noted(folder, ranks, log):
+            tracker = open_tracker(cfg, folder, training, data, progress, said)
+            reset_peak_memory(ranks.device)
+            with ranks.stop.deferred():
+                train_epochs(cfg, folder, training, data, progress, tracker, log)
+            report(cfg, folder, training, data, progress, tracker)
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,8 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     sampler = data.loader.sampler
     letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
     torch.manual_seed(cfg.train.seed)
+    frames = sampler.blocks_per_rank * sampler.t_max
+    check_memory(cfg.model, cfg.dataset.frame_size, frames, ranks.device)
     model = build_model(cfg.model).to(ranks.device)
     model.recompute = recompute(cfg, sampler.blocks_per_rank, sampler.t_max, ranks)
     if cfg.model.weights:
@@ -136,12 +148,11 @@ def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> t
         return Progress(), str(load_weights(training.model, cfg.model.weights))
 
 
-def open_logs(
+def open_tracker(
     cfg: TrainJob, folder: RunFolder, training: Training, data: Data, progress: Progress, said: str
-) -> tuple[Tracker, logging.Logger]:
+) -> Tracker:
     """Bring the run's folder to where training goes on; from here it always has a checkpoint."""
     ranks, loader = training.ranks, data.loader
-    log = folder.open(ranks.rank)
     if ranks.is_first:
         print(
             f"{folder.path}: loader {cfg.loader.name}, T_max {loader.sampler.t_max}, "
@@ -160,7 +171,7 @@ def open_logs(
         folder.error.unlink(missing_ok=True)
         if not folder.last.exists():
             save_training(folder.last, cfg, training, loader, progress)
-    return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first), log
+    return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first)
 
 
 def train_epochs(

@@ -1,5 +1,6 @@
 """The exception for input that the user can fix, in the words that the user typed."""
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,19 @@ def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
     if value not in choices:
         *others, last = choices
         raise InputError(f"{key} is {value!r}; choose {', '.join(others)} or {last}")
+
+
+def check_number(
+    key: str, value: float, least: float, most: float | None = None, null: bool = False
+) -> None:
+    """Raise `InputError` unless an option is a finite number from `least` to `most`.
+
+    With `null` the sentence says that it may be null, too, which the caller has let through.
+    """
+    if not least <= value <= (sys.float_info.max if most is None else most):
+        bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
+        shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
+        raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")
 
 
 class TooLongError(InputError):

@@ -40,9 +40,9 @@ class DatasetConfig:
     augment: AugmentConfig | None = field(default_factory=AugmentConfig)  # null: none
 
     def __post_init__(self) -> None:
-        if len(self.frame_size) != 2 or min(self.frame_size) < 1:
+        if len(self.frame_size) != 2 or not all(8 <= side <= 8192 for side in self.frame_size):
             raise InputError(
-                f"dataset.frame_size is {self.frame_size}; give height and width, at least 1 each"
+                f"dataset.frame_size is {self.frame_size}; give height and width, 8 to 8192 each"
             )
         check_choice("dataset.small_boxes", self.small_boxes, SMALL_BOXES)
 

@@ -13,7 +13,7 @@ import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -34,7 +34,7 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
         sweep: called with the overrides for ``-m``.
     """
     register()
-    overrides = [argument for argument in sys.argv[1:] if argument not in ("-m", "--multirun")]
+    overrides = [_quoted(one) for one in sys.argv[1:] if one not in ("-m", "--multirun")]
     sweeps = len(overrides) < len(sys.argv) - 1
     as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
     with spelling(_as_key), errors_in_one_line():
@@ -51,6 +51,13 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
                 what = f"this is {len(lines)} runs, over {', '.join(varied)}"
                 raise InputError(f"{what}; choose one, or {as_sweep}")
             main(check_overrides(name, lines[0]))
+
+
+def _quoted(override: str) -> str:
+    """An override with quotes around a plain value that has letters unknown to Hydra's grammar."""
+    key, equals, value = override.partition("=")
+    plain = value and not value.isascii() and not set(value) & set("'\"\\${}[](),")
+    return f"{key}='{value}'" if equals and plain else override
 
 
 def _as_key(name: str, value: str | None) -> str:
@@ -91,10 +98,10 @@ def check_overrides(name: str, overrides: Sequence[str]) -> Any:
     """
     with _configs():
         config = _compose(name, overrides)
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
-    return OmegaConf.to_object(config)
+        missing = sorted(OmegaConf.missing_keys(config))
+        if missing:
+            raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
+        return OmegaConf.to_object(config)
 
 
 @contextmanager
@@ -103,11 +110,20 @@ def _configs() -> Iterator[None]:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
             yield
+        except OverrideParseException as error:
+            raise InputError(
+                f"{error.override!r} is not KEY=VALUE as Hydra reads it; put a value with signs "
+                "that mean something there in quotes, \"KEY='VALUE'\""
+            ) from None
         except (HydraException, OmegaConfBaseException) as error:
             text = " ".join(str(error).split())
             if error.__cause__:
                 text = ": ".join(str(one).splitlines()[0] for one in (error, error.__cause__))
             raise InputError(text) from None
+        except InputError:
+            raise
+        except ValueError as error:  # Hydra reads numbers by Python, which has a limit on digits
+            raise InputError(f"an override cannot be read: {error}") from None
 
 
 def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
@@ -126,6 +142,8 @@ def _check_each(name: str, overrides: Sequence[str]) -> None:
     choices, keys = [], []
     for override in OverridesParser.create().parse_overrides(list(overrides)):
         key = override.key_or_group
+        if not key:
+            raise InputError(f"{override.input_line!r} names no config key; give KEY=VALUE")
         options = GlobalHydra.instance().config_loader().get_group_options(key)
         there = override.value() in options or override.is_delete() or elsewhere
         if options and not there:

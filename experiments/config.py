@@ -17,7 +17,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from bload.dealing import Last
-from bload.errors import InputError, check_choice
+from bload.errors import InputError, check_choice, check_number
 from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
@@ -29,6 +29,8 @@ from experiments.ranks import TIMEOUT
 from models.config import LossConfig, ModelConfig
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
+MOST = 10**9
+"""Bound of counts that may be as large as one likes."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
@@ -39,8 +41,8 @@ class LoaderConfig:
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
 
     def __post_init__(self) -> None:
-        if self.t_max is not None and self.t_max < 1:
-            raise InputError(f"loader.t_max is {self.t_max}; give at least 1, or null")
+        if self.t_max is not None:
+            check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
         check_choice("loader.last", self.last, get_args(Last))
         for option, kind in get_type_hints(PACKERS[self.name]).items():
             if get_origin(kind) is Literal:
@@ -90,22 +92,18 @@ class TrainConfig:
     log_every: int = field(default=20, metadata={"defining": False})
 
     def __post_init__(self) -> None:
-        least = {"epochs": 1, "workers": 0, "log_every": 1, "checkpoint_every": 1, "lr": 0}
-        least |= {"backbone_lr": 0, "weight_decay": 0, "warmup_epochs": 0, "slots": 1, "bptt": 1}
-        least |= {"batch_frames": 1, "eval_every": 0}
-        for key, bound in least.items():
-            value = getattr(self, key)
-            if value is not None and value < bound:
-                or_null = ", or null" if key in ("slots", "bptt") else ""
-                raise InputError(f"train.{key} is {value}; give at least {bound}{or_null}")
-        if not self.timeout >= 1:
-            raise InputError(f"train.timeout is {self.timeout}; give at least 1 second")
-        if self.clip_norm <= 0:
-            raise InputError(f"train.clip_norm is {self.clip_norm}; give more than 0")
-        if not 0 <= self.ema < 1:
-            raise InputError(f"train.ema is {self.ema}; give a decay of 0 to below 1")
-        if not 0 <= self.step_at <= 1:
-            raise InputError(f"train.step_at is {self.step_at}; give a share of 0 to 1")
+        bounds: dict[str, tuple[float, float | None]] = {
+            **dict.fromkeys(("lr", "backbone_lr", "weight_decay", "warmup_epochs"), (0, None)),
+            **dict.fromkeys(("eval_every",), (0, MOST)),
+            **dict.fromkeys(("log_every", "checkpoint_every", "bptt"), (1, MOST)),
+            **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
+            **{"seed": (0, 2**63 - 1), "workers": (0, 256), "timeout": (1, 10**6)},
+            **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
+        }
+        for key, (least, most) in bounds.items():
+            if getattr(self, key) is not None:
+                null = key in ("slots", "bptt")
+                check_number(f"train.{key}", getattr(self, key), least, most, null)
         check_choice("train.schedule", self.schedule, SCHEDULES)
         check_choice("train.amp", self.amp, AMPS)
         check_choice("train.device", self.device, DEVICES)
@@ -136,6 +134,8 @@ class RunConfig:
     resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
 
     def __post_init__(self) -> None:
+        if not self.root:
+            raise InputError("run.root is ''; give a folder for runs, or . for the current one")
         name = self.name
         if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
             raise InputError(
@@ -149,8 +149,7 @@ class LaunchConfig:
     nproc: int = 1  # ranks that `python train.py` starts on this machine; torchrun starts its own
 
     def __post_init__(self) -> None:
-        if self.nproc < 1:
-            raise InputError(f"launch.nproc is {self.nproc}; give at least 1")
+        check_number("launch.nproc", self.nproc, 1, 256)
 
 
 @dataclass
@@ -209,9 +208,9 @@ class EvalJob:
         check_choice("iou", self.iou, CONVENTIONS)
         check_choice("amp", self.amp, AMPS)
         check_choice("device", self.device, DEVICES)
-        for key, bound in {"batch_frames": 1, "workers": 0, "pictures": 0}.items():
-            if getattr(self, key) < bound:
-                raise InputError(f"{key} is {getattr(self, key)}; give at least {bound}")
+        check_number("batch_frames", self.batch_frames, 1, 10**7)
+        check_number("workers", self.workers, 0, 256)
+        check_number("pictures", self.pictures, 0, MOST)
 
 
 def defining(values: Any) -> dict[str, Any]:

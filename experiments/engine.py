@@ -17,13 +17,18 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError
+from datasets.annotations.frame_names import video_of
 from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
 from experiments.ablations import change_starts, repeat_last
 from experiments.config import TrainConfig
+from experiments.failures import Diverged
 from experiments.optimiser import Schedule, build_optimiser, set_rates
 from experiments.ranks import Ranks, autocast
 from models import DDS, Criterion, counts, to_tensors
+
+SHOWN = 8
+"""Videos that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +129,22 @@ def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: i
     """Take step number `step` of the `steps` of an epoch.
 
     Raises:
-        InputError: the gradient is not finite. Weights and optimiser are as before then.
+        Diverged: losses or gradient are not finite. Weights and optimiser are as before then.
     """
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
     set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
-    losses, stopping = compute_losses(training, batch, epoch)
+    here = f"epoch {epoch + 1}, step {step + 1}"
+    try:
+        losses, stopping = compute_losses(training, batch, epoch)
+    except InputError as error:
+        raise Diverged(f"{error}; {here}, in {_videos(batch)}") from error
     gradient_norm = backward(training, losses)
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
-        raise InputError(
-            f"the gradient is {norm} in epoch {epoch}, step {step}; "
+        mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batch)}"
+        raise Diverged(
+            f"the gradient is {norm} in {here}: {'; '.join(training.ranks.gather(mine))}; "
             f"lower train.lr ({cfg.lr}) or set train.amp=off"
         )
     training.optimiser.step()
@@ -142,6 +152,13 @@ def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: i
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
     return Step(dict(zip(losses, values, strict=True)), norm, rate, stopping)
+
+
+def _videos(batch: Batch) -> str:
+    """The videos of a batch, for an error message."""
+    names = list(dict.fromkeys(video_of(target.name) for target in batch.targets))
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"videos {', '.join(names[:SHOWN])}{more}" if names else "no video"
 
 
 def train_epoch(

@@ -5,13 +5,14 @@ sentence of the rank that failed.
 """
 
 import contextlib
+import json
 import logging
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-import traceback
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
+from experiments.failures import describe, traceback_of
 from experiments.stopping import SIGNALS, Stopped, StopRequest, watch_parent
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
@@ -88,6 +90,15 @@ def leave_error(sentence: str) -> bool:
     return True
 
 
+def _tell_torchrun(sentence: str) -> None:
+    """Have torchrun, if it started this rank, end its report with the sentence."""
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        about = {"timestamp": str(int(time.time())), "py_callstack": sentence}  # what it prints
+        with contextlib.suppress(OSError):
+            text = json.dumps({"message": {"message": sentence, "extraInfo": about}})
+            Path(path).write_text(text)
+
+
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
     """End the process with one sentence on an `InputError` or Ctrl-C inside.
@@ -97,6 +108,7 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except InputError as error:
+        _tell_torchrun(str(error))
         if not leave_error(" ".join(str(error).split())):
             print(f"{Path(sys.argv[0]).name}: error: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
@@ -105,28 +117,14 @@ def errors_in_one_line() -> Iterator[None]:
         if not leave_error(str(stopped)) and os.environ.get("RANK", "0") == "0":
             print(f"\n{stopped}", file=sys.stderr, flush=True)
         sys.exit(stopped.status)
-    except (OSError, MemoryError, torch.OutOfMemoryError) as error:
-        sentence = machine_error(error)
-        if not leave_error(sentence):
-            print(f"{Path(sys.argv[0]).name}: error: {sentence}", file=sys.stderr, flush=True)
-        sys.exit(1)
     except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        sentence = f"rank {os.environ.get('RANK')} failed with {what}"
-        if not leave_error(f"{sentence}\n{traceback.format_exc()}"):
-            raise
+        sentence = describe(error, os.environ.get("RANK", "0"))
+        _tell_torchrun(sentence)
+        more = traceback_of(error)
+        if not leave_error(f"{sentence}\n{more}"):
+            name = Path(sys.argv[0]).name
+            print(f"{more}{name}: error: {sentence}", file=sys.stderr, flush=True)
         sys.exit(1)
-
-
-def machine_error(error: Exception) -> str:
-    """A sentence for what the machine refused: a file, a disk, memory."""
-    what = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, OSError):
-        return f"{what}; check the path, its disk and its permissions"
-    return (
-        f"memory ran out ({what[:200]}); lower train.batch_frames or loader.t_max, or set "
-        "model.checkpoint=backbone"
-    )
 
 
 def main() -> None:

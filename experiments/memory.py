@@ -1,16 +1,25 @@
 """Memory: the peak of this process, what is left for it, and what to recompute to save it."""
 
 import contextlib
+import math
 import os
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from bload.errors import InputError
 from experiments.config import TrainJob
 from experiments.ranks import Ranks, autocast
-from models.cost import measure_cost
+from models import build_model
+from models.config import ModelConfig
+from models.cost import GIB, measure_cost
+
+LEAST = 16
+"""Bytes of activations per byte of a frame's pixels that a step takes at the very least; the models
+here take 40 and more."""
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -63,6 +72,25 @@ def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> bool:
     if ranks.is_first:
         print(cost.decision(frames, free, recompute=short))
     return short
+
+
+def check_memory(
+    model: ModelConfig, frame_size: Sequence[int], frames: int, device: torch.device
+) -> None:
+    """Refuse what certainly takes more than all memory: the system would end this process silently.
+
+    Args:
+        model, frame_size, frames: of a training step on this device.
+    """
+    with torch.device("meta"):
+        parameters = sum(one.nbytes for one in build_model(model).parameters())
+    needed = 4 * parameters + LEAST * frames * 3 * math.prod(frame_size)
+    if needed > (free := free_memory(device)):
+        raise InputError(
+            f"a step of {frames:,} frames and a model of {parameters / GIB:.1f} GiB take more than "
+            f"{needed / GIB:,.0f} GiB of memory and {free / GIB:,.0f} GiB are free; lower "
+            "train.batch_frames, loader.t_max or the model's sizes"
+        )
 
 
 def _read_kib(path: str, name: str) -> int:

@@ -1,5 +1,6 @@
 """The processes of one job: who this one is, and what they tell each other."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
+from experiments.failures import describe
 from experiments.stopping import Stopped, StopRequest, stop_soon, watch_parent
 from experiments.watchdog import Watchdog
 
@@ -66,6 +68,13 @@ class Ranks:
         """What every rank raises once they have agreed to stop, with the signal of one of them."""
         return Stopped(max(self.gather(self.stop.number)), saved)
 
+    def told(self) -> str:
+        """Return why another rank failed, if one has said so; else an empty string."""
+        with contextlib.suppress(dist.DistError):  # the store may be gone with its launcher
+            if self.store and self.store.check([ERROR_KEY]):
+                return self.store.get(ERROR_KEY).decode()
+        return ""
+
     def gather(self, value: object) -> list:
         """`value` of every rank, in rank order."""
         if self.world_size == 1:
@@ -95,18 +104,22 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
             ranks = _join(device, timeout, stop)
             yield ranks
     except Exception as error:
-        if ranks is None or ranks.store is None:
+        if ranks is None:
             raise
-        known = isinstance(error, InputError)
-        if not known and ranks.store.check([ERROR_KEY]):
-            raise InputError(ranks.store.get(ERROR_KEY).decode()) from None
-        name = f"rank {ranks.rank} failed with {type(error).__name__}: "
-        ranks.store.set(ERROR_KEY, f"{'' if known else name}{error}")
-        if "timed out" in str(error).lower():
-            raise InputError(
+        if not isinstance(error, InputError) and (told := ranks.told()):
+            raise InputError(told) from None
+        late = "timed out" in str(error).lower()
+        said = describe(error, ranks.rank)
+        if late:
+            said = (
                 f"rank {ranks.rank} has waited for the others, or for data, for {timeout:.0f} s "
                 "(train.timeout); the same command goes on from the last checkpoint"
-            ) from error
+            )
+        if ranks.store:
+            with contextlib.suppress(dist.DistError):  # the store may be gone with its launcher
+                ranks.store.set(ERROR_KEY, said)
+        if late:
+            raise InputError(said) from error
         raise
     if ranks.watchdog:
         ranks.watchdog.close()

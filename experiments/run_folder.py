@@ -134,7 +134,10 @@ class RunFolder:
         """
         for path in self.path.parent.glob("*/config.json"):
             other = RunFolder(str(path.parent.parent), path.parent.name)
-            ranks = other._config().get("launch", {}).get("nproc", 1)
+            try:
+                ranks = other._config().get("launch", {}).get("nproc", 1)
+            except InputError:  # it is damaged, and not this run
+                continue
             if ranks == sampler.world_size or other.summary.exists() or not other.last.exists():
                 continue
             if other.path.name == run_name(cfg, ranks):
@@ -154,7 +157,10 @@ class RunFolder:
         Raises:
             InputError: it cannot be read.
         """
-        return _read(self.config) if self.config.exists() else {}
+        config = _read(self.config) if self.config.exists() else {}
+        if not all(isinstance(group, dict) for group in config.values()):
+            raise InputError(f"{self.config} holds no config of a run; put it back or remove it")
+        return config
 
     def open(self, rank: int) -> logging.Logger:
         """Make the folder and open this rank's log."""
@@ -165,13 +171,20 @@ class RunFolder:
         while logger.handlers:
             logger.handlers[0].close()
             logger.removeHandler(logger.handlers[0])
+        logging.raiseExceptions = False  # a full disk is reported where it matters
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
         return logger
 
     def read_summary(self) -> dict[str, Any]:
-        return _read(self.summary)
+        summary = _read(self.summary)
+        if not isinstance(summary.get("run"), str):
+            raise InputError(
+                f"{self.summary} is no summary of this run; remove it, and the same command writes "
+                "it anew"
+            )
+        return summary
 
     def write_json(self, path: Path, value: Any) -> None:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
@@ -212,16 +225,19 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = ""
-        for text in self.metrics.read_text().splitlines(keepends=True):
+        for text in self.metrics.read_text(errors="replace").splitlines(keepends=True):
             try:
                 line = json.loads(text)
-            except ValueError:  # half a line: the process was killed while it wrote
+            except (ValueError, RecursionError):  # half a line: the process was killed in it
                 continue
-            if not {"kind", "epoch", "step"} <= line.keys():
+            if not isinstance(line, dict) or not all(
+                isinstance(line.get(key), int) for key in ("epoch", "step")
+            ):
                 continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
-            pending = line["kind"] == "eval" and line["epoch"] >= evaluated
-            if before and not pending and line["kind"] != "summary":
+            kind = line.get("kind")
+            pending = kind == "eval" and line["epoch"] >= evaluated
+            if before and not pending and kind != "summary":
                 kept += text
         write_whole(self.metrics, kept)
 
@@ -246,7 +262,7 @@ def _read(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises `InputError` if there is none."""
     try:
         value = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} holds no JSON object; put it back or remove it")

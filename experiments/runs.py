@@ -171,17 +171,19 @@ def _read(path: Path) -> Row:
     """A JSON file that holds an object."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {error}; move it elsewhere") from error
 
 
 def _lines(path: Path) -> Iterator[Row]:
     """The objects of a file of JSON lines, without half a line where a process was killed."""
-    for text in path.read_text().splitlines() if path.exists() else []:
+    for text in path.read_text(errors="replace").splitlines() if path.exists() else []:
         try:
-            yield json.loads(text)
-        except ValueError:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(line, dict) and "kind" in line:
+            yield line
 
 
 def _flat(content: Row) -> Row:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from bload.errors import InputError, check_choice
+from bload.errors import InputError, check_choice, check_number
 from models.backbone import BACKBONES
 from models.temporal import PARTS
 
@@ -36,13 +36,13 @@ class ModelConfig:
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
 
     def __post_init__(self) -> None:
-        least = {"width": 4, "heads": 1, "feedforward": 1, "queries": 1, "dropout": 0}
-        least |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
-        for key, bound in least.items():
-            if getattr(self, key) < bound:
-                raise InputError(f"model.{key} is {getattr(self, key)}; give at least {bound}")
-        if self.dropout >= 1:
-            raise InputError(f"model.dropout is {self.dropout}; give less than 1")
+        layers = ("encoder_layers", "decoder_layers", "temporal_layers")
+        bounds: dict[str, tuple[float, float]] = {
+            **{"width": (4, 2**16), "heads": (1, 2**16), "feedforward": (1, 2**20)},
+            **{"queries": (1, 10_000), "dropout": (0, 0.99), **dict.fromkeys(layers, (1, 100))},
+        }
+        for key, (least, most) in bounds.items():
+            check_number(f"model.{key}", getattr(self, key), least, most)
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
         check_choice("model.backbone", self.backbone, BACKBONES)
@@ -65,7 +65,6 @@ class LossConfig:
     relations_on: str = "matched"  # or all
 
     def __post_init__(self) -> None:
-        if not self.relation_weight > 0:
-            raise InputError(f"loss.relation_weight is {self.relation_weight}; give more than 0")
+        check_number("loss.relation_weight", self.relation_weight, 1e-9)
         check_choice("loss.match_boxes", self.match_boxes, ("worst", "sum"))
         check_choice("loss.relations_on", self.relations_on, ("matched", "all"))

@@ -113,7 +113,14 @@ def read_metadata(path: Path | str) -> dict[str, Any]:
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
     said = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY)
-    metadata = json.loads(said) if said else {}
+    try:
+        metadata = json.loads(said) if said else {}
+    except (ValueError, RecursionError):
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise InputError(
+            f"{path} has metadata {METADATA_KEY.decode()} that are no JSON object; write it again"
+        )
     if metadata.get("version", VERSION) != VERSION:
         raise InputError(
             f"{path} is of version {metadata['version']} of the predictions format and this "

@@ -1,5 +1,6 @@
 """Bad input ends in one sentence that names the thing and the way out, and writes nothing."""
 
+import json
 import pickle
 import re
 import shutil
@@ -23,6 +24,7 @@ from tests.experiments.jobs import (
     contents,
     interrupted,
     one_rank,
+    only_run,
     overrides,
 )
 
@@ -85,9 +87,29 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("experiment=null", "experiment 'null'", "paper_table"),
         ("train.epochs=many", "train.epochs=many", "'many' of type 'str'"),
         ("dataset.frame_size=480", "dataset.frame_size=480", "list"),
-        ("train.epochs", "'train.epochs'", "EQUAL"),
+        ("train.epochs", "'train.epochs'", "KEY=VALUE"),
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
+        ("train.seed=1180591620717411303424", "train.seed is 1.181e+21", "0 to"),
+        ("train.epochs=100000000000000000000000000", "train.epochs is 1e+26", "1000000"),
+        ("train.epochs=1e26", "train.epochs=1e+26", "Integer"),
+        ("train.workers=5000", "workers is 5000", "256"),
+        ("train.eval_every=-1", "eval_every is -1", "0 to"),
+        ("train.step_at=7", "step_at is 7", "0 to 1"),
+        ("train.lr=nan", "lr is nan", "finite"),
+        ("train.warmup_epochs=nan", "warmup_epochs is nan", "finite"),
+        ("train.timeout=inf", "timeout is inf", "1 to"),
+        ("model.dropout=nan", "dropout is nan", "0 to"),
+        ("model.queries=1000000", "queries is 1000000", "10000"),
+        ("model.width=65536", "a model of", "free"),
+        ("loader.t_max=1000000000000", "t_max is 1000000000000", "10000000"),
+        ("train.batch_frames=1000000000000", "batch_frames is", "10000000"),
+        ("dataset.frame_size=[1,1]", "frame_size is [1, 1]", "8 to 8192"),
+        ("train.epochs=[1", "'train.epochs=[1'", "KEY='VALUE'"),
+        ("train.epochs=${nope}", "'nope'", "train.epochs"),
+        ("run.name=<script>", "run.name=<script>", "KEY='VALUE'"),
+        ("=3", "'=3'", "KEY=VALUE"),
+        ("run.root=", "run.root", "folder"),
         ("train.schedule=linear", "'linear'", "cosine or step"),
         ("train.amp=fp16", "'fp16'", "auto, bf16"),
         ("train.device=tpu", "'tpu'", "auto, cpu or cuda"),
@@ -157,6 +179,31 @@ def test_two_halves_of_checkpoints_are_refused_and_left_alone(going_on, tmp_path
     assert "run.resume=never" in said
 
 
+@pytest.mark.parametrize("damage", [b"", b"[]", b"{", b"\xff", b"[" * 10**5, b'{"loader": 3}'])
+def test_damaged_records_cost_one_sentence_at_most(
+    sentence, command_line, tmp_path, finished, damage
+):
+    """That of the run itself says what to remove; those of neighbours change nothing."""
+    runs = tmp_path / "runs"
+    for name in ("here", "beside"):
+        shutil.copytree(finished, runs / name)
+    line = command_line("run.name=here", "train.epochs=1", "train.log_every=1")
+    for name in ("config.json", "metrics.jsonl", "summary.json"):
+        (runs / "beside" / name).write_bytes(damage)
+    (runs / "results.csv").write_bytes(damage)
+    train.train(compose_config("train", line), one_rank())
+    assert "here" in (runs / "results.csv").read_text()
+    for name in ("summary.json", "config.json"):
+        shutil.copy(finished / name, runs / "beside" / name)
+        (runs / "here" / name).write_bytes(damage)
+        before = contents(runs / "here")
+        said = sentence(train, *line)
+        assert str(runs / "here" / name) in said
+        assert "remove it" in said
+        assert contents(runs / "here") == before
+        shutil.copy(finished / name, runs / "here" / name)
+
+
 def test_going_on_from_elsewhere_never_writes_over_a_run(going_on, tmp_path):
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "runs" / "here" / "last.pt", tmp_path / "other" / "last.pt")
@@ -209,8 +256,12 @@ def test_frames_that_cannot_be_read_are_reported(
 def test_training_that_diverges_is_reported(sentence, command_line, tmp_path):
     said = sentence(train, *command_line("train.lr=1e30", "train.warmup_epochs=0"))
     assert "learning rate" in said or "train.lr" in said
-    (run,) = (tmp_path / "runs").glob("*/last.pt")
-    saved = checkpoint(run.parent)  # the one that a run begins with
+    folder = only_run(tmp_path / "runs")
+    assert re.search(r"epoch 1, step \d.* in videos train\d+", said)
+    assert f"the last good checkpoint is {folder / 'last.pt'}, epoch 1, step 0" in said
+    assert json.loads((folder / "error.json").read_text())["error"] == said
+    assert said in (folder / "rank0.log").read_text()
+    saved = checkpoint(folder)  # the one that a run begins with
     assert (saved["epoch"], saved["loader"]["step"]) == (0, 0)
     assert all(bool(value.isfinite().all()) for value in saved["model"].values())
 

@@ -1,5 +1,6 @@
 """Every config composes into a checked job, and says what it is documented to say."""
 
+import sys
 from dataclasses import asdict, fields
 
 import pytest
@@ -9,6 +10,7 @@ from omegaconf import OmegaConf
 
 from bload import PACKERS, InputError
 from datasets.synthetic import World
+from experiments import cli
 from experiments.config import CONFIGS, TrainConfig
 from tests.experiments.jobs import compose_config
 
@@ -93,3 +95,11 @@ def test_slots_become_the_nearest_whole_number_of_epochs():
     ):
         equal = TrainConfig(**{**asdict(job), "slots": slots}).for_slots(per_epoch)
         assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)
+
+
+def test_a_name_of_unicode_words_is_a_name(monkeypatch, command_line):
+    line = command_line("run.name=läuft-日本")
+    monkeypatch.setattr(sys, "argv", ["train.py", *line])
+    names = []
+    cli.run(lambda job: names.append(job.run.name), "train")
+    assert names == ["läuft-日本"]

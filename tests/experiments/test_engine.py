@@ -212,7 +212,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
     nan = torch.tensor(float("nan"))
     with (
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
-        pytest.raises(ValueError, match=r"nan in epoch 0, step 3.*train\.lr"),
+        pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
         train_step(training, batch, 0, 3, 9)
     for name, value in training.model.state_dict().items():

@@ -1,6 +1,7 @@
 """`launch` starts the ranks, and they end together: in peace, by an error, a signal or Ctrl-C."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from bload.errors import InputError
+from experiments.failures import describe
 from experiments.launch import ERROR_FILE, errors_in_one_line, launch
 from tests.experiments.jobs import REPOSITORY, only_run
 
@@ -112,6 +115,24 @@ def test_a_rank_leaves_its_sentence_to_the_process_that_started_it(monkeypatch, 
         assert path.read_text().startswith(says), "the first to fail knows why"
         path.unlink()
     assert not capsys.readouterr().err
+
+
+def test_what_the_machine_refuses_is_one_sentence():
+    worker = RuntimeError("Caught it in DataLoader worker 0.\nTraceback ...\nMemoryError: no GiB")
+    for error, says in (
+        (OSError(28, "No space left on device", "x.pt"), "No space.*'x.pt'; check"),
+        (PermissionError(13, "Permission denied", "runs"), "Permission denied.*permissions"),
+        (MemoryError(), "memory ran out .MemoryError.; lower"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried"), "memory ran out .CUDA.*lower"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes"), "memory ran out"),
+        (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), "train.workers"),
+        (RuntimeError("gloo: Connection closed by peer [::1]:7"), "another process.*goes on"),
+        (worker, "^rank 3 failed with RuntimeError: Caught"),
+        (KeyError("nobody"), "^rank 3 failed with KeyError"),
+    ):
+        said = describe(error, 3)
+        assert re.search(says, said), said
+        assert "\n" not in said
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):

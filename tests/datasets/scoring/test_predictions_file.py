@@ -147,3 +147,8 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     pq.write_table(newer, tmp_path / "newer.parquet")
     with pytest.raises(InputError, match="is of version 2 of the predictions format"):
         list(read_predictions(tmp_path / "newer.parquet"))
+    for said in (b"{", b"[]", b"3", b"\xff", b"[" * 10**5):
+        damaged = newer.replace_schema_metadata({predictions_file.METADATA_KEY: said})
+        pq.write_table(damaged, tmp_path / "damaged.parquet")
+        with pytest.raises(InputError, match="no JSON object"):
+            read_metadata(tmp_path / "damaged.parquet")
