@@ -18,8 +18,8 @@ from models.config import ModelConfig
 from models.cost import GIB, measure_cost
 
 LEAST = 16
-"""Bytes of activations per byte of a frame's pixels that a step takes at the very least; the models
-here take 40 and more."""
+"""Bytes of activations per byte of a frame's pixels that a step takes at the very least, if nothing
+is recomputed; the models here take 40 and more."""
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -84,7 +84,8 @@ def check_memory(
     """
     with torch.device("meta"):
         parameters = sum(one.nbytes for one in build_model(model).parameters())
-    needed = 4 * parameters + LEAST * frames * 3 * math.prod(frame_size)
+    each = LEAST if model.checkpoint == "none" else 1  # at least the frames themselves
+    needed = 4 * parameters + each * frames * 3 * math.prod(frame_size)
     if needed > (free := free_memory(device)):
         raise InputError(
             f"a step of {frames:,} frames and a model of {parameters / GIB:.1f} GiB take more than "

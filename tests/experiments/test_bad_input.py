@@ -119,11 +119,11 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("train.batch_frames=10", "batch_frames is 10", "raise train.batch_frames to 45"),
         ("dataset.seed=4", "seed is 3 there and 4 here", "path"),
         ("model.width=32", "model.width was 64 and is 32", "run.resume=never"),
-        ("train.seed=1", "seed was 0 and is 1", "start anew"),
-        ("loader.t_max=50", "t_max was 45 and is 50", "start anew"),
-        ("train.batch_frames=96", "blocks per step was 1 and is 2", "start anew"),
-        ("loader.draw=length", "'draw': 'video'", "start anew"),
-        ("loader=naive", "packer was bload and is naive", "start anew"),
+        ("train.seed=1", "seed was 0 and is 1", "run.name"),
+        ("loader.t_max=50", "t_max was None and is 50", "run.name"),
+        ("train.batch_frames=96", "a run on 1 rank", "train.batch_frames=45"),
+        ("loader.draw=length", "loader.draw was video and is length", "run.name"),
+        ("loader=naive", "loader.name was bload and is naive", "run.name"),
         ("run.resume=nowhere.pt", "no checkpoint nowhere.pt", ".pt file"),
         ("run.resume=never wandb.mode=on", "'on'", "offline"),
         ("loader=mix loader.draw=length", "'loader.draw'", "loader.last, loader.place"),
@@ -139,7 +139,7 @@ def test_a_checkpoint_of_other_videos_is_refused(going_on, tmp_path):
     other = replace(WORLD, train_videos=9)
     ensure(tmp_path / "other", progress=False, **asdict(other))
     said = going_on(f"dataset.root={tmp_path / 'other'}", "dataset.train_videos=9")
-    assert "sequences was 8 and is 9" in said
+    assert "dataset.train_videos was 8 and is 9" in said
 
 
 class Harm:
