@@ -223,7 +223,10 @@ def plan_from_blocks(
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"the lengths are no list of numbers ({error})") from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"the lengths have shape {array.shape}; give a list with at least one sequence"

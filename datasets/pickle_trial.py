@@ -19,7 +19,7 @@ import threading
 from typing import Any
 
 STACK = 2**20  # bytes, far below the 8 MiB of a process
-SECONDS, BYTES_PER_SECOND = 2, 2**20  # of the processor; loading is 20 times as fast
+SECONDS, BYTES_PER_SECOND = 1, 2**20  # of the processor; loading is 20 times as fast
 MEMORY, MEMORY_PER_BYTE = 2**29, 24  # loading takes 6 to 10 times the size of the file
 
 

@@ -16,6 +16,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
+from datasets.annotations.problems import shown
 from datasets.pickle_trial import try_pickle
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
@@ -160,7 +161,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
     """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
     differs = [
-        f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
+        f"model.{key} was {shown(saved.get(key))} and is {getattr(wanted, key)}"
         for key in computed_keys()
         if saved.get(key) != getattr(wanted, key)
     ]

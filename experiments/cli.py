@@ -103,6 +103,8 @@ def _configs() -> Iterator[None]:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
             yield
+        except RecursionError:
+            raise InputError("a value is nested too deeply; give it in fewer brackets") from None
         except (HydraException, OmegaConfBaseException) as error:
             text = " ".join(str(error).split())
             if error.__cause__:

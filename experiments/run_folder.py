@@ -3,10 +3,12 @@
 import hashlib
 import json
 import logging
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
+from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
 
@@ -41,6 +43,7 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
+GROUPS = tuple(group.name for group in fields(TrainJob))
 LAST, PREVIOUS = "last.pt", "previous.pt"
 """Names of the latest checkpoint of a run, and of the one before."""
 
@@ -92,7 +95,7 @@ class RunFolder:
                 "run.name"
             )
         differs = [
-            f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
+            f"{group}.{key} was {shown(here.get(group, {}).get(key))} and is {value}"
             for group, values in defining(cfg).items()
             for key, value in values.items()
             if (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
@@ -154,7 +157,13 @@ class RunFolder:
         Raises:
             InputError: it cannot be read.
         """
-        return _read(self.config) if self.config.exists() else {}
+        config = _read(self.config) if self.config.exists() else {}
+        groups = all(isinstance(config.get(name, {}), dict) for name in GROUPS)
+        numbers = [config.get("launch", {}).get("nproc", 1)] if groups else []
+        numbers += [config.get("train", {}).get("batch_frames", 1)] if groups else []
+        if not (numbers and all(type(number) is int and number > 0 for number in numbers)):
+            raise InputError(f"{self.config} is no config of a run; put it back or remove it")
+        return config
 
     def open(self, rank: int) -> logging.Logger:
         """Make the folder and open this rank's log."""
@@ -212,12 +221,15 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = ""
-        for text in self.metrics.read_text().splitlines(keepends=True):
+        content = self.metrics.read_text(encoding="utf-8", errors="replace")
+        for text in content.splitlines(keepends=True):
             try:
                 line = json.loads(text)
-            except ValueError:  # half a line: the process was killed while it wrote
+            except (ValueError, RecursionError):  # half a line: killed while it was written
                 continue
-            if not {"kind", "epoch", "step"} <= line.keys():
+            if not isinstance(line, dict) or not line.get("kind"):
+                continue
+            if not all(isinstance(line.get(key), int) for key in ("epoch", "step")):
                 continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
             pending = line["kind"] == "eval" and line["epoch"] >= evaluated
@@ -230,7 +242,7 @@ def _read(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises `InputError` if there is none."""
     try:
         value = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} holds no JSON object; put it back or remove it")

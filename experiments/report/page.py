@@ -50,7 +50,13 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
     results = read_results(folder)
-    page = {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
+    try:
+        page = {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"{folder} holds a run or a record that is not as training writes it "
+            f"({type(error).__name__}: {error}); move it elsewhere"
+        ) from error
     verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
     lead = note("lead", folder, Counter(results.runs.state), Counter(of for of, _ in verdicts))
     given = {"title": "BLoad: report of experiments", "page": page, "lead": lead}

@@ -4,8 +4,29 @@ from hypothesis import strategies as st
 
 TEXTS = st.sampled_from(
     [
-        *("", " ", "\n", "\x00", "\x1b[2J", "\u202e", "\udcff", "a" * 300, "../../x", "/etc/passwd"),
-        *("<script>x</script>", "`|`", "=1+1", "nan", "inf", "-1", "1e400", "9" * 5000, "${oc.env:HOME}"),
+        *(
+            "",
+            " ",
+            "\n",
+            "\x00",
+            "\x1b[2J",
+            "\u202e",
+            "\udcff",
+            "a" * 300,
+            "../../x",
+            "/etc/passwd",
+        ),
+        *(
+            "<script>x</script>",
+            "`|`",
+            "=1+1",
+            "nan",
+            "inf",
+            "-1",
+            "1e400",
+            "9" * 5000,
+            "${oc.env:HOME}",
+        ),
     ]
 ) | st.text(max_size=20)
 NUMBERS = st.one_of(

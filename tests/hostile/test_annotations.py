@@ -38,7 +38,9 @@ GOOD = [pickle.dumps(ENTRIES, protocol) for protocol in (0, 2, 4)]
     content=st.one_of(
         *(damaged(good) for good in GOOD),
         *(damaged(content) for content in HOSTILE.values() if len(content) < 10**4),
-        st.lists(st.sampled_from([bytes([n]) for n in range(256)]) | st.just(b"K\x01")).map(b"".join),
+        st.lists(st.sampled_from([bytes([n]) for n in range(256)]) | st.just(b"K\x01")).map(
+            b"".join
+        ),
     )
 )
 def test_a_pickle_is_plain_values_or_refused(refused_or, tmp_path_factory, content):
@@ -66,7 +68,14 @@ def test_an_array_is_as_large_as_its_bytes(refused_or, tmp_path):
 KEYS = ("bbox", "class", "metadata", "visible", "contacting_relationship", "bbox_size", "bbox_mode")
 ODD = VALUES | st.sampled_from(
     [
-        *((1, 2, 3, 4), (float("nan"),) * 4, (1e30,) * 4, np.zeros((2, 4)), np.zeros(0), np.array("x")),
+        *(
+            (1, 2, 3, 4),
+            (float("nan"),) * 4,
+            (1e30,) * 4,
+            np.zeros((2, 4)),
+            np.zeros(0),
+            np.array("x"),
+        ),
         *({"set": "train"}, {"set": ["train"]}, ["holding"], ["no"], OBJECTS[5], np.float32(3)),
         *((480, 270), (0, 0), (2**40, 2**40), ("480", "270"), (480.5, 270.5), {0: 1}, {"person"}),
     ]

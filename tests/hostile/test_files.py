@@ -127,7 +127,7 @@ def checkpoints(draw: st.DrawFn) -> bytes:
             return members(draw(st.sampled_from([*HARMFUL.values()])), draw(st.booleans()))
 
 
-@hostile(0.02)
+@hostile(0.02, few=10)
 @given(content=checkpoints())
 @pytest.mark.filterwarnings("ignore")
 def test_a_checkpoint_is_read_or_refused(refused_or, tmp_path_factory, content):
@@ -137,7 +137,7 @@ def test_a_checkpoint_is_read_or_refused(refused_or, tmp_path_factory, content):
     refused_or(load_model, path, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("name", [*HARMFUL])
+@pytest.mark.parametrize("name", ["key of tuples a million deep", "command"])
 def test_no_pickle_in_a_checkpoint_ends_the_process(refused_or, tmp_path, name):
     (tmp_path / "last.pt").write_bytes(members(HARMFUL[name]))
     refused_or(load_checkpoint, tmp_path / "last.pt")
@@ -194,7 +194,7 @@ def test_predictions_are_read_or_refused(refused_or, tmp_path_factory, content):
 
 
 def test_a_group_of_a_billion_rows_takes_no_memory(refused_or, tmp_path):
-    nothing = pa.table({name: pa.nulls(5_000_000, SCHEMA.field(name).type) for name in SCHEMA.names})
+    nothing = pa.table({name: pa.nulls(5_000_000, SCHEMA.field(name).type) for name in ROWS})
     pq.write_table(nothing, tmp_path / "p.parquet", row_group_size=5_000_000)
     assert (tmp_path / "p.parquet").stat().st_size < 10**6
     assert refused_or(read_all, tmp_path / "p.parquet") is None

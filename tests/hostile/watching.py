@@ -39,7 +39,7 @@ def watched(folder: Path) -> Refusal:
             except InputError as error:
                 result, sentence = None, str(error)
                 assert sentence.isprintable(), sentence
-                assert 10 < len(sentence) < 5000, sentence
+                assert 10 < len(sentence) < 10_000, sentence
         wrong = [each for each in events if not _is_allowed(*each, folder)]
         assert not wrong, wrong
         return result
