@@ -86,7 +86,7 @@ def read_record(path: Path) -> Row:
     A file that is not there has empty lists; raises `InputError` if it is damaged.
     """
     empty = {"name": path.parent.name, "jobs": [], "sweeps": [], "rows": []}
-    record = empty | (_read(path) if path.exists() else {})
+    record: Row = empty | (_read(path) if path.exists() else {})
     lists = all(
         isinstance(record[key], list) and all(isinstance(one, dict) for one in record[key])
         for key in ("jobs", "sweeps", "rows")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,10 @@ def spoilt(draw: st.DrawFn, folder: Path) -> dict[str, bytes]:
     return made
 
 
-def read_everything(folder: Path, config: TrainJob) -> None:
+def reads(folder: Path, config: TrainJob) -> Iterator[Callable[[], object]]:
+    """All that is read of a folder of runs."""
     run = RunFolder(str(folder), "run")
-    for read in (
+    yield from (
         lambda: run.check_same_config(config, 1),
         lambda: run.checkpoints("auto"),
         lambda: run.checkpoints("x.pt"),
@@ -74,8 +76,7 @@ def read_everything(folder: Path, config: TrainJob) -> None:
         lambda: read_epochs(folder),
         lambda: write_results(folder),
         lambda: run.clear(),
-    ):
-        yield read
+    )
 
 
 @hostile(0.03, few=15)
@@ -87,14 +88,14 @@ def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, dat
     shutil.copytree(good, place)
     for name, content in data.draw(spoilt(good)).items():
         (place / "run" / name).write_bytes(content)
-    for read in read_everything(place, compose_once()):
+    for read in reads(place, compose_once()):
         refused_or(read)
 
 
 @hostile(0.001, few=4)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")
-def test_a_report_is_written_or_refused(refused_or, tmp_path_factory, good, data, monkeypatch):
+def test_a_report_is_written_or_refused(refused_or, tmp_path_factory, good, data):
     packing.EPOCHS = 1
     place = tmp_path_factory.getbasetemp() / "reported"
     shutil.rmtree(place, ignore_errors=True)

@@ -51,14 +51,17 @@ def test_no_tag_and_no_column_of_a_run_is_in_markdown(report):
 
 def test_no_tag_of_a_run_is_in_html(report):
     class Tags(HTMLParser):
-        found: set[str] = set()
+        def __init__(self):
+            super().__init__()
+            self.found = set()
 
         def handle_starttag(self, tag, attrs):
             self.found |= {tag, *(name for name, _ in attrs)}
 
-    Tags().feed((report / "report.html").read_text())
-    assert "table" in Tags.found
-    assert not Tags.found & {"script", "img", "b", "onclick"}
+    tags = Tags()
+    tags.feed((report / "report.html").read_text())
+    assert "table" in tags.found
+    assert not tags.found & {"script", "img", "b", "onclick"}
 
 
 @hostile(0.01)
