@@ -147,9 +147,10 @@ ROWS = {
     "frame": ["a.mp4/000001.png", "a.mp4/000001.png", "a.mp4/000002.png"],
     "pair": [0, 1, None],
     "object_class": [2, 36, None],
-    **{f"{who}_{c}": [1.0, 2.0, None] for who in ("person", "object") for c in ("x1", "y1", "x2", "y2")},
-    **dict.fromkeys(("person_score", "object_score", *RELATIONS), [0.5, 1.0, None]),
-}  # fmt: skip
+    **{f"{who}_{end}1": [1.0, 2.0, None] for who in ("person", "object") for end in "xy"},
+    **{f"{who}_{end}2": [1.0, 2.0, None] for who in ("person", "object") for end in "xy"},
+    **{name: [0.5, 1.0, None] for name in ("person_score", "object_score", *RELATIONS)},
+}
 ODD = st.sampled_from(
     [
         *([1, 2, 3], ["1", "x", None], [[1.0]] * 3, [{"a": 1}] * 3, [b"\xff"] * 3, [True] * 3),

@@ -13,7 +13,7 @@ from datasets import pickle_trial
 
 SECONDS = 20
 """Limit of one case, on a machine that does other things too; most take milliseconds."""
-CODE = {"exec", "os.exec", "os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}
+CODE = {"os.exec", "os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}
 CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
 
 
@@ -61,8 +61,7 @@ def _is_allowed(event: str, arguments: tuple, folder: Path) -> bool:
     if event == "subprocess.Popen":
         return pickle_trial.__file__ in arguments[1]
     if event in CODE:
-        # `exec` of a module's or a data class's code is how Python imports; a pickle has none
-        return event == "exec" or (event in ("os.fork", "os.posix_spawn"))
+        return False
     if event == "open":
         path, mode, flags = arguments
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC) if flags else 0
