@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 def csv_text(table: pd.DataFrame) -> str:
@@ -16,5 +16,7 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def _quoted(value: Any) -> Any:
-    is_formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
-    return f"'{value}" if is_formula else value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # pandas would write it bare, and a reader begin a row there
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
