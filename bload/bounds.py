@@ -6,6 +6,7 @@ meets the bound is minimal; the minimum itself can lie above it.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def lower_bound(lengths: np.ndarray, t_max: int) -> int:
@@ -23,32 +24,33 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
     if len(lengths) == 0:
         return 0
     if np.sum(lengths) <= t_max:
-        return 1  # also keeps the arrays below no longer than the data, however large t_max
-    counts = np.bincount(lengths, minlength=t_max + 1)
-    size = np.arange(t_max + 1)
-    total = int((counts * size).sum())
-    by_frames = -(-total // t_max)
+        return 1
+    sizes, counts = np.unique(lengths, return_counts=True)
+    by_frames = -(-int(np.sum(lengths)) // t_max)
 
-    # at_least[t]: segments of length t or more
+    # of each size that there is: segments of that length or more
     at_least = counts[::-1].cumsum()[::-1]
-    per_block = t_max // size[1:]
-    by_size = int(np.max(-(-at_least[1:] // per_block)))
+    by_size = int(np.max(-(-at_least // (t_max // sizes))))
 
-    return max(by_frames, by_size, _martello_toth(counts, t_max))
+    return max(by_frames, by_size, _martello_toth(sizes, counts, t_max))
 
 
-def _martello_toth(counts: np.ndarray, t_max: int) -> int:
-    number = np.concatenate([[0], np.cumsum(counts)])  # number[t]: segments shorter than t
-    frames = np.concatenate([[0], np.cumsum(counts * np.arange(t_max + 1))])
+def _martello_toth(sizes: np.ndarray, counts: np.ndarray, t_max: int) -> int:
     half = t_max // 2
-    small = np.arange(1, half + 1)  # the least length that counts as small
+    small = sizes[sizes <= half]  # the least length that counts as small; one that there is is best
     if len(small) == 0:
         return int(counts.sum())
+    numbers, sums = ([0, *np.cumsum(values)] for values in (counts, counts * sizes))
+
+    def shorter(lengths: ArrayLike, than: list[int]) -> np.ndarray:
+        """Segments shorter than each of `lengths`, or frames in them."""
+        return np.array(than, dtype=np.int64)[np.searchsorted(sizes, lengths)]
+
     # segments longer than t_max - small: nothing small fits beside them
-    huge = number[-1] - number[t_max - small + 1]
+    huge = numbers[-1] - shorter(t_max - small + 1, numbers)
     # longer than half a block, one to a block, with room for something small
-    large = number[t_max - small + 1] - number[half + 1]
-    large_frames = frames[t_max - small + 1] - frames[half + 1]
-    small_frames = frames[half + 1] - frames[small]
+    large = shorter(t_max - small + 1, numbers) - shorter(half + 1, numbers)
+    large_frames = shorter(t_max - small + 1, sums) - shorter(half + 1, sums)
+    small_frames = shorter(half + 1, sums) - shorter(small, sums)
     left_over = np.maximum(small_frames - (large * t_max - large_frames), 0)
     return int(np.max(huge + large + -(-left_over // t_max)))

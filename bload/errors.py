@@ -9,8 +9,17 @@ from contextvars import ContextVar
 class InputError(ValueError):
     """Invalid user input. The message is one sentence: the offending value and how to fix it.
 
-    Entry points catch it, print the sentence and exit with status 2, without a traceback.
+    Entry points catch it, print the sentence and exit with status 2, without a traceback. What
+    cannot be printed, like a line break in a name, shows as a space.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """Return a text with everything that could change a line or a terminal as single spaces."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
@@ -43,7 +52,7 @@ class TooLongError(InputError):
 
     def __str__(self) -> str:
         sequence, length, longest, t_max, name = self.args
-        return (
+        return printable(
             f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise "
             f"{spell('t_max')} to {longest}, or set {spell('long', 'split')} or "
             f"{spell('long', 'truncate')}"

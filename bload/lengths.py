@@ -2,7 +2,6 @@
 
 import csv
 import json
-import zipfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from bload.errors import InputError
 from bload.plan import check_lengths
 
 ENCODING = "utf-8-sig"  # also reads UTF-8 without the mark that spreadsheets put in front
-UNREADABLE = (ValueError, OSError, EOFError, RecursionError, csv.Error, zipfile.BadZipFile)
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 Read = tuple[Any, list[str] | None]  # values as found, and names where the file has them
 
@@ -56,9 +54,9 @@ def read_lengths(path: str | Path) -> np.ndarray:
     try:
         values, names = readers.get(path.suffix.lower(), _from_text)(path)
         array = np.asarray(values)
-    except UNREADABLE as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as error:  # a broken .npy file raises nearly anything
         raise InputError(
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error

@@ -4,10 +4,22 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError, TooLongError
+from bload.errors import InputError, TooLongError, spell
 
 Long = Literal["error", "split", "truncate"]
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+MOST_PIECES = 10**8
+
+
+def check_pieces(pieces: np.ndarray, t_max: int) -> None:
+    """Raise InputError if the pieces of all sequences, ``(sequences,)``, are too many to plan."""
+    if pieces.sum() > MOST_PIECES:
+        raise InputError(
+            f"t_max = {t_max} cuts the sequences into {pieces.sum():,} pieces; raise "
+            f"{spell('t_max')} so that there are at most {MOST_PIECES:,}"
+        )
 
 
 def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
@@ -26,6 +38,7 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
     """
     if long == "split":
         pieces = -(-lengths // t_max)
+        check_pieces(pieces, t_max)
         sequence = np.repeat(np.arange(len(lengths)), pieces)
         nth = np.arange(len(sequence)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         first = nth * t_max

@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike
 from bload.bounds import lower_bound
 from bload.errors import InputError
 
+MOST_FRAMES = 10**15
+"""Frames of a data set above which counts of slots could overflow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -220,7 +223,10 @@ def plan_from_blocks(
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"the lengths are no list of numbers ({error})") from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"the lengths have shape {array.shape}; give a list with at least one sequence"
@@ -236,5 +242,10 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         raise InputError(
             f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"
+        )
+    if array.sum(dtype=float) > MOST_FRAMES:
+        raise InputError(
+            f"the lengths add up to {array.sum(dtype=float):,.0f} frames; give at most "
+            f"{MOST_FRAMES:,}"
         )
     return whole

@@ -6,6 +6,7 @@
 
 import hashlib
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
+from datasets.annotations.problems import shown
+from datasets.pickle_trial import try_pickle
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
 from experiments.engine import Training
@@ -73,6 +76,14 @@ def _check_seal(contents: bytes) -> None:
     plain = contents[:-66] + bytes(2)
     if contents[-66:] != b"@\0" + hashlib.sha256(plain).hexdigest().encode():
         raise ValueError("its checksum is not that of its contents")
+
+
+def _check_harmless(contents: bytes) -> None:
+    """Refuse what `torch.save` does not write: another format, compression, a pickle that kills."""
+    with zipfile.ZipFile(io.BytesIO(contents)) as members:
+        if not contents.startswith(b"PK\3\4") or any(m.compress_type for m in members.infolist()):
+            raise ValueError("it is not a file of torch.save")
+    try_pickle(torch._C.PyTorchFileReader(io.BytesIO(contents)).get_record("data.pkl"))
 
 
 def load_training(
@@ -134,6 +145,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
     try:
         contents = path.read_bytes()
         _check_seal(contents)
+        _check_harmless(contents)
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
     except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
@@ -149,7 +161,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
     """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
     differs = [
-        f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
+        f"model.{key} was {shown(saved.get(key))} and is {getattr(wanted, key)}"
         for key in computed_keys()
         if saved.get(key) != getattr(wanted, key)
     ]

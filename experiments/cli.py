@@ -115,6 +115,8 @@ def _configs() -> Iterator[None]:
                 f"{error.override!r} is not KEY=VALUE as Hydra reads it; put a value with signs "
                 "that mean something there in quotes, \"KEY='VALUE'\""
             ) from None
+        except RecursionError:
+            raise InputError("a value is nested too deeply; give it in fewer brackets") from None
         except (HydraException, OmegaConfBaseException) as error:
             text = " ".join(str(error).split())
             if error.__cause__:

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import logging
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from bload import BlockSampler
 from bload.errors import InputError
+from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
 
@@ -42,6 +44,7 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
+GROUPS = tuple(group.name for group in fields(TrainJob))
 LAST, PREVIOUS = "last.pt", "previous.pt"
 """Names of the latest checkpoint of a run, and of the one before."""
 
@@ -85,7 +88,7 @@ class RunFolder:
             return
         here = self._config()
         differs = [
-            f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
+            f"{group}.{key} was {shown(here.get(group, {}).get(key))} and is {value}"
             for group, values in defining(cfg).items()
             for key, value in values.items()
             if (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
@@ -158,8 +161,11 @@ class RunFolder:
             InputError: it cannot be read.
         """
         config = _read(self.config) if self.config.exists() else {}
-        if not all(isinstance(group, dict) for group in config.values()):
-            raise InputError(f"{self.config} holds no config of a run; put it back or remove it")
+        groups = all(isinstance(config.get(name, {}), dict) for name in GROUPS)
+        numbers = [config.get("launch", {}).get("nproc", 1)] if groups else []
+        numbers += [config.get("train", {}).get("batch_frames", 1)] if groups else []
+        if not (numbers and all(type(number) is int and number > 0 for number in numbers)):
+            raise InputError(f"{self.config} is no config of a run; put it back or remove it")
         return config
 
     def open(self, rank: int) -> logging.Logger:
@@ -225,14 +231,15 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = ""
-        for text in self.metrics.read_text(errors="replace").splitlines(keepends=True):
+        content = self.metrics.read_text(encoding="utf-8", errors="replace")
+        for text in content.splitlines(keepends=True):
             try:
                 line = json.loads(text)
-            except (ValueError, RecursionError):  # half a line: the process was killed in it
+            except (ValueError, RecursionError):  # half a line: killed while it was written
                 continue
-            if not isinstance(line, dict) or not all(
-                isinstance(line.get(key), int) for key in ("epoch", "step")
-            ):
+            if not isinstance(line, dict) or not line.get("kind"):
+                continue
+            if not all(isinstance(line.get(key), int) for key in ("epoch", "step")):
                 continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
             kind = line.get("kind")

@@ -15,6 +15,7 @@ import pandas as pd
 from filelock import FileLock
 
 from bload.errors import InputError
+from datasets.csv_file import csv_text
 from datasets.write_whole import write_whole
 
 Row = dict[str, Any]
@@ -63,7 +64,7 @@ def write_results(root: Path | str) -> None:
     with FileLock(path.with_suffix(".lock")):
         runs = _table(_run(place) for place in _folders(path.parent) if _is_run(place))
         runs = runs[runs.state == "finished"].dropna(axis="columns", how="all").convert_dtypes()
-        write_whole(path, runs.to_csv(index=False))
+        write_whole(path, csv_text(runs))
 
 
 def experiment_folders(folder: Path | str) -> list[Path]:
@@ -85,7 +86,20 @@ def read_record(path: Path) -> Row:
     A file that is not there has empty lists; raises `InputError` if it is damaged.
     """
     empty = {"name": path.parent.name, "jobs": [], "sweeps": [], "rows": []}
-    return empty | (_read(path) if path.exists() else {})
+    record: Row = empty | (_read(path) if path.exists() else {})
+    lists = all(
+        isinstance(record[key], list) and all(isinstance(one, dict) for one in record[key])
+        for key in ("jobs", "sweeps", "rows")
+    )
+    if not (isinstance(record["name"], str) and lists and all(map(_is_job, record["jobs"]))):
+        raise InputError(f"{path} is no record of an experiment; move it elsewhere")
+    return record
+
+
+def _is_job(job: Row) -> bool:
+    run, overrides = job.get("run"), job.get("overrides")
+    of_texts = isinstance(overrides, list) and all(isinstance(one, str) for one in overrides)
+    return isinstance(run, str) and of_texts
 
 
 def _table(rows: Iterable[Row]) -> pd.DataFrame:
@@ -125,10 +139,12 @@ def _run(place: Path) -> Row:
         if summary.exists():
             return row | _flat(_read(summary)) | {"run": place.name, "state": "finished"}
         if failure.exists():
-            return row | {"state": "failed", "says": _read(failure).get("error")}
+            row["run"] = place.name
+            return row | {"state": "failed", "says": _encodable(str(_read(failure).get("error")))}
     except InputError as error:
         return {"run": place.name, "state": "damaged", "says": str(error)}
     epochs = sum(line["kind"] == "epoch" for line in _lines(metrics))
+    row["run"] = place.name
     return row | {"state": "unfinished", "says": f"{epochs} of {row.get('train.epochs')} epochs"}
 
 
@@ -137,7 +153,7 @@ def _epochs(place: Path) -> Iterator[Row]:
     found = _csv_rows(place / "curves.csv")
     for run in filter(_is_run, _folders(place)):
         epochs: dict[int, Row] = {}  # of one that was logged twice, the last line counts
-        for line in _lines(run / "metrics.jsonl"):
+        for line in map(_flat, _lines(run / "metrics.jsonl")):
             kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
@@ -176,20 +192,32 @@ def _read(path: Path) -> Row:
 
 
 def _lines(path: Path) -> Iterator[Row]:
-    """The objects of a file of JSON lines, without half a line where a process was killed."""
-    for text in path.read_text(errors="replace").splitlines() if path.exists() else []:
+    """The lines of metrics.jsonl, without half a line where a process was killed."""
+    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for text in content.splitlines():
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and "kind" in line:
+        if isinstance(line, dict) and line.get("kind") and isinstance(line.get("epoch"), int):
             yield line
 
 
+def _encodable(text: str) -> str:
+    """A text that a file can hold: JSON can spell half a character."""
+    return text.encode(errors="replace").decode()
+
+
 def _flat(content: Row) -> Row:
-    """The values of nested objects under ``group.key``, lists as JSON."""
-    (flat,) = pd.json_normalize(content).to_dict("records")
-    return {
-        str(key): json.dumps(value) if isinstance(value, list) else value
-        for key, value in flat.items()
-    }
+    """The values of nested objects under ``group.key``, lists and numbers out of range as JSON."""
+    flat: Row = {}
+    for key, value in content.items():
+        key = _encodable(key)
+        if isinstance(value, str):
+            flat[key] = _encodable(value)
+        elif isinstance(value, dict):
+            flat |= {f"{key}.{name}": one for name, one in _flat(value).items()}
+        else:
+            large = isinstance(value, int) and abs(value) >= 2**63
+            flat[key] = json.dumps(value) if large or isinstance(value, list) else value
+    return flat

@@ -97,6 +97,6 @@ def make_plan(
     t_max = index(t_max)
     if not 1 <= t_max < 2**31:
         raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
-    if seed < 0 or epoch < 0:
-        raise InputError(f"seed is {seed} and epoch is {epoch}; both count from 0")
+    if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
+        raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
     return pack(lengths, t_max, np.random.default_rng([seed, epoch]), **options)

@@ -33,10 +33,13 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from bload.bounds import lower_bound
+from bload.errors import InputError, spell
 from bload.packers.bload import random_fill
 from bload.pieces import Long, whole_pieces
 from bload.plan import Plan, plan_from_blocks
 
+MOST_SLOTS = 10**6
+"""Slots of a block above which the sums of a pool, a bit each, take too long."""
 MOVES_PER_BLOCK = 60
 """Squeezing gives up after this many moves per block (Action Genome takes about 3)."""
 PARTNER_WITH_ROOM = 0.8
@@ -54,6 +57,11 @@ def pack(
     Args:
         long: as in `whole_pieces`; ``split`` clears the state at every cut.
     """
+    if t_max > MOST_SLOTS:
+        raise InputError(
+            f"t_max is {t_max:,} and bload_exact takes at most {MOST_SLOTS:,} slots; lower "
+            f"{spell('t_max')} or choose the packer bload"
+        )
     pieces = whole_pieces(lengths, t_max, long)
     sizes = pieces[2]
     bound = lower_bound(sizes, t_max)

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError, check_choice, spell
+from bload.pieces import check_pieces
 from bload.plan import Plan
 
 Place = Literal["random", "first"]
@@ -46,6 +47,7 @@ def pack(
             f"sampling would delete everything; lower {spell('t_max')}"
         )
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
+    check_pieces(number, t_max)
     offset = clip_offsets(lengths, number * t_max, place, rng)
     sequence = np.repeat(np.arange(len(lengths)), number)
     nth = np.arange(len(sequence)) - np.repeat(np.cumsum(number) - number, number)

@@ -5,11 +5,11 @@ that numpy arrays and scalars are made of and refuses every other one before it 
 own dtype is not among them: a pickle can set its flags so that the bytes of an array count as
 pointers to objects. `_Dtype` takes its place.
 
-A hostile file runs no code. It can still waste memory and time, or end the process by tuples nested
-so deeply that hashing them overflows the stack.
+A hostile file runs no code. What would end the process, or never end, `try_pickle` finds before.
 """
 
 import gc
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.problems import shown
+from datasets.pickle_trial import try_pickle
 
 MOST_BYTES = 4 * 2**30
 """Size above which a file is not loaded; loading takes 6 to 10 times the size in memory."""
@@ -47,10 +48,19 @@ class _Array(np.ndarray):
 
     __slots__ = ()
 
+    def __new__(cls, *_: object) -> "_Array":
+        return super().__new__(cls, 0)  # without a state it is empty, whatever shape it asks for
+
     def __setstate__(self, state: tuple) -> None:
         """Take numpy's ``(version, shape, dtype, Fortran order, bytes)``."""
         version, shape, dtype, fortran, data = state
         super().__setstate__((version, shape, dtype.checked, fortran, data))
+
+
+def _reconstruct(kind: type[_Array], *_: object) -> _Array:
+    if kind is not _Array:
+        raise pickle.UnpicklingError(f"it reconstructs a {shown(kind)} instead of an array")
+    return _Array()
 
 
 def _scalar(dtype: _Dtype, data: bytes) -> np.generic:
@@ -68,7 +78,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("__builtin__", "bytes"): bytes,  # empty bytes under protocols 0 to 2
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = np.zeros(0).__reduce__()[0]
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _reconstruct
     _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
     _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _frombuffer
 
@@ -95,7 +105,9 @@ def read_pickle(path: Path) -> Any:
         with path.open("rb") as file:
             if (size := path.stat().st_size) > MOST_BYTES:
                 raise pickle.UnpicklingError(f"it is larger than {MOST_BYTES:,} bytes")
-            return _PlainUnpickler(file).load()
+            content = file.read()
+        try_pickle(content)
+        return _PlainUnpickler(io.BytesIO(content)).load()
     except FileNotFoundError:
         raise InputError(f"{path} is missing; put Action Genome's annotations there") from None
     except Exception as error:  # a broken pickle raises nearly anything

@@ -13,6 +13,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
+from datasets.csv_file import csv_text
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
 
@@ -59,7 +60,7 @@ def relation_rows(
 
 def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of `relation_rows` as CSV; a recall of nothing is an empty cell."""
-    pd.DataFrame(rows).to_csv(path, index=False)
+    Path(path).write_text(csv_text(pd.DataFrame(rows)), encoding="utf-8")
 
 
 def format_recall(figures: Mapping[str, float], ks: Sequence[int] = KS) -> str:

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from scipy import stats
 
 from bload.draw import label_of
+from bload.errors import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +163,8 @@ def _prose(text: str) -> Markup:
 
 
 def _line(text: str) -> str:
-    """One line of Markdown in which nothing from a run is a column, a tag or a link."""
-    return re.sub(r"[|<]|(?<=\])\(", r"\\\g<0>", " ".join(text.split()))
+    """One line of Markdown in which nothing from a run is a column, a tag or a link.
+
+    A backslash before these would take back their own.
+    """
+    return re.sub(r"\\(?=[\\|<(])|[|<]|(?<=\])\(", r"\\\g<0>", printable(text))

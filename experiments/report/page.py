@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jinja2 import TemplateError
 from tabulate import tabulate
 
 from bload.errors import InputError
@@ -31,6 +32,8 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
 }
 """Anchor -> title and what makes the section; one of your own is one function and one entry."""
 
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -50,15 +53,22 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
     results = read_results(folder)
-    page = {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
-    verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
-    lead = note("lead", folder, Counter(results.runs.state), Counter(of for of, _ in verdicts))
-    given = {"title": "BLoad: report of experiments", "page": page, "lead": lead}
     html, markdown = Path(folder) / "report.html", Path(folder) / "report.md"
-    files = {
-        html: template("page.html").render(given),
-        markdown: re.sub("\n{3,}", "\n\n", template("page.md").render(given)),
-    }
+    try:
+        page = {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
+        verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
+        counts = Counter(results.runs.state), Counter(of for of, _ in verdicts)
+        lead = note("lead", folder, *counts)
+        given = {"title": "BLoad: report of experiments", "page": page, "lead": lead}
+        files = {
+            html: template("page.html").render(given),
+            markdown: re.sub("\n{3,}", "\n\n", template("page.md").render(given)),
+        }
+    except (*UNREADABLE, TemplateError) as error:
+        raise InputError(
+            f"{folder} holds a run or a record that is not as training writes it "
+            f"({type(error).__name__}: {error}); move it elsewhere"
+        ) from error
     for chart in (block for _, blocks in page.values() for block in blocks):
         if charts is not None and isinstance(chart, Exhibit) and chart.svg:
             name = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from bload.errors import printable
 from bload.packers import PACKERS
 from experiments.config import LoaderConfig, TrainJob, loader_schema
 from experiments.report.figures import note
@@ -91,7 +92,7 @@ class Compared:
 
 def read_results(folder: Path | str) -> Results:
     """Read whatever is in a folder. Raises `InputError` as `read_runs` does."""
-    runs, epochs = read_runs(folder), read_epochs(folder)
+    runs, epochs = (_plain(frame) for frame in (read_runs(folder), read_epochs(folder)))
     runs["loader"] = pd.Series(map(_loader, runs.to_dict("records")), dtype=object)
     runs["total"] = runs.frames + runs.deleted
     for name, key in PERCENT.items():
@@ -99,12 +100,23 @@ def read_results(folder: Path | str) -> Results:
             frame[name] = 100 * frame.get(key, math.nan)
     epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
     records = [
-        read_record(path) | {"kind": kind}
+        _plain(read_record(path)) | {"kind": kind}
         for place in experiment_folders(folder)
         for kind in KINDS
         if (path := place / f"{kind}.json").exists()
     ]
     return Results(Path(folder), runs, epochs, records)
+
+
+def _plain(value: Any) -> Any:
+    """A table or a record whose texts are one line and cannot begin or end code in Markdown."""
+    if isinstance(value, str):
+        return printable(value).replace("`", "'")
+    if isinstance(value, pd.DataFrame):
+        return value.map(_plain)
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 @lru_cache(64)

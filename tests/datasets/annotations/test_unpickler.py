@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
+from datasets import pickle_trial
 from datasets.annotations import unpickler
 from datasets.annotations.unpickler import read_pickle
 from tests.datasets.annotations.hostile_pickles import HOSTILE, array
@@ -16,7 +17,8 @@ happened: list[str] | None = None
 
 
 def listen(event: str, arguments: tuple) -> None:
-    if happened is not None:
+    ours = event == "subprocess.Popen" and pickle_trial.__file__ in arguments[1]
+    if happened is not None and not ours:
         happened.append(f"{event} {arguments[0]}" if event == "import" else event)
 
 
