@@ -46,7 +46,8 @@ def main(cfg: TrainJob) -> None:
     if cfg.launch.nproc > 1 and not is_launched():
         launch(cfg.launch.nproc, sys.argv[1:])
         return
-    with start_ranks(cfg.train.device, cfg.train.timeout) as ranks:
+    start = start_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
+    with start as ranks:
         train(cfg, ranks)
 
 

@@ -76,7 +76,9 @@ class Ranks:
 
 
 @contextmanager
-def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
+def start_ranks(
+    device: str, timeout: float = TIMEOUT, deterministic: bool = False
+) -> Iterator[Ranks]:
     """Join the process group that torchrun set up, and leave it.
 
     Ranks that fail only because another did, raise what the other raised. From here on a signal
@@ -85,7 +87,10 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
         timeout: seconds to wait for the other ranks.
+        deterministic: let torch refuse every operation that may differ from run to run.
     """
+    if deterministic:
+        make_deterministic()
     ranks = None
     stop = StopRequest()
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -146,6 +151,14 @@ def _device(name: str, local_rank: int) -> torch.device:
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     return device
+
+
+def make_deterministic() -> None:
+    """Let this process compute the same bits every time; called before it has used a GPU."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:
