@@ -1,8 +1,9 @@
 """The processes of one job: who this one is, and what they tell each other."""
 
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,12 +12,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from experiments.stopping import Stopped, StopRequest, stop_soon, watch_parent
+from experiments.stopping import Stopped, StopRequest, end_launcher, stop_soon, watch_parent
 from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
 """Seconds that a rank waits for the others, unless the config says otherwise."""
 ERROR_KEY = "bload/error"
+ANSWER = 5.0
+"""Seconds that a rank which fails waits for an answer of the store."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,13 @@ class Ranks:
         """Note where this rank is, for those that wait for it."""
         if self.watchdog:
             self.watchdog.at(place)
+
+    def waiting(self) -> str:
+        """Who waits, where, and for whom."""
+        place = f" at {self.watchdog.place}" if self.watchdog else ""
+        others = [str(rank) for rank in range(self.world_size) if rank != self.rank]
+        whom = f"rank {others[0]}" if len(others) == 1 else f"ranks {', '.join(others)}"
+        return f"rank {self.rank}{place} has waited for {whom}, or for data,"
 
     def barrier(self) -> None:
         if self.world_size > 1:
@@ -103,20 +113,42 @@ def start_ranks(
         if ranks is None or ranks.store is None:
             raise
         known = isinstance(error, InputError)
-        if not known and ranks.store.check([ERROR_KEY]):
-            raise InputError(ranks.store.get(ERROR_KEY).decode()) from None
         name = f"rank {ranks.rank} failed with {type(error).__name__}: "
-        ranks.store.set(ERROR_KEY, f"{'' if known else name}{error}")
+        heard = _tell(ranks.store, f"{'' if known else name}{error}", listen=not known)
+        if heard:
+            raise InputError(heard) from None
         if "timed out" in str(error).lower():
             raise InputError(
-                f"rank {ranks.rank} has waited for the others, or for data, for {timeout:.0f} s "
-                "(train.timeout); the same command goes on from the last checkpoint"
+                f"{ranks.waiting()} for {timeout:.0f} s (train.timeout); the same command goes on "
+                "from the last checkpoint"
             ) from error
         raise
     if ranks.watchdog:
         ranks.watchdog.close()
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _tell(store: dist.Store, sentence: str, listen: bool) -> str:
+    """Leave why this rank fails for the others, or return what one of them has left before.
+
+    The store may be beyond a link that is cut, and an answer of it never come.
+    """
+    heard = [""]
+
+    def ask() -> None:
+        with suppress(dist.DistError):
+            if listen and store.check([ERROR_KEY]):
+                heard[0] = store.get(ERROR_KEY).decode()
+            else:
+                store.set(ERROR_KEY, sentence)
+
+    asking = threading.Thread(target=ask, name="ask the store", daemon=True)
+    asking.start()
+    asking.join(ANSWER)
+    if asking.is_alive() and "TORCHELASTIC_RUN_ID" in os.environ:
+        end_launcher()  # it would ask the same store, and wait for the answer
+    return heard[0]
 
 
 def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
