@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.dist]
 TIMEOUT = 10.0
 """``train.timeout``, in seconds."""
 GRACE = 30.0
-"""Seconds after it within which both sides have to be gone, torchrun's own end included."""
+"""Seconds after it within which both sides have to be gone, launchers included."""
 OPTIONS = (f"train.timeout={TIMEOUT}", "train.epochs=12", "train.checkpoint_every=2")
 OPTIONS += ("train.log_every=1", "loader=naive", "run.name=two")
 ports = itertools.count(29611)
@@ -144,11 +144,8 @@ def test_a_cut_link_ends_both_sides_and_the_same_command_goes_on(
     print(f"both sides ended {time.monotonic() - cut:.1f} s after the cut")
     for side, rank, other in (("a", 0, 1), ("b", 1, 0)):
         said = (logs / f"{side}.log").read_text()
-        assert re.search(
-            rf"^train.py: error: rank {rank} at epoch .* has waited for rank {other}.*train.timeout",
-            said,
-            re.MULTILINE,
-        ), said
+        words = rf"error: rank {rank} at epoch .* has waited for rank {other}.*train.timeout"
+        assert re.search(words, said), said
 
     machines.link("up")
     assert ended(machines.start(next(ports), logs, *job), 300) == [0, 0]
