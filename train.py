@@ -54,7 +54,8 @@ def main(cfg: TrainJob) -> None:
                 folder.note_error(str(error), now())
             raise
         return
-    with start_ranks(cfg.train.device, cfg.train.timeout) as ranks:
+    start = start_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
+    with start as ranks:
         train(cfg, ranks)
 
 

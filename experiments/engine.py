@@ -6,8 +6,7 @@ B blocks, T slots.
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -70,22 +69,37 @@ def build_training(
     cfg: TrainConfig, ranks: Ranks, model: DDS, criterion: Criterion, letterbox: Letterbox
 ) -> Training:
     """Wrap a model, which is on its device already, with what training it takes."""
-    average, parallel = None, cast(nn.Module, model)
+    average = None
     if cfg.ema:
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
-    if ranks.world_size > 1:
-        parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
     return Training(
         cfg,
         ranks,
         model,
-        parallel,
+        in_parallel(model, ranks) if ranks.world_size > 1 else model,
         average,
         criterion,
         letterbox,
         build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
     )
+
+
+def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
+    """Wrap a model so that its gradients are averaged over ranks, in one order from step 0 on.
+
+    DDP rearranges its buckets after the first backward pass, and with them the order of sums over
+    three ranks or more, so that a run that goes on would differ in its first step. Two slots of
+    padding go through here, for that to be over.
+    """
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    frames_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
+    nothing_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
+    outputs = parallel(frames_BTCHW, nothing_BT, gap_BT=nothing_BT.float())
+    values = [getattr(outputs, field.name) for field in fields(outputs)]
+    sum(value.sum() for value in values if value is not None).backward()
+    parallel.zero_grad()
+    return parallel
 
 
 def compute_losses(training: Training, batch: Batch, epoch: int) -> tuple[dict[str, Tensor], bool]:

@@ -1,9 +1,9 @@
 """The processes of one job: who this one is, and what they tell each other."""
 
-import contextlib
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -13,12 +13,14 @@ from torch import Tensor
 
 from bload.errors import InputError
 from experiments.failures import describe
-from experiments.stopping import Stopped, StopRequest, stop_soon, watch_parent
+from experiments.stopping import Stopped, StopRequest, end_launcher, stop_soon, watch_parent
 from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
 """Seconds that a rank waits for the others, unless the config says otherwise."""
 ERROR_KEY = "bload/error"
+ANSWER = 5.0
+"""Seconds that a rank which fails waits for an answer of the store."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ class Ranks:
         """Note where this rank is, for those that wait for it."""
         if self.watchdog:
             self.watchdog.at(place)
+
+    def waiting(self) -> str:
+        """Who waits, where, and for whom."""
+        place = f" at {self.watchdog.place}" if self.watchdog else ""
+        others = [str(rank) for rank in range(self.world_size) if rank != self.rank]
+        whom = f"rank {others[0]}" if len(others) == 1 else f"ranks {', '.join(others)}"
+        return f"rank {self.rank}{place} has waited for {whom}, or for data,"
 
     def barrier(self) -> None:
         if self.world_size > 1:
@@ -70,10 +79,7 @@ class Ranks:
 
     def told(self) -> str:
         """Return why another rank failed, if one has said so; else an empty string."""
-        with contextlib.suppress(dist.DistError):  # the store may be gone with its launcher
-            if self.store and self.store.check([ERROR_KEY]):
-                return self.store.get(ERROR_KEY).decode()
-        return ""
+        return _tell(self.store, "", listen=True)
 
     def gather(self, value: object) -> list:
         """`value` of every rank, in rank order."""
@@ -85,7 +91,9 @@ class Ranks:
 
 
 @contextmanager
-def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
+def start_ranks(
+    device: str, timeout: float = TIMEOUT, deterministic: bool = False
+) -> Iterator[Ranks]:
     """Join the process group that torchrun set up, and leave it.
 
     Ranks that fail only because another did, raise what the other raised. From here on a signal
@@ -94,7 +102,10 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
         timeout: seconds to wait for the other ranks.
+        deterministic: let torch refuse every operation that may differ from run to run.
     """
+    if deterministic:
+        make_deterministic()
     ranks = None
     stop = StopRequest()
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -106,25 +117,46 @@ def start_ranks(device: str, timeout: float = TIMEOUT) -> Iterator[Ranks]:
     except Exception as error:
         if ranks is None:
             raise
-        if not isinstance(error, InputError) and (told := ranks.told()):
-            raise InputError(told) from None
-        late = "timed out" in str(error).lower()
+        known, late = isinstance(error, InputError), "timed out" in str(error).lower()
         said = describe(error, ranks.rank)
-        if late:
+        if late and not known:
             said = (
-                f"rank {ranks.rank} has waited for the others, or for data, for {timeout:.0f} s "
-                "(train.timeout); the same command goes on from the last checkpoint"
+                f"{ranks.waiting()} for {timeout:.0f} s (train.timeout); the same command goes on "
+                "from the last checkpoint"
             )
-        if ranks.store:
-            with contextlib.suppress(dist.DistError):  # the store may be gone with its launcher
-                ranks.store.set(ERROR_KEY, said)
-        if late:
+        if told := _tell(ranks.store, said, listen=not known):
+            raise InputError(told) from None
+        if late and not known:
             raise InputError(said) from error
         raise
     if ranks.watchdog:
         ranks.watchdog.close()
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _tell(store: dist.Store | None, sentence: str, listen: bool) -> str:
+    """Leave why this rank fails for the others, or return what one of them has left before.
+
+    The store may be beyond a link that is cut, and an answer of it never come.
+    """
+    heard = [""]
+    if store is None:
+        return ""
+
+    def ask() -> None:
+        with suppress(dist.DistError):
+            if listen and store.check([ERROR_KEY]):
+                heard[0] = store.get(ERROR_KEY).decode()
+            elif sentence:
+                store.set(ERROR_KEY, sentence)
+
+    asking = threading.Thread(target=ask, name="ask the store", daemon=True)
+    asking.start()
+    asking.join(ANSWER)
+    if asking.is_alive() and "TORCHELASTIC_RUN_ID" in os.environ:
+        end_launcher()  # it would ask the same store, and wait for the answer
+    return heard[0]
 
 
 def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
@@ -159,6 +191,14 @@ def _device(name: str, local_rank: int) -> torch.device:
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     return device
+
+
+def make_deterministic() -> None:
+    """Let this process compute the same bits every time; called before it has used a GPU."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:

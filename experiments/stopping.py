@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -102,3 +103,9 @@ def stop_soon() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)
     os._exit(128 + signal.SIGTERM)
+
+
+def end_launcher() -> None:
+    """End the process that started this one if it is still there after `GRACE` seconds."""
+    command = f"sleep {GRACE}; kill -9 {os.getppid()} 2>/dev/null"
+    subprocess.Popen(["sh", "-c", command], start_new_session=True)

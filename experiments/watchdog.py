@@ -29,6 +29,10 @@ class Watchdog:
         self._ended = threading.Event()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
+    @property
+    def place(self) -> str:
+        return self._place
+
     def at(self, place: str) -> None:
         """Note where this rank is from now on, for example ``epoch 1, step 12``."""
         self._place, self._since = place, time.monotonic()

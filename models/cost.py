@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.module_tracker import ModuleTracker
 
@@ -131,7 +132,7 @@ def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
     Counted are matrix products, convolutions and attention, as PyTorch's counter does; the rest is
     next to nothing.
     """
-    with FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(*batch)
     by_module = counter.get_flop_counts()
     flops: Counter[str] = Counter()

@@ -53,6 +53,13 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralRanks
 
 
 @pytest.fixture
+def three_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path, 3)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
 def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
     ranks = SeveralRanks(tmp_path, 4)
     yield ranks

@@ -150,5 +150,5 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     for said in (b"{", b"[]", b"3", b"\xff", b"[" * 10**5):
         damaged = newer.replace_schema_metadata({predictions_file.METADATA_KEY: said})
         pq.write_table(damaged, tmp_path / "damaged.parquet")
-        with pytest.raises(InputError, match="no JSON object"):
+        with pytest.raises(InputError, match="as a JSON object of texts"):
             read_metadata(tmp_path / "damaged.parquet")
