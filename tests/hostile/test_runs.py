@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bload import BlockSampler
 from experiments.cli import check_overrides
 from experiments.config import TrainJob, register
 from experiments.report import packing, write_report
@@ -63,14 +64,18 @@ def spoilt(draw: st.DrawFn, folder: Path) -> dict[str, bytes]:
     return made
 
 
+def sampler(ranks: int) -> BlockSampler:
+    return BlockSampler([45, 30], rank=0, world_size=ranks)
+
+
 def reads(folder: Path, config: TrainJob) -> Iterator[Callable[[], object]]:
     """All that is read of a folder of runs."""
     run = RunFolder(str(folder), "run")
     yield from (
-        lambda: run.check_same_config(config, 1),
+        lambda: run.check_same_config(config, sampler(1)),
         lambda: run.checkpoints("auto"),
         lambda: run.checkpoints("x.pt"),
-        lambda: run.check_siblings(config, 2),
+        lambda: run.check_siblings(config, sampler(2)),
         lambda: run.rewind_metrics(1, 0, 1),
         lambda: read_runs(folder),
         lambda: read_epochs(folder),

@@ -37,9 +37,13 @@ def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
 def test_impossible_values_of_the_model_are_refused():
     least = dict.fromkeys(("heads", "feedforward", "queries", "encoder_layers"), (0, 1))
     least |= {"decoder_layers": (0, 1), "temporal_layers": (0, 1), "width": (3, 4)}
-    others = (("dropout", (-0.1, 0)), ("dropout", (1, 1)), ("checkpoint", ("all", "auto")))
+    others = (
+        ("dropout", (-0.1, 0)),
+        ("dropout", (1, "0 to 0.99")),
+        ("checkpoint", ("all", "auto")),
+    )
     for key, (value, bound) in (*least.items(), *others):
-        with pytest.raises(InputError, match=rf"model\.{key} is .?{value}.* {bound}$"):
+        with pytest.raises(InputError, match=rf"model\.{key} is .?{value}.* {bound}( to .*)?$"):
             replace(SMALL, **{key: value})
 
 
