@@ -1,5 +1,6 @@
 """Writing the animation of blocks as a GIF."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,10 +54,8 @@ def animate_plan(plan: Plan, path: str | Path, ranks: int = 2, title: str = "BLo
             f"the animation would show {plan.segments} sequences or pieces; {MOST} at most can be "
             f"told apart, so show fewer with {spell('rows')}"
         )
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise InputError("an animation needs Pillow; run pip install pillow") from error
+    if find_spec("PIL") is None:
+        raise InputError("an animation needs Pillow; run pip install pillow")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         frames = _frames(Scene(plan, ranks, title))

@@ -28,11 +28,11 @@ def mean_loss(
     Raises:
         InputError: `loss_sum` or `count` is no single number.
     """
-    for name, value in (("loss_sum", loss_sum), ("count", torch.as_tensor(count))):
-        if value.dim() > 0:
-            raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
     dtype = torch.promote_types(loss_sum.dtype, torch.float32)
     total = torch.as_tensor(count, dtype=dtype, device=loss_sum.device).clone()
+    for name, value in (("loss_sum", loss_sum), ("count", total)):
+        if value.dim() > 0:
+            raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
     ranks = 1
     if dist.is_available() and dist.is_initialized():
         ranks = dist.get_world_size(process_group)

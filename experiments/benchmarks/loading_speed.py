@@ -1,6 +1,6 @@
 """Time what the library itself costs: plans, batches and the forms of their boundaries.
 
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed    # an idle CPU, 2 minutes
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed    # an idle CPU, 4 minutes
 
 Lengths are drawn from Action Genome's. A source that returns tokens from memory stands for the
 data, so a batch costs what the library adds to reading. `torch DataLoader` is the usual way: as
@@ -17,18 +17,27 @@ import numpy as np
 import torch
 from tabulate import tabulate
 from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.benchmark import Timer
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
-from bload import Batch, BlockLoader, action_genome_lengths, make_plan, unpack
+from bload import (
+    Batch,
+    BlockDataset,
+    BlockLoader,
+    action_genome_lengths,
+    collate_blocks,
+    make_plan,
+    unpack,
+)
 
 SLOTS = 65_536  # of a batch
 BATCHES = 30
 T_MAX = 8_192
 
 
-class Tokens:
+class Tokens(Dataset[Tensor]):
     """Sequences of random tokens, in memory."""
 
     def __init__(self, lengths: np.ndarray) -> None:
@@ -63,20 +72,28 @@ def seconds_per_batch(batches: Iterable[object]) -> float:
     return (time.perf_counter() - began) / taken
 
 
+def median_ms(make: Callable[[], object]) -> float:
+    timer = Timer("make()", globals={"make": make}, num_threads=torch.get_num_threads())
+    return 1e3 * timer.blocked_autorange(min_run_time=1).median
+
+
 def measure_plans(most: int) -> None:
+    usual, rng = action_genome_lengths(), np.random.default_rng(0)
+    cases = [(f"{n:,} drawn", rng.choice(usual, n)) for n in (10_000, 100_000, 1_000_000)]
+    cases.append(("134 times all", np.tile(usual, 134)))
     rows = []
-    for sequences in (7_464, 100_000, 1_000_000):
-        if sequences > most:
+    for name, lengths in cases:
+        if len(lengths) > most:
             continue
-        lengths = np.random.default_rng(0).choice(action_genome_lengths(), sequences)
-        seconds = []
+        seconds, empty = [], 0
         for packer in ("naive", "bload", "bload_exact"):
             began = time.perf_counter()
-            make_plan(lengths, packer)
+            empty = make_plan(lengths, packer).padding  # of bload_exact in the end
             seconds.append(time.perf_counter() - began)
-        rows.append((f"{sequences:,}", *seconds))
-    print("\nseconds to plan an epoch")
-    print(tabulate(rows, ("sequences", "naive", "bload", "bload_exact"), "plain", floatfmt=".3f"))
+        rows.append((name, *seconds, empty))
+    print("\nseconds to plan an epoch, and slots that bload_exact leaves empty")
+    header = ("sequences", "naive", "bload", "bload_exact", "empty")
+    print(tabulate(rows, header, "plain", floatfmt=".3f"))
 
 
 def measure_batches() -> None:
@@ -88,20 +105,27 @@ def measure_batches() -> None:
         for workers in (0, 2):
             blocks = BlockLoader(source, t_max=T_MAX, batch_frames=SLOTS, num_workers=workers)
             padded: DataLoader[Tensor] = DataLoader(
-                source,  # type: ignore[arg-type]
+                source,
                 batch_size=each,
                 num_workers=workers,
                 collate_fn=partial(pad_sequence, batch_first=True),
             )
             row += [1e3 * seconds_per_batch(one) for one in (blocks, padded)]
-        rows.append(row)
-    print(f"\nms a batch of {SLOTS:,} tokens")
-    header = ("sequences", *("BlockLoader", "torch DataLoader") * 2)
+        data = BlockDataset(source)
+        samples = [data[block] for block in next(iter(blocks.sampler))]
+        rows.append([*row, median_ms(partial(collate_blocks, samples))])
+    print(f"\nms a batch of {SLOTS:,} tokens, without workers, then with 2")
+    header = ("sequences", *("BlockLoader", "torch DataLoader") * 2, "collate_blocks alone")
     print(tabulate(rows, header, "plain", floatfmt=",.1f", intfmt=","))
-    print("without workers, then with 2")
 
 
 def measure_forms(batch: Batch) -> None:
+    segment_BT = batch.segment_BT
+    B, T = segment_BT.shape
+
+    def sees(b: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (segment_BT[b, query] == segment_BT[b, key]) & (query >= key)
+
     embedded_BTD = torch.randn(*batch.valid_BT.shape, 8)
     forms: dict[str, Callable[[], object]] = {
         "cu_seqlens, max_seqlen": batch.varlen,
@@ -110,12 +134,10 @@ def measure_forms(batch: Batch) -> None:
         "next_tokens": lambda: batch.next_tokens(batch.frames_BT),
         "to_packed, from_packed": lambda: batch.from_packed(batch.to_packed(embedded_BTD)),
         "block_mask": batch.block_mask,
+        "torch's create_block_mask": lambda: create_block_mask(sees, B, None, T, T, device="cpu"),
         "unpack": lambda: unpack(embedded_BTD, batch),
     }
-    rows = []
-    for name, make in forms.items():
-        timer = Timer("make()", globals={"make": make}, num_threads=torch.get_num_threads())
-        rows.append((name, 1e3 * timer.blocked_autorange(min_run_time=1).median))
+    rows = [(name, median_ms(make)) for name, make in forms.items()]
     segments = len(batch.table)
     print(f"\nms for each form of the boundaries of {segments} segments in {T_MAX:,}-slot blocks")
     print(tabulate(rows, ("form", "ms"), "plain", floatfmt=".2f"))

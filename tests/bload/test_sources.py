@@ -112,8 +112,12 @@ def test_targets_per_sequence_may_be_a_dict():
 
 def test_a_target_per_sequence_keeps_its_kind():
     for other, words in ((lambda s: s / 2, "float32"), (str, "objects"), (torch.ones, "(6,)")):
-        make = lambda s, other=other: other(s) if s == 6 else s  # noqa: E731
-        source = Source(lambda n, make=make: (n, make(int(n[0]) // 100)), "sequence")
+
+        def make(numbers, other=other):
+            sequence = int(numbers[0]) // 100
+            return numbers, other(sequence) if sequence == 6 else sequence
+
+        source = Source(make, "sequence")
         with pytest.raises(InputError, match=rf"read\(6, 0, 9\) .*{words}.*int64"):
             batches(source)
 
