@@ -3,8 +3,8 @@
     python -m experiments.soak --count 100 --seed 0
 
 Every trial is a run of two ranks with a data worker each, started by ``torchrun`` or by
-``launch.nproc=2``. One to three times a signal is sent at a random moment to a random process of
-it: the launcher, torchrun's agent, a rank or a data worker. 15 s later none of its processes may be
+``launch.nproc=2``. One to three times a signal hits, at a random moment, a random process of it:
+the launcher, torchrun's agent, a rank or a data worker. 15 s later none of its processes may be
 left. Then the same command is given again. At the end weights, optimiser and position have to be
 those of a run that nobody disturbed, bit by bit, and every line of ``metrics.jsonl`` and row of
 ``results.csv`` has to be there once. The exit status is 0 if all trials passed.
@@ -38,55 +38,64 @@ SIGNALS = {signal.SIGKILL: 3, signal.SIGTERM: 1, signal.SIGINT: 1, signal.SIGUSR
 """Signals and how often each is drawn, in proportion."""
 SMALL = (
     *("dataset.train_videos=8", "dataset.test_videos=4", "dataset.image_size=32", "model.width=16"),
-    *("train.epochs=3", "train.batch_frames=94", "train.checkpoint_every=2", "train.log_every=1"),
+    *("train.epochs=5", "train.batch_frames=94", "train.checkpoint_every=2", "train.log_every=1"),
     *("train.eval_every=1", "train.workers=1", "train.device=cpu", "wandb.mode=disabled"),
 )
+SAME = "as if undisturbed"
+STARTS = ("launch.nproc=2", "torchrun")
 TIMES = ("second", "peak_memory", "folder", "results")
 """Parts of the names of figures that differ between equal runs."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--count", type=int, default=20, help="trials, of two hits on average")
+    parser.add_argument("--count", type=int, default=20, help="hits, at most three a run")
     parser.add_argument("--seed", type=int, default=0, help="of moments, victims and signals")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bload_soak_") as name:
         folder = Path(name)
-        for name in ("first", "whole"):  # the first makes the data
-            began = time.monotonic()
-            start(folder, folder / name / "runs", "launch.nproc=2", name).wait()
-            seconds = time.monotonic() - began
-        expected = outcome(folder / "whole" / "runs")
-        rows = []
-        for trial in range(options.count):
-            rng = random.Random(f"{options.seed} {trial}")
-            rows.append(run_trial(folder, trial, rng, seconds, expected))
-            print(f"trial {trial}: {rows[-1]}", flush=True)
+        start(folder, folder / "data" / "runs", "launch.nproc=2", "data").wait()  # makes the data
+        seconds, expected = {}, {}
+        for how in STARTS:
+            began, runs = time.monotonic(), folder / how
+            start(folder, runs, how, how).wait()
+            seconds[how], expected[how] = time.monotonic() - began, outcome(runs)
+        rows: list[dict[str, Any]] = []
+        while sum(row["hits"] for row in rows) < options.count:
+            rng = random.Random(f"{options.seed} {len(rows)}")
+            how = rng.choice(STARTS)
+            rows.append(run_trial(folder, len(rows), how, rng, seconds[how], expected[how]))
+            print(f"trial {len(rows)}: {rows[-1]}", flush=True)
     print(tabulate(rows, headers="keys"))
-    failed = [row for row in rows if row["result"] != "as if undisturbed"]
-    hits, passed = sum(row["hit by"].count(" to ") for row in rows), len(rows) - len(failed)
-    print(f"\n{passed} of {len(rows)} trials, with {hits} hits, ended as if undisturbed")
+    failed = [row for row in rows if row["result"] != SAME]
+    hits, passed = sum(row["hits"] for row in rows), len(rows) - len(failed)
+    print(f"\n{passed} of {len(rows)} runs, with {hits} hits, ended as if undisturbed")
     sys.exit(bool(failed))
 
 
 def run_trial(
-    folder: Path, trial: int, rng: random.Random, seconds: float, expected: dict[str, Any]
-) -> dict[str, str]:
-    """Disturb one run until it ends, and compare it.
+    folder: Path,
+    trial: int,
+    how: str,
+    rng: random.Random,
+    seconds: float,
+    expected: dict[str, Any],
+) -> dict[str, Any]:
+    """Disturb one run one to three times, let it end, and compare it.
 
     Args:
+        how: as in `start`.
         seconds: that an undisturbed run takes.
         expected: `outcome` of an undisturbed run.
     """
     runs, mark = folder / f"runs{trial}", f"{os.getpid()}-{trial}"
-    how = rng.choice(["launch.nproc=2", "torchrun"])
     hits: list[str] = []
     result = ""
     for _ in range(rng.randint(1, 3)):
         process = start(folder, runs, how, mark)
-        time.sleep(rng.uniform(0.1, 0.9) * seconds)
+        time.sleep(rng.uniform(0.2, 0.9) * seconds)
         family = marked(mark)
-        if process.poll() is not None or not family:
+        if process.poll() is not None or not family:  # what was left to train is done
             break
         number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
         kind = rng.choice(sorted({*family.values()}))
@@ -94,18 +103,17 @@ def run_trial(
         hits.append(f"{number.name} to {kind}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, number)
-        deadline = time.monotonic() + LEFT
-        if left := ended_or_left(process, mark, deadline):
+        if left := ended_or_left(process, mark, time.monotonic() + LEFT):
             result = f"left after {LEFT:.0f} s: {', '.join(left)}"
-    final = start(folder, runs, how, mark)
-    status = final.wait()
-    if status:
+    if status := start(folder, runs, how, mark).wait():
         result = result or f"the last start ended with {status}"
     else:
         result = result or differences(outcome(runs), expected)
-    if result == "as if undisturbed":
+    if result == SAME:
         shutil.rmtree(runs)
-    return {"started by": how, "hit by": "; ".join(hits) or "nothing", "result": result}
+    else:
+        print((folder / f"{mark}.log").read_text())
+    return {"started by": how, "hits": len(hits), "hit by": "; ".join(hits), "result": result}
 
 
 def ended_or_left(process: subprocess.Popen, mark: str, deadline: float) -> list[str]:
@@ -154,18 +162,20 @@ def marked(mark: str) -> dict[int, str]:
             continue
         if state != "Z" and line:
             found[int(entry.name)] = line, int(parent)
-    return {pid: role(line, found.get(parent, ("", 0))[0]) for pid, (line, parent) in found.items()}
+    return {pid: _role(pid, found) for pid in found}
 
 
-def role(line: str, parent: str) -> str:
-    """What a process with this command line is, under a parent with that one."""
+def _role(pid: int, processes: dict[int, tuple[str, int]]) -> str:
+    """What a process is, by its command line and what its parent is."""
+    if pid not in processes:
+        return ""
+    line, parent = processes[pid]
     if "experiments.launch" in line or "torch.distributed.run" in line:
         return "torchrun"
     if "train.py" not in line:
         return "helper"
-    if "experiments.launch" in parent or "torch.distributed.run" in parent:
-        return "rank"
-    return "data worker" if "train.py" in parent and "launch.nproc" not in parent else "launcher"
+    above = {"torchrun": "rank", "rank": "data worker"}
+    return above.get(_role(parent, processes), "launcher")
 
 
 def outcome(runs: Path) -> dict[str, Any]:
@@ -205,7 +215,7 @@ def _add(digest: Any, value: Any) -> None:
 def differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
     """A sentence on what differs from an undisturbed run."""
     differs = [name for name, value in expected.items() if found.get(name) != value]
-    return f"differs: {', '.join(differs)}" if differs else "as if undisturbed"
+    return f"differs: {', '.join(differs)}" if differs else SAME
 
 
 if __name__ == "__main__":
