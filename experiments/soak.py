@@ -57,7 +57,7 @@ def main() -> None:
         start(folder, folder / "data" / "runs", "launch.nproc=2", "data").wait()  # makes the data
         seconds, expected = {}, {}
         for how in STARTS:
-            began, runs = time.monotonic(), folder / how
+            began, runs = time.monotonic(), folder / f"by_{how.split('.')[0]}"
             start(folder, runs, how, how).wait()
             seconds[how], expected[how] = time.monotonic() - began, outcome(runs)
         rows: list[dict[str, Any]] = []

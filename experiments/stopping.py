@@ -13,6 +13,8 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SAME = 2.0
 """Seconds within which several signals are one wish: a terminal and torchrun both send theirs."""
+STUCK = 2.0
+"""Seconds that a signal has to reach the main thread, outside of steps."""
 GRACE = 8.0
 """Seconds that a rank has for the end of its step once its launcher is gone."""
 
@@ -39,18 +41,22 @@ class StopRequest:
     """The wish of a signal to stop this process.
 
     A signal raises `Stopped` where the process is, but inside `deferred` it only sets `number`,
-    for the caller to look at between steps. A second one ends the process at once.
+    for the caller to look at between steps. A second one ends the process at once, and so does the
+    first if the main thread cannot be interrupted, as while torch waits for ranks to join.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self._deferred = False
-        self._since = 0.0
 
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Receive the signals, but for those that this process was started to ignore."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        threading.Thread(target=self._watch, args=[reader], name="signals", daemon=True).start()
+        wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number, handler in before.items():
             if handler != signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self._receive)
@@ -59,17 +65,35 @@ class StopRequest:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            os.close(writer)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self.number and now - self._since > SAME:
-            print(f"\nended by a second {signal.Signals(number).name}", file=sys.stderr, flush=True)
-            os._exit(128 + number)
         if self.number:
             return
-        self.number, self._since = number, now
+        self.number = number
         if not self._deferred:
             raise Stopped(number)
+
+    def _watch(self, reader: int) -> None:
+        """Do what the main thread may not come to; Python writes every signal to the pipe."""
+        first = 0.0
+        while received := os.read(reader, 1):
+            number, now = received[0], time.monotonic()
+            if number not in SIGNALS:
+                continue
+            if not first:
+                first = now
+                look = threading.Timer(STUCK, self._end_if_stuck, [number])
+                look.daemon = True
+                look.start()
+            elif now - first > SAME:
+                _end(number, f"ended by a second {signal.Signals(number).name}")
+        os.close(reader)
+
+    def _end_if_stuck(self, number: int) -> None:
+        if not self.number and not self._deferred:
+            _end(number, str(Stopped(number)))
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
@@ -79,6 +103,11 @@ class StopRequest:
             yield
         finally:
             self._deferred = False
+
+
+def _end(number: int, sentence: str) -> None:
+    print(f"\n{sentence}", file=sys.stderr, flush=True)
+    os._exit(128 + number)
 
 
 def watch_parent(ended: Callable[[], object]) -> None:
@@ -96,6 +125,7 @@ def watch_parent(ended: Callable[[], object]) -> None:
 def apart(worker: int) -> None:
     """Take a data worker out of the signals to its rank's group; it ends when the rank has."""
     os.setsid()
+    signal.set_wakeup_fd(-1)  # its signals are not its rank's
 
 
 def stop_soon() -> None:

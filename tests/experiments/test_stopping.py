@@ -39,21 +39,36 @@ def test_a_signal_interrupts_at_once_or_waits_until_it_is_asked(number):
     assert signal.getsignal(number) not in (stop._receive,)
 
 
-def test_a_second_signal_ends_at_once():
-    code = """
-import os, signal, time
+PREPARE = """
+import os, signal, threading, time
 from experiments import stopping
-stopping.SAME = 0.1
 stop = stopping.StopRequest()
+"""
+SECOND = """
+stopping.SAME = 0.1
 with stop.installed(), stop.deferred():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(30)
 """
+STUCK = """
+from datetime import timedelta
+from torch.distributed import TCPStore
+store = TCPStore("localhost", 0, is_master=True, timeout=timedelta(seconds=30))
+threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()
+with stop.installed():
+    store.get("what no other rank will set")
+"""
+
+
+@pytest.mark.parametrize("code", [SECOND, STUCK], ids=["second", "stuck"])
+def test_a_signal_ends_a_process_at_once(code):
     began = time.monotonic()
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
+    process = subprocess.run(
+        [sys.executable, "-c", PREPARE + code], capture_output=True, timeout=60
+    )
+    assert process.returncode == 128 + signal.SIGTERM, process.stderr
     assert time.monotonic() - began < 25
 
 
