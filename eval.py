@@ -24,8 +24,9 @@ from torch import nn
 
 from bload import InputError
 from datasets.action_genome import VideoSource
+from datasets.annotations.read import MADE_BY
 from datasets.build import DATASETS, build_source, build_yardsticks
-from datasets.config import DatasetConfig
+from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.scoring.pictures import Album
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
@@ -104,7 +105,8 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     """Refuse files that cannot be written before hours of work; raises `InputError`."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
-        if path.is_dir() or not path.absolute().parent.is_dir():
+        other = path.exists() and not path.is_file()
+        if other or not path.absolute().parent.is_dir():
             raise InputError(f"{path} cannot be written; name a file in a folder that exists")
     if cfg.predictions and checkpoints > 1:
         raise InputError(
@@ -176,12 +178,13 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
             raise InputError(
                 f"there is no dataset {trained_on['name']!r}; choose one of {', '.join(DATASETS)}"
             )
-        if not Path(str(trained_on["root"])).is_dir():
+        schema, _ = DATASETS[trained_on["name"]]
+        root = Path(trained_on["root"])
+        if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
             raise InputError(
-                f"the checkpoint's data root {trained_on['root']} is not here, and evaluation "
+                f"the checkpoint's data root {root} is not here, and evaluation "
                 "makes no data; give root="
             )
-        schema, _ = DATASETS[trained_on["name"]]
         try:
             dataset = schema(**{**trained_on, "augment": None, "cache": cfg.cache})
         except TypeError as error:

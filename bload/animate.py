@@ -57,7 +57,6 @@ def animate_plan(plan: Plan, path: str | Path, ranks: int = 2, title: str = "BLo
     if find_spec("PIL") is None:
         raise InputError("an animation needs Pillow; run pip install pillow")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         frames = _frames(Scene(plan, ranks, title))
         times = [FRAME_MS] * (len(frames) - 1) + [HOLD_MS]
         frames[0].save(

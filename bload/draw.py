@@ -96,7 +96,6 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     else:
         figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error}; name another place") from error

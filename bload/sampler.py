@@ -170,7 +170,9 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: the state belongs to another plan; the message names what differs.
         """
-        if not {"epoch", "step", "plan"} <= {*state}:
+        place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
+        counts = [number for number in place if type(number) is int and number >= 0]
+        if len(counts) < 2 or not isinstance(state["plan"], dict):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         mine, saved = self.definition(), state["plan"]
         differs = [
@@ -183,8 +185,8 @@ class BlockSampler(Sampler[list[Block]]):
                 f"the saved position belongs to another plan: {'; '.join(differs)}; "
                 "restore these settings or start anew"
             )
-        self.epoch = state["epoch"]
-        self.next_step = self._yielded = state["step"]
+        self.epoch, self.next_step = counts
+        self._yielded = self.next_step
 
     def definition(self) -> dict[str, Any]:
         """Return everything that the blocks of a step depend on, as plain values."""

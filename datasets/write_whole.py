@@ -19,7 +19,7 @@ def write_whole(
     It is on the disk, not only in the system's memory, when this returns.
 
     Raises:
-        InputError: the disk is full. The old file is as it was.
+        InputError: the disk is full, and the old file is as it was; or `path` is no plain file.
 
     Args:
         path: written in a folder that exists.
@@ -27,6 +27,8 @@ def write_whole(
         previous: where the old file is kept, in the same folder; None replaces it.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():  # a device, which a rename would take away
+        raise InputError(f"{path} is a folder or a device; give a file")
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         if callable(content):

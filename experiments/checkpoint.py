@@ -41,6 +41,11 @@ class Progress:
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums of the epoch that is under way, one per rank."""
 
+    def __post_init__(self) -> None:
+        for key, kind in (("best", float), ("epochs", list), ("evaluated", int), ("recall", dict)):
+            if not isinstance(getattr(self, key), kind):
+                raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
+
 
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
@@ -103,8 +108,33 @@ def load_training(
             another model, other data or a run that `folder` is not for.
     """
     path, saved, damage = _first_whole(paths, training.ranks.device)
-    check_same_model(saved["config"]["model"], cfg.model, path)
-    folder.check_accepts(path, cfg, loader.sampler)
+    try:
+        check_same_model(saved["config"]["model"], cfg.model, path)
+        folder.check_accepts(path, cfg, loader.sampler)
+        progress = _restore(saved, training, loader)
+    except InputError:
+        raise
+    except Exception as error:  # what is missing or of another type can raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise InputError(
+            f"this version cannot go on from {path} ({reason}); give another checkpoint, or start "
+            "anew with run.resume=never"
+        ) from error
+    if cfg.model.checkpoint == "auto":
+        training.model.recompute = saved.get("recompute", training.model.recompute)
+    if loader.sampler.epoch > training.cfg.epochs:
+        raise InputError(
+            f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
+            f"{training.cfg.epochs}; raise it, or give another checkpoint"
+        )
+    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    if len(places := set(training.ranks.gather(place))) > 1:
+        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
+    return progress, f"{damage}going on from {place}"
+
+
+def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> Progress:
+    """Bring training and loader to what a checkpoint holds; return its memory of the run."""
     loader.load_state_dict(saved["loader"])
     training.model.load_state_dict(saved["model"])
     training.optimiser.load_state_dict(saved["optimiser"])
@@ -112,12 +142,10 @@ def load_training(
         training.average.load_state_dict(saved["average"])
     elif training.average:  # the checkpoint has none: the average begins at its weights
         training.average.module.load_state_dict(saved["model"])
-    if cfg.model.checkpoint == "auto":
-        training.model.recompute = saved["recompute"]
-    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
-    if len(places := set(training.ranks.gather(place))) > 1:
-        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return Progress(**saved["progress"]), f"{damage}going on from {place}"
+    progress = Progress(**saved["progress"])
+    if len(progress.epochs) != loader.sampler.epoch:
+        raise ValueError(f"it holds {len(progress.epochs)} epochs' figures, not those of all")
+    return progress
 
 
 def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
@@ -207,6 +235,19 @@ def short_name(path: Path, asked: Path | str) -> str:
     return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
 
 
+def _check_read(checkpoint: dict[str, Any]) -> None:
+    """Check what evaluation reads; raises `KeyError` or `TypeError`."""
+    config = {"checkpoint": checkpoint, **checkpoint["config"]}
+    for group, key, kind in (
+        *(("loader", "name", str), ("dataset", "name", str), ("dataset", "root", str)),
+        *(("dataset", "frame_size", list | tuple), ("dataset", "small_boxes", str)),
+        *(("model", "name", str), ("train", "starts", str), ("train", "seed", int)),
+        ("checkpoint", "epoch", int),
+    ):
+        if not isinstance(value := config[group][key], kind):
+            raise TypeError(f"{group}.{key} is {shown(value)}")
+
+
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
     """The model of a checkpoint with its weights (their average, if it has one), and its contents.
 
@@ -215,6 +256,7 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
     """
     checkpoint = load_checkpoint(path, device)
     try:
+        _check_read(checkpoint)
         model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
         model.load_state_dict(checkpoint["model"])
         if "average" in checkpoint:

@@ -46,6 +46,8 @@ class Ranks:
     def waiting(self) -> str:
         """Who waits, where, and for whom."""
         place = f" at {self.watchdog.place}" if self.watchdog else ""
+        if self.world_size == 1:
+            return f"rank 0{place} has waited for data"
         others = [str(rank) for rank in range(self.world_size) if rank != self.rank]
         whom = f"rank {others[0]}" if len(others) == 1 else f"ranks {', '.join(others)}"
         return f"rank {self.rank}{place} has waited for {whom}, or for data,"

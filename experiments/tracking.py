@@ -32,7 +32,7 @@ class Tracker:
         self.path = folder.path
         self.wandb: Any = None
         if active and wandb.mode == "online":
-            with self._in_the_way():
+            with self._in_the_way("offline"):
                 self.wandb = _wandb_run(folder.path, config, wandb, "online")
         if active and wandb.mode != "disabled" and self.wandb is None:
             with self._in_the_way():
@@ -75,13 +75,13 @@ class Tracker:
             self.wandb.finish()
 
     @contextmanager
-    def _in_the_way(self) -> Iterator[None]:
+    def _in_the_way(self, how: str = "without it") -> Iterator[None]:
         """Go on without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
             yield
         except Exception as error:  # of wandb's many kinds, and of its service's
             self.wandb = None
-            print(f"wandb: {' '.join(str(error).split())}; going on without it, {self._later()}")
+            print(f"wandb: {' '.join(str(error).split())}; going on {how}, {self._later()}")
 
     def _later(self) -> str:
         return f"`wandb sync {self.path / 'wandb' / 'latest-run'}` sends what it has"
@@ -92,16 +92,20 @@ def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig, mode: s
 
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
     ours: Any = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
-    run = wandb.init(
-        mode=mode,  # type: ignore[arg-type]
-        project=options.project,
-        group=options.group,
-        name=path.name,
-        dir=str(path),
-        config=config,
-        settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
-        **({} if "WANDB_SWEEP_ID" in os.environ else ours),
-    )
+    try:
+        run = wandb.init(
+            mode=mode,  # type: ignore[arg-type]
+            project=options.project,
+            group=options.group,
+            name=path.name,
+            dir=str(path),
+            config=config,
+            settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
+            **({} if "WANDB_SWEEP_ID" in os.environ else ours),
+        )
+    except Exception:
+        wandb.teardown()  # its service would call the id of this run in use
+        raise
     for kind in ("epoch", "eval"):
         run.define_metric(f"{kind}/*", step_metric="epoch")
     return run

@@ -72,7 +72,7 @@ def test_computed_padding_is_drawn_and_starts_flash(scene):
 def test_the_file_loops_and_holds_its_last_frame(tmp_path, capsys, monkeypatch):
     plan = make_plan([2, 1, 3], "bload", 4)
     scene = Scene(plan, 2, "BLoad")
-    path = animate_plan(plan, tmp_path / "new" / "blocks.gif")
+    path = animate_plan(plan, tmp_path / "blocks.gif")
     with Image.open(path) as picture:
         assert picture.info["loop"] == 0
         times = []

@@ -131,6 +131,7 @@ def test_errors_are_one_line_and_status_2(capsys):
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
         ("draw --loaders bload,best", ["'best'", "bload_exact"]),
         ("draw --loaders naive --out /dev/null/blocks.png", ["/dev/null/blocks.png"]),
+        ("draw --loaders naive --out nowhere/blocks.png", ["nowhere/blocks.png"]),
     ]:
         assert main(arguments.split()) == 2
         out, err = capsys.readouterr()

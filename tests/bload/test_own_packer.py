@@ -60,7 +60,7 @@ def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
     assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
     drawings = ("a.png", b"\x89PNG", ["--loaders=ends"]), ("a.svg", b"<?xml", [])
     for name, magic, options in drawings:
-        path = tmp_path / "new" / name
+        path = tmp_path / name
         assert main(["draw", "--split", "test", "--out", str(path), *options]) == 0
         assert capsys.readouterr().out.strip() == str(path)
         assert path.read_bytes().startswith(magic)

@@ -29,6 +29,24 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
         assert (other.epoch, other.next_step) == (0, 0)
 
 
+def test_what_is_no_position_is_refused():
+    sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_frames=26)
+    state = sampler.state_dict(1)
+    for broken in (
+        *(
+            "text",
+            [1],
+            {},
+            state | {"plan": "text"},
+            state | {"epoch": "0"},
+            state | {"epoch": 0.5},
+        ),
+        *(state | {"step": -3}, state | {"step": float("nan")}, state | {"epoch": True}),
+    ):
+        with pytest.raises(InputError, match="no state_dict"):
+            sampler.load_state_dict(broken)
+
+
 def test_wrong_settings_are_refused_at_once():
     names = ["a", "b", "c"]
     for changes, words in [

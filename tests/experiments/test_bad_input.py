@@ -16,6 +16,7 @@ import eval as evaluation
 import train
 from datasets.synthetic.writer import ensure
 from experiments import cli
+from experiments.checkpoint import sealed
 from experiments.sweep import sweep
 from tests.experiments.jobs import (
     WORLD,
@@ -168,6 +169,26 @@ def test_a_file_that_is_no_checkpoint_is_refused(sentence, going_on, tmp_path):
         assert "give" in said
     said = sentence(evaluation, f"checkpoint={tmp_path / 'garbage1.pt'}")
     assert f"{tmp_path / 'garbage1.pt'} (6 bytes)" in said
+
+
+def test_a_checkpoint_that_lacks_what_training_needs_is_refused(
+    going_on, stopped_in_mid_epoch, tmp_path
+):
+    path = tmp_path / "other.pt"
+    for changes, says in (
+        ({"loader": None}, "this version cannot go on from"),
+        ({"progress": "text"}, "this version cannot go on from"),
+        ({"progress": {"evaluated": "no"}}, "progress.evaluated is 'no'"),
+        ({"progress": {"epochs": [{}]}}, "1 epochs' figures"),
+        ({"optimiser": {}}, "KeyError: 'param_groups'"),
+        ({"model": {}}, "Missing key"),
+        ({"epochs": 9}, "trained for 9 epochs and train.epochs is 2"),
+    ):
+        state = checkpoint(stopped_in_mid_epoch / "here") | changes
+        if "epochs" in changes:
+            state["loader"]["epoch"], state["progress"]["epochs"] = 9, [{}] * 9
+        path.write_bytes(sealed(state))
+        assert says in going_on(f"run.resume={path}", "run.name=other")
 
 
 def test_two_halves_of_checkpoints_are_refused_and_left_alone(going_on, tmp_path):

@@ -1,5 +1,6 @@
 """A checkpoint is whole or not there, and reading one runs nothing."""
 
+import os
 from dataclasses import asdict, replace
 
 import pytest
@@ -35,6 +36,13 @@ def test_an_error_while_writing_leaves_the_old_checkpoint(tmp_path):
         save_checkpoint(path, {**STATE, "model": [torch.ones(9), Unsaveable()]})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_device_is_never_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a folder or a device; give a file"):
+        write_whole(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import sys
 
@@ -56,6 +57,29 @@ def test_a_model_of_another_version_is_reported(finished, tmp_path):
     (tmp_path / "other.pt").write_bytes(sealed(state))
     with pytest.raises(InputError, match=r"other.pt holds a model .* cannot build \(.*Missing key"):
         load_model(tmp_path / "other.pt", one_rank().device)
+
+
+def test_a_config_that_lacks_what_is_read_is_reported(finished, tmp_path):
+    for group, value in (
+        *(("dataset", None), ("dataset", {}), ("train", None), ("loader", {"name": 7})),
+        *(("loader", None), ("model", None)),
+    ):
+        state = checkpoint(finished)
+        state["config"][group] = value
+        (tmp_path / "other.pt").write_bytes(sealed(state))
+        with pytest.raises(InputError, match=r"other.pt holds a model .* cannot build \("):
+            load_model(tmp_path / "other.pt", one_rank().device)
+
+
+def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, tmp_path):
+    state = checkpoint(finished)
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "nothing"):
+        state["config"]["dataset"].update(root=str(tmp_path / name), cache=str(tmp_path / "cache"))
+        (tmp_path / "other.pt").write_bytes(sealed(state))
+        assert type_eval(f"checkpoint={tmp_path / 'other.pt'}")[0] == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"empty", "other.pt"}
+    assert not [*(tmp_path / "empty").iterdir()]
 
 
 @pytest.fixture
@@ -113,8 +137,9 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
 
 
 def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp_path):
-    for key in ("out", "relations"):
-        lines = [f"checkpoint={finished}", f"{key}={tmp_path / 'nowhere' / 'file'}"]
+    os.mkfifo(tmp_path / "pipe")
+    for key, path in (("out", "nowhere/file"), ("relations", "nowhere/file"), ("out", "pipe")):
+        lines = [f"checkpoint={finished}", f"{key}={tmp_path / path}"]
         cfg = compose_config("eval", lines)
         with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
             evaluation.evaluate_all(cfg, one_rank())

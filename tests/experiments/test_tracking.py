@@ -86,6 +86,22 @@ def test_wandb_offline_writes_a_run_without_network_or_prompt(folder, monkeypatc
     assert len(read(folder)) == 3
 
 
+def test_wandb_without_its_server_goes_on_offline(folder, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.tracking.INIT_TIMEOUT", 1.0)
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    wandb.teardown()  # it reads the environment once
+    tracker = Tracker(folder, {}, WandbConfig("online"), active=True)
+    tracker.log("step", 0, 1, loss=0.5)
+    assert tracker.wandb.settings.mode == "offline"
+    tracker.close()
+    wandb.teardown()
+    printed = capsys.readouterr().out
+    assert "; going on offline, `wandb sync " in printed
+    assert printed.count("going on") == 1
+    assert list((folder.path / "wandb" / "latest-run").glob("*.wandb"))
+
+
 def test_the_run_of_a_wandb_sweep_has_the_id_that_its_agent_gave(folder, monkeypatch):
     monkeypatch.setenv("WANDB_RUN_ID", "of-the-agent")
     for own in (f"{folder.path.parent.name}-run", "of-the-agent"):
