@@ -42,6 +42,16 @@ class Progress:
     """Sums of the epoch that is under way, one per rank."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins, or goes on."""
+
+    progress: Progress = field(default_factory=Progress)
+    says: str = ""
+    checkpoint: Path | None = None
+    """From which it goes on."""
+
+
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
@@ -92,11 +102,8 @@ def load_training(
     training: Training,
     loader: BlockLoader,
     folder: RunFolder,
-) -> tuple[Progress, str]:
+) -> Start:
     """Bring a run, which is to go on in `folder`, to where the first whole checkpoint was.
-
-    Returns:
-        The memory of the run, and a sentence that says from where it goes on.
 
     Raises:
         InputError: none of the checkpoints can be read, ranks read different ones, or it is of
@@ -117,18 +124,18 @@ def load_training(
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if len(places := set(training.ranks.gather(place))) > 1:
         raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return Progress(**saved["progress"]), f"{damage}going on from {place}"
+    return Start(Progress(**saved["progress"]), f"{damage}going on from {place}", path)
 
 
 def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
     """The first checkpoint that can be read, its contents, and what was wrong with those before."""
-    damage = ""
-    for path in paths[:-1]:
+    damage: list[str] = []
+    for path in paths:
         try:
-            return path, load_checkpoint(path, device), damage
+            return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
         except InputError as error:
-            damage += f"{error}\n"
-    return paths[-1], load_checkpoint(paths[-1], device), damage
+            damage.append(str(error))
+    raise InputError("; ".join(damage))
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:

@@ -121,8 +121,8 @@ def start_ranks(
         said = describe(error, ranks.rank)
         if late and not known:
             said = (
-                f"{ranks.waiting()} for {timeout:.0f} s (train.timeout); the same command goes on "
-                "from the last checkpoint"
+                f"{ranks.waiting()} for {timeout:.0f} s (train.timeout, in eval.py timeout); give "
+                "the same command again, training goes on from its last checkpoint"
             )
         if told := _tell(ranks.store, said, listen=not known):
             raise InputError(told) from None
