@@ -135,7 +135,7 @@ def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dic
             return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
-    raise InputError("; ".join(damage))
+    raise InputError(f"{'; '.join(damage)}, or start anew with run.resume=never")
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
@@ -155,10 +155,11 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         _check_harmless(contents)
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
     except Exception as error:  # a broken file can make the unpickler raise anything
+        beside = path.with_name(PREVIOUS)
+        hint = f", such as {beside}" if beside.exists() and path != beside else ""
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
-            f"({type(error).__name__}): it is broken or something else; give another, or start "
-            "anew with run.resume=never"
+            f"({type(error).__name__}): it is broken or something else; give another{hint}"
         ) from error
     if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
         raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
