@@ -22,7 +22,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
-from experiments.failures import describe, traceback_of
+from experiments.failures import WAITED, describe, traceback_of
 from experiments.stopping import Stopped, StopRequest, watch_parent
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
@@ -143,8 +143,9 @@ def main() -> None:
         if end.exitcode < 0:
             how = f"was ended by {end.signal_name()}"
         hint = "; if memory ran out, lower train.batch_frames" if end.exitcode == -9 else ""
-        if silent:  # the others could only say that it is gone
-            Path(os.environ[ERROR_FILE]).unlink(missing_ok=True)
+        file = Path(os.environ[ERROR_FILE])
+        if silent and not (file.exists() and WAITED in file.read_text()):
+            file.unlink(missing_ok=True)  # the others could only say that it is gone
         leave_error(f"rank {rank} {how}{hint}")
         sys.exit(1)
     except (SignalException, KeyboardInterrupt):

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from experiments.failures import describe
+from experiments.failures import WAITED, describe
 from experiments.stopping import Stopped, StopRequest, end_launcher, stop_soon, watch_parent
 from experiments.watchdog import Watchdog
 
@@ -55,7 +55,7 @@ class Ranks:
             whom = "data"
             hint = "if memory or /dev/shm ran out, lower train.workers or train.batch_frames; "
         return (
-            f"rank {self.rank}{place} has waited for {whom} for {self.timeout:.0f} s "
+            f"rank {self.rank}{place} {WAITED} {whom} for {self.timeout:.0f} s "
             f"(train.timeout, in eval.py timeout); {hint}give the same command again, training "
             "goes on from its last checkpoint"
         )
