@@ -59,7 +59,7 @@ class Trained:
 
 
 def main(cfg: EvalJob) -> None:
-    with start_ranks(cfg.device) as ranks:
+    with start_ranks(cfg.device, cfg.timeout) as ranks:
         complete = evaluate_all(cfg, ranks)
     if not complete:
         sys.exit(1)
@@ -127,6 +127,7 @@ def evaluate_one(
         "batch_frames": cfg.batch_frames,
         "amp": cfg.amp,
         "workers": cfg.workers,
+        "timeout": cfg.timeout,
         "iou": cfg.iou,
         "yardsticks": yardsticks,
         "starts": starts,

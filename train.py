@@ -21,7 +21,7 @@ from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox, build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments import cli
-from experiments.checkpoint import Progress, load_training, save_training
+from experiments.checkpoint import Progress, Start, load_training, save_training
 from experiments.config import LaunchConfig, TrainJob
 from experiments.engine import Training, add, build_training, train_epoch
 from experiments.error_file import noted
@@ -74,17 +74,17 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             print("\nThis run had finished before; run.resume=never trains it again.")
         return
     saved = folder.saved_at()
-    progress, said = go_on(cfg, folder, training, data)
+    start = go_on(cfg, folder, training, data)
     with lock(folder.path, ranks):
         if folder.saved_at() != saved:
             raise InputError(f"another run has just been in {folder.path}; start this one again")
         log = folder.open(ranks.rank)
         with noted(folder, ranks, log):
-            tracker = open_tracker(cfg, folder, training, data, progress, said)
+            tracker = open_tracker(cfg, folder, training, data, start)
             reset_peak_memory(ranks.device)
             with ranks.stop.deferred():
-                train_epochs(cfg, folder, training, data, progress, tracker, log)
-            report(cfg, folder, training, data, progress, tracker)
+                train_epochs(cfg, folder, training, data, start.progress, tracker, log)
+            report(cfg, folder, training, data, start.progress, tracker)
 
 
 @dataclass(frozen=True)
@@ -133,24 +133,24 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)
 
 
-def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> tuple[Progress, str]:
+def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> Start:
     """Load what a checkpoint remembers, or the weights to start with; say from where."""
     paths = folder.checkpoints(cfg.run.resume)
     if paths:
-        progress, said = load_training(paths, cfg, training, data.loader, folder)
+        start = load_training(paths, cfg, training, data.loader, folder)
         if not folder.best.exists():
-            progress.best = -1.0
-        return progress, said
+            start.progress.best = -1.0
+        return start
     if cfg.run.resume == "auto":
         folder.check_siblings(cfg, data.loader.sampler)
     if not cfg.model.weights:
-        return Progress(), ""
+        return Start()
     with training.ranks.first_alone():  # it fetches the file for all
-        return Progress(), str(load_weights(training.model, cfg.model.weights))
+        return Start(says=str(load_weights(training.model, cfg.model.weights)))
 
 
 def open_tracker(
-    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, progress: Progress, said: str
+    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, start: Start
 ) -> Tracker:
     """Bring the run's folder to where training goes on; from here it always has a checkpoint."""
     ranks, loader = training.ranks, data.loader
@@ -159,7 +159,7 @@ def open_tracker(
             f"{folder.path}: loader {cfg.loader.name}, T_max {loader.sampler.t_max}, "
             f"{len(data.source.lengths):,} videos, {data.source.lengths.sum():,} frames, "
             f"{ranks.world_size} x {ranks.device.type}",
-            *([said] if said else []),
+            *([start.says] if start.says else []),
             sep="\n",
             flush=True,
         )
@@ -167,11 +167,13 @@ def open_tracker(
             folder.clear()
         started = replace(cfg, launch=LaunchConfig(ranks.world_size))
         folder.write_json(folder.config, asdict(started))
-        folder.rewind_metrics(loader.sampler.epoch, loader.step, progress.evaluated)
+        folder.rewind_metrics(loader.sampler.epoch, loader.step, start.progress.evaluated)
         folder.summary.unlink(missing_ok=True)
         folder.error.unlink(missing_ok=True)
+        if start.checkpoint == folder.previous:
+            folder.previous.replace(folder.last)  # a damaged one would take its place when saving
         if not folder.last.exists():
-            save_training(folder.last, cfg, training, loader, progress)
+            save_training(folder.last, cfg, training, loader, start.progress)
     return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first)
 
 

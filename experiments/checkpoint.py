@@ -47,6 +47,16 @@ class Progress:
                 raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins, or goes on."""
+
+    progress: Progress = field(default_factory=Progress)
+    says: str = ""
+    checkpoint: Path | None = None
+    """From which it goes on."""
+
+
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
@@ -97,11 +107,8 @@ def load_training(
     training: Training,
     loader: BlockLoader,
     folder: RunFolder,
-) -> tuple[Progress, str]:
+) -> Start:
     """Bring a run, which is to go on in `folder`, to where the first whole checkpoint was.
-
-    Returns:
-        The memory of the run, and a sentence that says from where it goes on.
 
     Raises:
         InputError: none of the checkpoints can be read, ranks read different ones, or it is of
@@ -130,7 +137,7 @@ def load_training(
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if len(places := set(training.ranks.gather(place))) > 1:
         raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return progress, f"{damage}going on from {place}"
+    return Start(progress, f"{damage}going on from {place}", path)
 
 
 def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> Progress:
@@ -150,13 +157,13 @@ def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> 
 
 def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
     """The first checkpoint that can be read, its contents, and what was wrong with those before."""
-    damage = ""
-    for path in paths[:-1]:
+    damage: list[str] = []
+    for path in paths:
         try:
-            return path, load_checkpoint(path, device), damage
+            return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
         except InputError as error:
-            damage += f"{error}\n"
-    return paths[-1], load_checkpoint(paths[-1], device), damage
+            damage.append(str(error))
+    raise InputError(f"{'; '.join(damage)}, or start anew with run.resume=never")
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
@@ -176,10 +183,11 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         _check_harmless(contents)
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
     except Exception as error:  # a broken file can make the unpickler raise anything
+        beside = path.with_name(PREVIOUS)
+        hint = f", such as {beside}" if beside.exists() and path != beside else ""
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
-            f"({type(error).__name__}): it is broken or something else; give another, or start "
-            "anew with run.resume=never"
+            f"({type(error).__name__}): it is broken or something else; give another{hint}"
         ) from error
     if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
         raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")

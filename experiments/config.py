@@ -194,6 +194,7 @@ class EvalJob:
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
     amp: str = "auto"
     device: str = "auto"
+    timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
     workers: int = 1
     out: str | None = None  # JSON file for the figures; by name if there are several checkpoints
     pictures: int = 0  # videos to draw, spread over the split
@@ -210,6 +211,7 @@ class EvalJob:
         check_choice("device", self.device, DEVICES)
         check_number("batch_frames", self.batch_frames, 1, 10**7)
         check_number("workers", self.workers, 0, 256)
+        check_number("timeout", self.timeout, 1, 10**6)
         check_number("pictures", self.pictures, 0, MOST)
 
 

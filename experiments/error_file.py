@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bload.errors import InputError
 from experiments.checkpoint import load_checkpoint
-from experiments.failures import Diverged, describe, traceback_of
+from experiments.failures import Diverged, traceback_of
 from experiments.provenance import now
 from experiments.ranks import Ranks
 from experiments.run_folder import RunFolder
@@ -31,7 +31,7 @@ def noted(folder: RunFolder, ranks: Ranks, log: logging.Logger) -> Iterator[None
 
 def _note(folder: RunFolder, ranks: Ranks, log: logging.Logger, error: Exception) -> None:
     """Note an error, unless another rank has said why all fail; a full disk may prevent it."""
-    said = describe(error, ranks.rank)
+    said = ranks.describe(error)
     with contextlib.suppress(OSError, InputError):
         log.error(f"{said}\n{traceback_of(error)}".rstrip())
         if isinstance(error, InputError) or not ranks.told():

@@ -6,6 +6,8 @@ import torch
 
 from bload.errors import InputError
 
+WAITED = "has waited for"
+"""What a rank says that gives up on another one."""
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "unable to allocate")
 LOST = (
     "connection closed by peer",

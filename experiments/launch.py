@@ -22,8 +22,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
-from experiments.failures import describe, traceback_of
-from experiments.stopping import SIGNALS, Stopped, StopRequest, watch_parent
+from experiments.failures import WAITED, describe, traceback_of
+from experiments.stopping import Stopped, StopRequest, watch_parent
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
 """Environment variable: the file for the sentence of a rank that `launch` started."""
@@ -57,7 +57,7 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
             try:
                 status = process.wait()
             except Stopped as stopped:
-                process.send_signal(stopped.number)
+                process.send_signal(signal.SIGTERM)  # torchrun does not handle every signal
                 process.wait()  # until its ranks have saved and ended, or a second signal comes
                 said = error.read_text() if error.exists() else ""
                 raise Stopped(stopped.number, said.partition("goes on from ")[2]) from None
@@ -85,8 +85,8 @@ def leave_error(sentence: str) -> bool:
     """Leave the reason why this rank fails to `launch`; False if that did not start it."""
     if not is_launched():
         return False
-    with contextlib.suppress(FileExistsError), open(os.environ[ERROR_FILE], "x") as file:
-        file.write(sentence)  # where no other rank was first
+    with contextlib.suppress(OSError), open(os.environ[ERROR_FILE], "x") as file:
+        file.write(sentence)  # where no other rank was first, and `launch` is still there
     return True
 
 
@@ -131,7 +131,8 @@ def main() -> None:
     """Run torchrun, silently; leave how a rank ended that could not say so itself."""
     watch_parent(lambda: os._exit(1))  # the ranks watch this process
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds for a step and a save
-    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(one.name for one in SIGNALS)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # torchrun handles the others
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGTERM))
     logging.disable(logging.CRITICAL)
     try:
         torchrun(sys.argv[1:])
@@ -142,8 +143,9 @@ def main() -> None:
         if end.exitcode < 0:
             how = f"was ended by {end.signal_name()}"
         hint = "; if memory ran out, lower train.batch_frames" if end.exitcode == -9 else ""
-        if silent:  # the others could only say that it is gone
-            Path(os.environ[ERROR_FILE]).unlink(missing_ok=True)
+        file = Path(os.environ[ERROR_FILE])
+        if silent and not (file.exists() and WAITED in file.read_text()):
+            file.unlink(missing_ok=True)  # the others could only say that it is gone
         leave_error(f"rank {rank} {how}{hint}")
         sys.exit(1)
     except (SignalException, KeyboardInterrupt):

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from experiments.failures import describe
+from experiments.failures import WAITED, describe
 from experiments.stopping import Stopped, StopRequest, end_launcher, stop_soon, watch_parent
 from experiments.watchdog import Watchdog
 
@@ -33,6 +33,7 @@ class Ranks:
     store: dist.Store | None = None
     stop: StopRequest = field(default_factory=StopRequest)
     watchdog: Watchdog | None = None
+    timeout: float = TIMEOUT
 
     @property
     def is_first(self) -> bool:
@@ -43,14 +44,21 @@ class Ranks:
         if self.watchdog:
             self.watchdog.at(place)
 
-    def waiting(self) -> str:
-        """Who waits, where, and for whom."""
+    def describe(self, error: BaseException) -> str:
+        """A sentence for any error; for a time-out it says who has waited, where and for whom."""
+        if not timed_out(error):
+            return describe(error, self.rank)
         place = f" at {self.watchdog.place}" if self.watchdog else ""
-        if self.world_size == 1:
-            return f"rank 0{place} has waited for data"
-        others = [str(rank) for rank in range(self.world_size) if rank != self.rank]
-        whom = f"rank {others[0]}" if len(others) == 1 else f"ranks {', '.join(others)}"
-        return f"rank {self.rank}{place} has waited for {whom}, or for data,"
+        others = ", ".join(str(rank) for rank in range(self.world_size) if rank != self.rank)
+        whom, hint = f"rank{'s' * (self.world_size > 2)} {others}", ""
+        if "DataLoader" in str(error):
+            whom = "data"
+            hint = "if memory or /dev/shm ran out, lower train.workers or train.batch_frames; "
+        return (
+            f"rank {self.rank}{place} {WAITED} {whom} for {self.timeout:.0f} s "
+            f"(train.timeout, in eval.py timeout); {hint}give the same command again, training "
+            "goes on from its last checkpoint"
+        )
 
     def barrier(self) -> None:
         if self.world_size > 1:
@@ -119,22 +127,21 @@ def start_ranks(
     except Exception as error:
         if ranks is None:
             raise
-        known, late = isinstance(error, InputError), "timed out" in str(error).lower()
-        said = describe(error, ranks.rank)
-        if late and not known:
-            said = (
-                f"{ranks.waiting()} for {timeout:.0f} s (train.timeout); the same command goes on "
-                "from the last checkpoint"
-            )
-        if told := _tell(ranks.store, said, listen=not known):
+        said = ranks.describe(error)
+        if told := _tell(ranks.store, said, listen=not isinstance(error, InputError)):
             raise InputError(told) from None
-        if late and not known:
+        if timed_out(error):
             raise InputError(said) from error
         raise
     if ranks.watchdog:
         ranks.watchdog.close()
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def timed_out(error: BaseException) -> bool:
+    """True for a wait for other ranks, or for data workers, that has taken too long."""
+    return isinstance(error, RuntimeError) and "timed out" in str(error).lower()
 
 
 def _tell(store: dist.Store | None, sentence: str, listen: bool) -> str:
@@ -166,17 +173,18 @@ def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     where = _device(device, local_rank)
     if world_size == 1:
-        return Ranks(0, 1, where, stop=stop)
+        return Ranks(0, 1, where, stop=stop, timeout=timeout)
     # Small host-side values go by gloo even where gradients go by nccl: nothing waits for the GPU.
     backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    patience = timedelta(seconds=timeout)
+    patience = timedelta(seconds=timeout + ANSWER)  # a rank that waits for data speaks first
     store, rank, world_size = next(iter(dist.rendezvous("env://", timeout=patience)))
     # After a restart by torchrun the addresses of the processes before are in the same store.
     store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=world_size, timeout=patience
     )
-    return Ranks(rank, world_size, where, store, stop, Watchdog(store, rank, world_size))
+    watchdog = Watchdog(store, rank, world_size)
+    return Ranks(rank, world_size, where, store, stop, watchdog, timeout)
 
 
 def _device(name: str, local_rank: int) -> torch.device:

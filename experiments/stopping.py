@@ -123,9 +123,13 @@ def watch_parent(ended: Callable[[], object]) -> None:
 
 
 def apart(worker: int) -> None:
-    """Take a data worker out of the signals to its rank's group; it ends when the rank has."""
+    """Take a data worker out of the signals to its rank's group; it ends when the rank has.
+
+    Torch's own worker would wait for ever for somebody to read the batches that it has ready.
+    """
     os.setsid()
     signal.set_wakeup_fd(-1)  # its signals are not its rank's
+    watch_parent(lambda: os._exit(1))
 
 
 def stop_soon() -> None:

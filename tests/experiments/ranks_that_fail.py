@@ -13,7 +13,7 @@ from experiments.launch import errors_in_one_line
 from experiments.ranks import start_ranks
 
 how, folder = sys.argv[1:]
-with errors_in_one_line(), start_ranks("cpu") as ranks:
+with errors_in_one_line(), start_ranks("cpu", timeout=10) as ranks:
     total = ranks.sum(torch.tensor([1 + ranks.rank])).item()
     note = Path(folder, f"{ranks.rank}.part")
     note.write_text(f"{os.getpid()} {ranks.world_size} {total} {os.environ['OMP_NUM_THREADS']}")
@@ -24,6 +24,8 @@ with errors_in_one_line(), start_ranks("cpu") as ranks:
                 make_plan([3, 50], "bload", 20, 0, 0)
             case "signal":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
             case "status":
                 os._exit(7)
             case "bug":

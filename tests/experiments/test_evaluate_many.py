@@ -5,12 +5,14 @@ import json
 import os
 import shutil
 import sys
+import time
 
 import pytest
 
 import eval as evaluation
 from bload.errors import InputError
-from experiments import cli
+from datasets.action_genome import ActionGenome
+from experiments import cli, launch
 from experiments.checkpoint import find_checkpoints, load_model, sealed, short_name
 from tests.experiments.jobs import checkpoint, compose_config, one_rank
 
@@ -122,6 +124,15 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     with relations.open(newline="") as file:
         named = {row["checkpoint"] for row in csv.DictReader(file)}
     assert named == {str(tmp_path / name / "last.pt") for name in ("one", "two")}
+
+
+def test_data_that_never_come_end_it_after_its_timeout(type_eval, finished, monkeypatch):
+    said = []
+    monkeypatch.setattr(ActionGenome, "read", lambda *_: time.sleep(60))
+    monkeypatch.setattr(launch, "_tell_torchrun", said.append)
+    status, _ = type_eval(f"checkpoint={finished}", "workers=1", "timeout=1")
+    assert status == 2
+    assert "rank 0 has waited for data for 1 s (train.timeout, in eval.py timeout)" in said[0]
 
 
 def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, finished, tmp_path):

@@ -61,6 +61,7 @@ def ranks(monkeypatch, tmp_path):
     [
         ("subclass of InputError", r"^sequence 1 has 50 frames but t_max is 20; raise t_max"),
         slow("signal", r"^rank 1 was ended by SIGKILL; .* train.batch_frames"),
+        slow("stop", r"^rank 0 at start has waited for rank 1 for 10 s"),
         slow("status", r"^rank 1 ended with status 7$"),
         slow("bug", r"^rank 1 failed with KeyError: 'nobody foresaw this'$"),
     ],

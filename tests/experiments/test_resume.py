@@ -243,8 +243,12 @@ def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
     if how == "damaged":
         contents[len(contents) // 2] ^= 1
         (folder / "last.pt").write_bytes(contents)
-    train.train(config(*OFTEN), one_rank())
+    whole = (folder / "previous.pt").read_bytes()
+    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "report"):
+        train.train(config(*OFTEN), one_rank())
     said = capsys.readouterr().out
+    assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
+    train.train(config(*OFTEN), one_rank())
     assert ("last.pt" in said.partition("going on from")[0]) == (how == "damaged")
     assert f"going on from {folder / 'previous.pt'}" in said
     assert_same_run(whole_run(*OFTEN), folder)

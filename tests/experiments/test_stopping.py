@@ -158,6 +158,21 @@ time.sleep(30)
     assert time.monotonic() - began < 25
 
 
+def test_a_data_worker_ends_with_its_rank_though_nobody_reads_what_it_has_ready():
+    code = """
+import os, signal, time
+from torch.utils.data import DataLoader
+from experiments.stopping import apart
+large = [bytes(10**6)] * 9
+batches = iter(DataLoader(large, batch_size=None, num_workers=1, worker_init_fn=apart))
+time.sleep(2)  # the pipe is full
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    # It has the output of its rank, which ends with the last process that does.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+
+
 def test_a_rank_that_is_alone_ends_within_its_grace(monkeypatch):
     ended = []
     monkeypatch.setattr(stopping, "GRACE", 0.1)

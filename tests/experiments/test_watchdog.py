@@ -1,9 +1,13 @@
 """A rank that waits says for whom."""
 
+import re
 import time
 
+import pytest
+import torch
 import torch.distributed as dist
 
+from experiments.ranks import Ranks
 from experiments.watchdog import Watchdog
 
 
@@ -21,3 +25,20 @@ def test_a_rank_that_waits_says_where_the_others_are(capsys):
     assert said.count("\n") == 1  # once for a place
     assert "rank 0 is at epoch 1, step 3" in said
     assert "rank 1 is at epoch 1, waiting for batch 3 for 7 s" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "size", "says"),
+    [
+        (
+            "Timed out waiting 20000ms for recv operation",
+            2,
+            "rank 0 has waited for rank 1 for 20 s",
+        ),
+        ("wait timed out after 20000ms", 3, "rank 0 has waited for ranks 1, 2 for 20 s"),
+        ("DataLoader timed out after 20 seconds", 2, "data for 20 s .*/dev/shm ran out"),
+    ],
+)
+def test_a_time_out_says_who_waited_for_whom(error, size, says):
+    ranks = Ranks(0, size, torch.device("cpu"), timeout=20)
+    assert re.search(says, ranks.describe(RuntimeError(error)))
