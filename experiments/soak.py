@@ -69,6 +69,8 @@ def main() -> None:
     print(tabulate(rows, headers="keys"))
     failed = [row for row in rows if row["result"] != SAME]
     hits, passed = sum(row["hits"] for row in rows), len(rows) - len(failed)
+    each = Counter(hit for row in rows for hit in row["hit by"].split("; ") if hit)
+    print("\n" + tabulate(sorted(each.items()), headers=("hit", "times")))
     print(f"\n{passed} of {len(rows)} runs, with {hits} hits, ended as if undisturbed")
     sys.exit(bool(failed))
 
