@@ -33,7 +33,7 @@ PEOPLE = persons(ENTRIES)
 GOOD = [pickle.dumps(ENTRIES, protocol) for protocol in (0, 2, 4)]
 
 
-@hostile(0.02)
+@hostile(0.002)
 @given(
     content=st.one_of(
         *(damaged(good) for good in GOOD),
@@ -96,7 +96,7 @@ def changed(draw: st.DrawFn, whole: dict) -> dict:
     return made | draw(st.dictionaries(NAMES, ODD, max_size=1))
 
 
-@hostile(0.02)
+@hostile(0.001)
 @given(entries=changed(ENTRIES), people=changed(PEOPLE), split=st.sampled_from(["train", "test"]))
 @pytest.mark.filterwarnings("ignore")
 def test_annotations_are_videos_or_refused(refused_or, tmp_path_factory, entries, people, split):

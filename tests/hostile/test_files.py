@@ -66,7 +66,7 @@ PNGS = st.builds(
 IMAGES = st.one_of(*(damaged(whole) for whole in WHOLE), PNGS, st.binary(max_size=100))
 
 
-@hostile(0.3)
+@hostile(0.31)
 @given(content=IMAGES)
 @pytest.mark.filterwarnings("ignore")
 def test_a_frame_is_pixels_or_refused(refused_or, tmp_path_factory, content):
@@ -127,7 +127,7 @@ def checkpoints(draw: st.DrawFn) -> bytes:
             return members(draw(st.sampled_from([*HARMFUL.values()])), draw(st.booleans()))
 
 
-@hostile(0.02, few=10)
+@hostile(0.002, few=10)
 @given(content=checkpoints())
 @pytest.mark.filterwarnings("ignore")
 def test_a_checkpoint_is_read_or_refused(refused_or, tmp_path_factory, content):
@@ -183,7 +183,7 @@ def read_all(path) -> list:
     return [read_metadata(path), *read_predictions(path)]
 
 
-@hostile(0.1)
+@hostile(0.05)
 @given(content=prediction_files())
 @pytest.mark.filterwarnings("ignore")
 def test_predictions_are_read_or_refused(refused_or, tmp_path_factory, content):

@@ -38,7 +38,7 @@ FILES = st.one_of(
 )  # fmt: skip
 
 
-@hostile(0.25)
+@hostile(0.34)
 @given(file=FILES)
 def test_a_file_gives_positive_lengths_or_one_sentence(refused_or, tmp_path_factory, file):
     suffix, content = file
@@ -67,7 +67,7 @@ OPTIONS = st.dictionaries(
 )
 
 
-@hostile(0.25, few=40)
+@hostile(0.28, few=40)
 @given(
     lengths=LENGTHS,
     packer=st.sampled_from([*PACKERS]) | TEXTS,
