@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
+from bload.errors import InputError
 from datasets.annotations.vocabulary import RELATIONS
 from datasets.frames.decode import decode
 from datasets.scoring.predictions_file import METADATA_KEY, SCHEMA, read_metadata, read_predictions
@@ -129,11 +130,13 @@ def checkpoints(draw: st.DrawFn) -> bytes:
 
 @hostile(0.002, few=10)
 @given(content=checkpoints())
+@example(content=SAVED.replace(struct.pack("<f", 5.0), struct.pack("<f", 7.0)))
 @pytest.mark.filterwarnings("ignore")
 def test_a_checkpoint_is_read_or_refused(refused_or, tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "last.pt"
     path.write_bytes(content)
-    refused_or(load_checkpoint, path)
+    if refused_or(load_checkpoint, path) is not None:
+        assert content == reseal(content[:-66])
     refused_or(load_model, path, torch.device("cpu"))
 
 
@@ -194,8 +197,9 @@ def test_predictions_are_read_or_refused(refused_or, tmp_path_factory, content):
         assert len(prediction) >= 0
 
 
-def test_a_group_of_a_billion_rows_takes_no_memory(refused_or, tmp_path):
+def test_a_group_of_too_many_rows_is_not_read(tmp_path):
     nothing = pa.table({name: pa.nulls(5_000_000, SCHEMA.field(name).type) for name in ROWS})
     pq.write_table(nothing, tmp_path / "p.parquet", row_group_size=5_000_000)
     assert (tmp_path / "p.parquet").stat().st_size < 10**6
-    assert refused_or(read_all, tmp_path / "p.parquet") is None
+    with pytest.raises(InputError, match="has 5,000,000 rows in row group 0"):
+        read_all(tmp_path / "p.parquet")

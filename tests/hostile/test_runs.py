@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bload import BlockSampler
@@ -175,7 +175,11 @@ TYPED = st.one_of(
 
 @hostile(0.003)
 @given(lines=st.lists(st.builds("{}={}".format, LINES, TYPED) | TEXTS, min_size=1, max_size=2))
-def test_a_command_line_is_a_job_or_refused(refused_or, lines):
+@example(lines=["run.name='../../x'"])
+@example(lines=["run.name=/etc/passwd"])
+def test_a_command_line_is_a_job_or_refused(refused_or, tmp_path, lines):
     register()
     job = refused_or(check_overrides, "train", lines)
     assert job is None or isinstance(job, TrainJob)
+    if job is not None and job.run.name is not None:
+        assert (tmp_path / job.run.name).resolve().parent == tmp_path
