@@ -33,7 +33,7 @@ PEOPLE = persons(ENTRIES)
 GOOD = [pickle.dumps(ENTRIES, protocol) for protocol in (0, 2, 4)]
 
 
-@hostile(0.002)
+@hostile(0.002, few=15)
 @given(
     content=st.one_of(
         *(damaged(good) for good in GOOD),
@@ -102,7 +102,7 @@ ELSEWHERE = [
 ]
 
 
-@hostile(0.001)
+@hostile(0.001, few=10)
 @given(entries=changed(ENTRIES), people=changed(PEOPLE), split=st.sampled_from(["train", "test"]))
 @example(entries=ELSEWHERE[0], people=ELSEWHERE[1], split="train")
 @pytest.mark.filterwarnings("ignore")

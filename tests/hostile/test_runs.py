@@ -84,7 +84,7 @@ def reads(folder: Path, config: TrainJob) -> Iterator[Callable[[], object]]:
     )
 
 
-@hostile(0.003, few=15)
+@hostile(0.003, few=10)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, data):
@@ -97,7 +97,7 @@ def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, dat
         refused_or(read)
 
 
-@hostile(0.0003, few=4)
+@hostile(0.0003, few=3)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")
 def test_a_report_is_written_or_refused(refused_or, tmp_path_factory, good, data):
@@ -173,7 +173,7 @@ TYPED = st.one_of(
 )
 
 
-@hostile(0.003)
+@hostile(0.003, few=10)
 @given(lines=st.lists(st.builds("{}={}".format, LINES, TYPED) | TEXTS, min_size=1, max_size=2))
 @example(lines=["run.name='../../x'"])
 @example(lines=["run.name=/etc/passwd"])
