@@ -133,7 +133,7 @@ def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
         if any(override.startswith("+") for override in overrides):
             _check_each(name, overrides)  # Hydra would add a key that is not there
         return compose(name, list(overrides), **options)
-    except (HydraException, OmegaConfBaseException, ValueError):
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError):
         _check_each(name, overrides)
         raise
 

@@ -177,6 +177,7 @@ TYPED = st.one_of(
 @given(lines=st.lists(st.builds("{}={}".format, LINES, TYPED) | TEXTS, min_size=1, max_size=2))
 @example(lines=["run.name='../../x'"])
 @example(lines=["run.name=/etc/passwd"])
+@example(lines=["loader=[0]"])
 def test_a_command_line_is_a_job_or_refused(refused_or, tmp_path, lines):
     register()
     job = refused_or(check_overrides, "train", lines)

@@ -141,6 +141,9 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     table.to_parquet(tmp_path / "logits.parquet")
     with pytest.raises(InputError, match=r"logits.parquet, frame a.mp4/000010.png: .* holds 3 but"):
         list(read_predictions(tmp_path / "logits.parquet"))
+    table.assign(holding=0.5, object_class=None).to_parquet(tmp_path / "nulls.parquet")
+    with pytest.raises(InputError, match=r"nulls.parquet, frame .*: object_classes_P"):
+        list(read_predictions(tmp_path / "nulls.parquet"))
     newer = pq.read_table(tmp_path / "p.parquet").replace_schema_metadata(
         {predictions_file.METADATA_KEY: b'{"version": 2}'}
     )
