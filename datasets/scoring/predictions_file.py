@@ -230,7 +230,7 @@ def _values(prediction: FramePrediction) -> np.ndarray:
 def _open(path: Path | str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path} cannot be read as a Parquet file ({type(error).__name__}); name a file that "
             "eval.py predictions=FILE or another model wrote"
