@@ -53,22 +53,24 @@ def read_lengths(path: str | Path) -> np.ndarray:
     readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv}
     try:
         values, names = readers.get(path.suffix.lower(), _from_text)(path)
-        array = np.asarray(values)
     except InputError:
         raise
-    except Exception as error:  # a broken .npy file raises nearly anything
+    except (OSError, ValueError, csv.Error, RecursionError) as error:
         raise InputError(
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
     try:
-        return check_lengths(array, names)
+        return check_lengths(values, names)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
 def _from_npy(path: Path) -> Read:
     with path.open("rb") as file:
-        return np.load(file, allow_pickle=False), None
+        try:
+            return np.asarray(np.load(file, allow_pickle=False)), None
+        except Exception as error:  # a broken file raises nearly anything
+            raise ValueError(str(error)) from error
 
 
 def _from_json(path: Path) -> Read:

@@ -75,12 +75,18 @@ def _load() -> None:
         os._exit(1)
 
 
+def _limit(what: int, most: int) -> None:
+    """Limit this process, which may already be limited to less."""
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def main() -> None:
     size = int(sys.argv[1])
     seconds, memory = SECONDS + size // BYTES_PER_SECOND, MEMORY + MEMORY_PER_BYTE * size
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CPU, seconds)
+    _limit(resource.RLIMIT_AS, memory)
     gc.disable()  # it would stop tracking tuples of plain values
     threading.stack_size(STACK)
     threading.Thread(target=_load).start()

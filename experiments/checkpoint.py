@@ -182,6 +182,8 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         _check_seal(contents)
         _check_harmless(contents)
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
+    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
+        raise
     except Exception as error:  # a broken file can make the unpickler raise anything
         beside = path.with_name(PREVIOUS)
         hint = f", such as {beside}" if beside.exists() and path != beside else ""
@@ -271,6 +273,8 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
             average = AveragedModel(model)
             average.load_state_dict(checkpoint["average"])
             model = cast(DDS, average.module)
+    except torch.OutOfMemoryError:
+        raise
     except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(

@@ -121,11 +121,11 @@ def _configs() -> Iterator[None]:
             text = " ".join(str(error).split())
             if error.__cause__:
                 text = ": ".join(str(one).splitlines()[0] for one in (error, error.__cause__))
-            raise InputError(text) from None
+            raise InputError(text) from error
         except InputError:
             raise
         except ValueError as error:  # Hydra reads numbers by Python, which has a limit on digits
-            raise InputError(f"an override cannot be read: {error}") from None
+            raise InputError(f"an override cannot be read: {error}") from error
 
 
 def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
@@ -133,7 +133,7 @@ def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
         if any(override.startswith("+") for override in overrides):
             _check_each(name, overrides)  # Hydra would add a key that is not there
         return compose(name, list(overrides), **options)
-    except (HydraException, OmegaConfBaseException, ValueError):
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError):
         _check_each(name, overrides)
         raise
 

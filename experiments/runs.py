@@ -27,7 +27,7 @@ FIGURES = (
     *("frames_per_second", "peak_memory_mib", "no/recall@20", "with/recall@20_memory"),
     *("remembering/recall@20_memory", "memoryless/recall@20_memory"),
 )
-TEXTS = ("experiment", "run", "state", "says", "overrides", "loader.name")
+TEXTS = ("experiment", "run", "state", "says", "overrides", "loader.name", "device")
 
 
 def read_runs(folder: Path | str) -> pd.DataFrame:

@@ -15,6 +15,7 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, None]] = {}  # kind -> examples, each once
+        self.cause: Exception | None = None  # of the first one that an exception showed
 
     def add(self, kind: str, *examples: str) -> None:
         """Add problems, each once. `kind` is a plural (``missing frames``)."""
@@ -45,7 +46,7 @@ class Problems:
     def refuse(self, what: object, remedy: str) -> None:
         """Raise `InputError` about `what` with all problems and the way out, if there are any."""
         if self._found:
-            raise InputError(f"{what}: {', and '.join(self.sentences())}; {remedy}")
+            raise InputError(f"{what}: {', and '.join(self.sentences())}; {remedy}") from self.cause
 
 
 def shown(value: Any) -> str:

@@ -133,6 +133,7 @@ def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, 
         except FAULTS as fault:
             said = f"{name}: {type(fault).__name__} {fault}"
             problems.add("frames not annotated as Action Genome does it", said)
+            problems.cause = problems.cause or fault
     return left
 
 

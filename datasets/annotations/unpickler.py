@@ -110,6 +110,11 @@ def read_pickle(path: Path) -> Any:
         return _PlainUnpickler(io.BytesIO(content)).load()
     except FileNotFoundError:
         raise InputError(f"{path} is missing; put Action Genome's annotations there") from None
+    except (OSError, MemoryError) as error:  # of this machine, or of the trial's process
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}: {error}); check its permissions, the "
+            "disk and the memory that is free"
+        ) from error
     except Exception as error:  # a broken pickle raises nearly anything
         raise InputError(
             f"{path} ({size:,} bytes) is not a whole pickle of plain values "

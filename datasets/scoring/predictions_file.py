@@ -183,11 +183,12 @@ def _read_group(path: Path | str, file: pq.ParquetFile, group: int) -> pd.DataFr
 
 def _frames(path: Path | str, rows: pd.DataFrame) -> Iterator[tuple[str, FramePrediction]]:
     there_N, values_NV = rows["pair"].notna().to_numpy(), rows[_VALUES].to_numpy()
-    classes_N, row_of = rows["object_class"].to_numpy(), rows.groupby("frame", sort=False).indices
+    classes_N = rows["object_class"].to_numpy(float)  # a column may be of nulls alone
+    row_of = rows.groupby("frame", sort=False).indices
     for name in rows["frame"].unique():
         row_P = row_of[name][there_N[row_of[name]]]
         values_PV, classes_P = values_NV[row_P], classes_N[row_P]
-        if (classes_P == np.round(classes_P)).all():  # floats beside nulls
+        if (classes_P == np.round(classes_P)).all():
             classes_P = classes_P.astype(np.int64)
         try:
             yield (
@@ -229,7 +230,7 @@ def _values(prediction: FramePrediction) -> np.ndarray:
 def _open(path: Path | str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path} cannot be read as a Parquet file ({type(error).__name__}); name a file that "
             "eval.py predictions=FILE or another model wrote"

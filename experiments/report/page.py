@@ -1,6 +1,7 @@
 """From a folder of runs to report.html and report.md in it."""
 
 import re
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,7 +56,9 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
     results = read_results(folder)
     html, markdown = Path(folder) / "report.html", Path(folder) / "report.md"
     try:
-        page = {anchor: (title, make(results)) for anchor, (title, make) in SECTIONS.items()}
+        page = {
+            anchor: (title, _shown(make(results))) for anchor, (title, make) in SECTIONS.items()
+        }
         verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
         counts = Counter(results.runs.state), Counter(of for of, _ in verdicts)
         lead = note("lead", folder, *counts)
@@ -66,8 +69,9 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
         }
     except (*UNREADABLE, TemplateError) as error:
         raise InputError(
-            f"{folder} holds a run or a record that is not as training writes it "
-            f"({type(error).__name__}: {error}); move it elsewhere"
+            f"{folder} holds a run or a record that is not as training writes it, or this is a bug "
+            f"of the report ({type(error).__name__}: {error}, in {_place(error)}); move that run "
+            "elsewhere, or report the bug"
         ) from error
     for chart in (block for _, blocks in page.values() for block in blocks):
         if charts is not None and isinstance(chart, Exhibit) and chart.svg:
@@ -81,3 +85,17 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
             raise InputError(f"{path} cannot be written: {error}; name another folder") from error
     summary = tabulate(verdicts, tablefmt="plain", disable_numparse=True)
     return Written(html, markdown, summary)
+
+
+def _shown(parts: list[Part]) -> list[Part]:
+    """The parts that have something to show: figures that are missing leave no row."""
+    return [part for part in parts if isinstance(part, str) or part.rows or part.svg]
+
+
+def _place(error: Exception) -> str:
+    """The line of the report's code or templates that failed."""
+    here = Path(__file__).parent
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if here in Path(f.filename).parents
+    ]
+    return f"{Path(frames[-1].filename).name} line {frames[-1].lineno}"

@@ -43,7 +43,7 @@ def origin(results: Results) -> list[Part]:
         found = pd.DataFrame(commands).reindex(columns=[*keys, "machine", "versions"])
         times = found[["started", "ended"]].map(lambda at: at[:16].replace("T", " "), "ignore")
         columns = {
-            "command": "`" + found.command + "`",
+            "command": found.command.map("`{}`".format, "ignore"),
             "began": times.started,
             "ended": times.ended,
             "runs": found.runs.map(len, "ignore"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bload import InputError, read_lengths
+from bload import lengths as lengths_module
 
 MARK = "\ufeff"  # spreadsheets put it in front of UTF-8
 
@@ -35,8 +36,9 @@ BAD = [
     ("a.csv", "not a number", "nan\n3\n"),
     ("a.csv", "not a number", "length\n3\nnan\n", "length\ninf\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
-    ("a.json", "cannot read lengths", "", "[3, 4", "[[3], [4, 5]]", "[" * 100_000),
+    ("a.json", "cannot read lengths", "", "[3, 4", "[" * 100_000),
     ("a.json", "at least one sequence", "[]", "{}", "7", "null"),
+    ("a.json", "no list of numbers", "[[3], [4, 5]]"),
     ("a.json", "not a number", '[3, "x"]', "[3, null]", "[3, NaN]", '{"a": {"frames": 3}}'),
     ("a.json", "sequence 001YG has length 4.5", '{"a": 3, "001YG": 4.5}'),
     ("a.txt", "at least one sequence", "", "# nothing\n"),
@@ -88,3 +90,13 @@ def test_a_pickle_is_never_run(tmp_path):
     np.save(tmp_path / "a.npy", np.array([Trap()], object), allow_pickle=True)
     refusal(tmp_path / "a.npy")
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_bug_in_a_reader_is_not_blamed_on_the_file(tmp_path, monkeypatch):
+    def fail(path):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(lengths_module, "_from_text", fail)
+    (tmp_path / "a.txt").write_text("3")
+    with pytest.raises(KeyError):
+        read_lengths(tmp_path / "a.txt")

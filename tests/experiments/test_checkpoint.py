@@ -8,6 +8,7 @@ import torch
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
+from experiments import checkpoint
 from experiments.checkpoint import check_same_model, load_checkpoint, sealed
 from tests.experiments.jobs import compose_config
 
@@ -73,3 +74,17 @@ def test_another_model_is_named_by_what_differs():
             replace(wanted, width=32),
             "last.pt",
         )
+
+
+@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_runs_out_is_not_blamed_on_the_file(tmp_path, monkeypatch, kind):
+    def fail(*_, **__):
+        raise kind("no memory")
+
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    monkeypatch.setattr(checkpoint, "ModelConfig", fail)
+    with pytest.raises(kind):
+        checkpoint.load_model(tmp_path / "last.pt", torch.device("cpu"))
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(kind):
+        load_checkpoint(tmp_path)

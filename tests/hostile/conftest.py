@@ -1,4 +1,4 @@
-"""Properties with hostile input: about 20 cases each, or as many in all as HOSTILE_CASES says.
+"""Properties with hostile input: about 15 cases each, or as many in all as HOSTILE_CASES says.
 
     HOSTILE_CASES=100000 python -m pytest tests/hostile
 

@@ -38,7 +38,7 @@ FILES = st.one_of(
 )  # fmt: skip
 
 
-@hostile(0.25)
+@hostile(0.34)
 @given(file=FILES)
 def test_a_file_gives_positive_lengths_or_one_sentence(refused_or, tmp_path_factory, file):
     suffix, content = file
@@ -67,7 +67,7 @@ OPTIONS = st.dictionaries(
 )
 
 
-@hostile(0.25, few=40)
+@hostile(0.28, few=40)
 @given(
     lengths=LENGTHS,
     packer=st.sampled_from([*PACKERS]) | TEXTS,
@@ -92,6 +92,14 @@ def test_a_plan_holds_every_frame_once_or_is_refused(
 
 @pytest.mark.parametrize("packer", [*PACKERS])
 def test_sizes_of_a_billion_take_no_memory(refused_or, packer):
-    for lengths, t_max in (([10**9, 10**9], None), ([10**9, 3, 3], 10**9), ([10**12], 1)):
+    never_full = [n * 10**8 for n in (5, 4, 4, 4, 3)]  # so that bload_exact goes on
+    sizes = (([10**9, 10**9], None), ([10**9, 3, 3], 10**9), ([10**12], 1), (never_full, 10**9))
+    for lengths, t_max in sizes:
         refused_or(make_plan, lengths, packer, t_max)
         refused_or(make_plan, lengths, packer, t_max, long="split")
+
+
+@pytest.mark.parametrize("packer", [*PACKERS])
+def test_more_frames_than_can_be_counted_are_refused(refused_or, packer):
+    for options in ({}, {"long": "truncate"}):
+        assert refused_or(make_plan, [2**62] * 4, packer, 100, **options) is None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bload import BlockSampler
@@ -84,7 +84,7 @@ def reads(folder: Path, config: TrainJob) -> Iterator[Callable[[], object]]:
     )
 
 
-@hostile(0.03, few=15)
+@hostile(0.003, few=10)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, data):
@@ -97,7 +97,7 @@ def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, dat
         refused_or(read)
 
 
-@hostile(0.001, few=4)
+@hostile(0.0003, few=3)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")
 def test_a_report_is_written_or_refused(refused_or, tmp_path_factory, good, data):
@@ -173,9 +173,14 @@ TYPED = st.one_of(
 )
 
 
-@hostile(0.009)
+@hostile(0.003, few=10)
 @given(lines=st.lists(st.builds("{}={}".format, LINES, TYPED) | TEXTS, min_size=1, max_size=2))
-def test_a_command_line_is_a_job_or_refused(refused_or, lines):
+@example(lines=["run.name='../../x'"])
+@example(lines=["run.name=/etc/passwd"])
+@example(lines=["loader=[0]"])
+def test_a_command_line_is_a_job_or_refused(refused_or, tmp_path, lines):
     register()
     job = refused_or(check_overrides, "train", lines)
     assert job is None or isinstance(job, TrainJob)
+    if job is not None and job.run.name is not None:
+        assert (tmp_path / job.run.name).resolve().parent == tmp_path

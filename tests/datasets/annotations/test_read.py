@@ -115,3 +115,11 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
         write_root(tmp_path, entries_of, persons(entries_of))
         (tmp_path / "annotations" / file).unlink()
         refused(f"{file} is missing")
+
+
+def test_the_cause_of_a_fault_is_kept(tmp_path):
+    entries = frames("A.mp4", range(1, 5), metadata=None)
+    write_root(tmp_path, entries, persons(entries))
+    with pytest.raises(InputError, match="TypeError") as caught:
+        read_annotations(tmp_path, "train")
+    assert isinstance(caught.value.__cause__, TypeError)

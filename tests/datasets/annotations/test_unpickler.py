@@ -1,5 +1,7 @@
 import os
 import pickle
+import resource
+import subprocess
 import sys
 
 import numpy as np
@@ -120,3 +122,23 @@ def test_a_broken_missing_or_gigantic_pickle_is_named_with_its_size(read, tmp_pa
     assert read(pickle.dumps([1])) == [1]
     with pytest.raises(InputError, match=r"larger than 20 bytes"):
         read(pickle.dumps([1] * 20))
+
+
+@pytest.mark.parametrize("error", [BlockingIOError(11, "no process"), MemoryError()])
+def test_what_the_machine_lacks_is_not_blamed_on_the_pickle(read, monkeypatch, error):
+    def fail(content):
+        raise error
+
+    monkeypatch.setattr(unpickler, "try_pickle", fail)
+    with pytest.raises(InputError, match=r"annotations\.pkl cannot be read"):
+        read(pickle.dumps([1]))
+
+
+def test_a_trial_keeps_within_the_limits_of_its_parent():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (2**28, 2**28))
+
+    content = pickle.dumps([1])
+    command = [sys.executable, "-I", "-S", pickle_trial.__file__, str(len(content))]
+    done = subprocess.run(command, input=content, capture_output=True, preexec_fn=limit)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -129,7 +130,10 @@ def test_an_exception_leaves_the_old_file_and_no_part(frames, tmp_path):
 
 def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
-    for name in ("no.parquet", "text.parquet"):
+    pq.write_table(pa.table({"frame": ["a"]}), tmp_path / "name.parquet", store_schema=False)
+    content = (tmp_path / "name.parquet").read_bytes()
+    (tmp_path / "name.parquet").write_bytes(content.replace(b"frame", b"\xe6rame"))
+    for name in ("no.parquet", "text.parquet", "name.parquet"):
         with pytest.raises(InputError, match=rf"{name} cannot be read as a Parquet file"):
             read_metadata(tmp_path / name)
     write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
@@ -141,6 +145,9 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     table.to_parquet(tmp_path / "logits.parquet")
     with pytest.raises(InputError, match=r"logits.parquet, frame a.mp4/000010.png: .* holds 3 but"):
         list(read_predictions(tmp_path / "logits.parquet"))
+    table.assign(holding=0.5, object_class=None).to_parquet(tmp_path / "nulls.parquet")
+    with pytest.raises(InputError, match=r"nulls.parquet, frame .*: object_classes_P"):
+        list(read_predictions(tmp_path / "nulls.parquet"))
     newer = pq.read_table(tmp_path / "p.parquet").replace_schema_metadata(
         {predictions_file.METADATA_KEY: b'{"version": 2}'}
     )

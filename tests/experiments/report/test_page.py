@@ -1,5 +1,6 @@
 """The files: well-formed, self-contained, the same in each, nothing from a run unescaped."""
 
+import json
 import re
 import sys
 from xml.etree import ElementTree
@@ -8,11 +9,12 @@ import pytest
 
 from bload.errors import InputError
 from experiments.report import charts, write_report
+from experiments.report import page as page_module
 from experiments.report.__main__ import main
 from experiments.report.page import SECTIONS
 from experiments.report.results import read_results
 from tests.experiments.jobs import REPOSITORY
-from tests.experiments.report.made_runs import make_run, write
+from tests.experiments.report.made_runs import command, make_record, make_run, write
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +116,22 @@ def test_the_readmes_table_says_what_the_report_says():
         for ours, found in zip(means(lines[line]), means(row), strict=True):
             decimals = len(ours.partition(".")[2])
             assert abs(float(ours) - float(found)) <= 0.51 * 10**-decimals, (name, ours, found)
+
+
+def test_a_bug_of_the_report_is_shown_with_its_place(tmp_path, monkeypatch):
+    def fail(results):
+        return {}["steps"]
+
+    make_run(tmp_path / "paper_table", "bload")
+    monkeypatch.setitem(page_module.SECTIONS, "origin", ("Origin", fail))
+    with pytest.raises(InputError, match=r"a bug .*KeyError: 'steps', in page\.py line") as caught:
+        write_report(tmp_path)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("key", ["device", "t_max", "epochs"])
+def test_a_figure_that_is_missing_does_not_stop_the_report(tmp_path, key):
+    summary = make_run(tmp_path / "paper_table", "bload") / "summary.json"
+    write(summary, {k: v for k, v in json.loads(summary.read_text()).items() if k != key})
+    make_record(tmp_path / "paper_table", sweeps=[command("paper_table", command=None)])
+    assert "<td" in write_report(tmp_path).html.read_text()
