@@ -110,6 +110,10 @@ def read_pickle(path: Path) -> Any:
         return _PlainUnpickler(io.BytesIO(content)).load()
     except FileNotFoundError:
         raise InputError(f"{path} is missing; put Action Genome's annotations there") from None
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error}); check the path, its disk and its permissions"
+        ) from error
     except Exception as error:  # a broken pickle raises nearly anything
         raise InputError(
             f"{path} ({size:,} bytes) is not a whole pickle of plain values "

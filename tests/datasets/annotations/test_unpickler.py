@@ -120,3 +120,8 @@ def test_a_broken_missing_or_gigantic_pickle_is_named_with_its_size(read, tmp_pa
     assert read(pickle.dumps([1])) == [1]
     with pytest.raises(InputError, match=r"larger than 20 bytes"):
         read(pickle.dumps([1] * 20))
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path):
+    with pytest.raises(InputError, match=rf"{tmp_path} cannot be read .*its permissions"):
+        read_pickle(tmp_path)
