@@ -175,6 +175,8 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         _check_seal(contents)
         _check_harmless(contents)
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read ({error}); check its permissions") from error
     except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "

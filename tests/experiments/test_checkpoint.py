@@ -2,6 +2,8 @@
 
 import os
 from dataclasses import asdict, replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -73,3 +75,11 @@ def test_another_model_is_named_by_what_differs():
             replace(wanted, width=32),
             "last.pt",
         )
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+    path = tmp_path / "last.pt"
+    path.write_bytes(b"whole")
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=PermissionError(13, "denied")))
+    with pytest.raises(InputError, match=rf"{path} cannot be read .*; check its permissions$"):
+        load_checkpoint(path)
