@@ -18,6 +18,7 @@ from datasets.annotations.rules import SMALL_BOXES
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
+from datasets.write_whole import write_whole
 
 _CHUNK = 256  # frames
 
@@ -69,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         for path in filter(None, (args.out, args.relations)):
-            if not Path(path).absolute().parent.is_dir():
+            if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
                 raise InputError(f"{path} cannot be written; name a file in a folder that exists")
         said = read_metadata(args.file)
         root, split = args.root or said.get("root"), args.split or said.get("split")
@@ -77,18 +78,25 @@ def main(arguments: list[str] | None = None) -> int:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
         small_boxes = args.small_boxes or said.get("small_boxes", "keep")
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
+        _report(args, meter, f"{root}, {split}", said.get("checkpoint", args.file))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    figures, made_by = meter.summary(), said.get("checkpoint", args.file)
+    except OSError as error:
+        print(f"error: {error}; check the path, its disk and its permissions", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _report(args: argparse.Namespace, meter: RecallMeter, data: str, made_by: str) -> None:
+    figures = meter.summary()
     print(f"{args.file}: {made_by}")
-    print(f"{root}, {split}: {figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations")
+    print(f"{data}: {figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations")
     print(f"IoU {args.iou}\n\n{format_recall(figures)}")
     if args.relations:
         write_relations(args.relations, relation_rows(meter, made_by))
     if args.out:
-        Path(args.out).write_text(json.dumps(figures, indent=2) + "\n")
-    return 0
+        write_whole(args.out, json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

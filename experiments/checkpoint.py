@@ -119,7 +119,7 @@ def load_training(
         check_same_model(saved["config"]["model"], cfg.model, path)
         folder.check_accepts(path, cfg, loader.sampler)
         progress = _restore(saved, training, loader)
-    except InputError:
+    except (InputError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # what is missing or of another type can raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
@@ -184,6 +184,8 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
     except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
         raise
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read ({error}); check its permissions") from error
     except Exception as error:  # a broken file can make the unpickler raise anything
         beside = path.with_name(PREVIOUS)
         hint = f", such as {beside}" if beside.exists() and path != beside else ""

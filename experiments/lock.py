@@ -32,8 +32,8 @@ def lock(folder: Path, ranks: Ranks) -> Iterator[None]:
             _acquire(file, fcntl.LOCK_EX, folder)
             file.truncate(0)
             print(f"process {os.getpid()} on {socket.gethostname()}", file=file, flush=True)
-            for part in folder.glob("*.part"):
-                part.unlink()  # of a process that was killed while it wrote
+            for part in folder.glob("*.[0-9]*.part"):
+                part.unlink()  # of a process that was killed while it wrote, see `write_whole`
             _acquire(file, fcntl.LOCK_SH, folder)
         ranks.barrier()
         if not ranks.is_first:

@@ -211,13 +211,13 @@ class RunFolder:
         Raises:
             InputError: there are files of these names here, but no run of ours wrote them.
         """
-        ours = self._config()
-        if not ours and any(path.exists() for path in (self.last, self.best, self.metrics)):
+        files = (self.last, self.previous, self.best, self.summary, self.metrics)
+        if not self._config() and any(path.exists() for path in files):
             raise InputError(
                 f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
                 "give another run.name"
             )
-        for path in (self.last, self.previous, self.best, self.summary, self.error, self.metrics):
+        for path in (*files, self.error):  # a run that fails may leave that alone
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: int) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from datasets.write_whole import full_disk_named
 from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
 
@@ -43,8 +44,9 @@ class Tracker:
         if self.file is None:
             return
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
-        self.file.write(json.dumps(line) + "\n")
-        self.file.flush()
+        with full_disk_named(Path(self.file.name)):
+            self.file.write(json.dumps(line) + "\n")
+            self.file.flush()
         with self._in_the_way():
             self._log_to_wandb(kind, epoch, figures)
 

@@ -143,10 +143,12 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
     """
     read_metadata(path)
     file = _open(path)
-    missing = [name for name in _NEEDED if name not in file.schema_arrow.names]
-    if missing:
+    names = file.schema_arrow.names
+    wrong = [name for name in _NEEDED if names.count(name) != 1]
+    if wrong:
         raise InputError(
-            f"{path} has no column {missing[0]} ({len(missing)} of {len(_NEEDED)} are missing); "
+            f"{path} has {names.count(wrong[0]) or 'no'} column {wrong[0]} ({len(wrong)} of "
+            f"{len(_NEEDED)} are missing or there twice); "
             "the columns are those of datasets/scoring/predictions_file.py"
         )
     for name in _NEEDED:

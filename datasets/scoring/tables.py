@@ -16,6 +16,7 @@ from datasets.annotations.vocabulary import GROUPS, RELATIONS
 from datasets.csv_file import csv_text
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
+from datasets.write_whole import write_whole
 
 MEASURES = {"recall": "R", "mean_recall": "mR", "pooled_mean_recall": "pooled mR"}
 """Measures of `RecallMeter.summary` and their short names."""
@@ -60,7 +61,7 @@ def relation_rows(
 
 def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of `relation_rows` as CSV; a recall of nothing is an empty cell."""
-    Path(path).write_text(csv_text(pd.DataFrame(rows)), encoding="utf-8")
+    write_whole(path, csv_text(pd.DataFrame(rows)))
 
 
 def format_recall(figures: Mapping[str, float], ks: Sequence[int] = KS) -> str:

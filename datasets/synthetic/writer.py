@@ -22,6 +22,7 @@ from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import World
+from datasets.write_whole import full_disk_named
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
@@ -34,7 +35,8 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     if not (root / MADE_BY).exists():
         with one_writer(root):
             if not (root / MADE_BY).exists():
-                _write_root(root, world, progress)
+                with full_disk_named(root):
+                    _write_root(root, world, progress)
     _check_manifest(root, world)
     return root
 
@@ -46,6 +48,15 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
         )
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
+    try:
+        _write_files(partial, root, world, progress)
+        os.replace(partial, root)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)  # it may be what fills the disk
+        raise
+
+
+def _write_files(partial: Path, root: Path, world: World, progress: bool) -> None:
     (partial / "annotations").mkdir(parents=True)
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
@@ -62,7 +73,6 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
                 image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
                 bar.update()
     (partial / MADE_BY).write_text(json.dumps(world.manifest(), indent=2) + "\n")
-    os.replace(partial, root)
 
 
 def _check_manifest(root: Path, world: World) -> None:

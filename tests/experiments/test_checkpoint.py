@@ -2,6 +2,8 @@
 
 import os
 from dataclasses import asdict, replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -82,9 +84,17 @@ def test_memory_that_runs_out_is_not_blamed_on_the_file(tmp_path, monkeypatch, k
         raise kind("no memory")
 
     save_checkpoint(tmp_path / "last.pt", STATE)
-    monkeypatch.setattr(checkpoint, "ModelConfig", fail)
+    monkeypatch.setattr(checkpoint, "_check_read", fail)
     with pytest.raises(kind):
         checkpoint.load_model(tmp_path / "last.pt", torch.device("cpu"))
     monkeypatch.setattr(torch, "load", fail)
     with pytest.raises(kind):
         load_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+    path = tmp_path / "last.pt"
+    path.write_bytes(b"whole")
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=PermissionError(13, "denied")))
+    with pytest.raises(InputError, match=rf"{path} cannot be read .*; check its permissions$"):
+        load_checkpoint(path)

@@ -109,8 +109,9 @@ def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys
         score(tmp_path / "less.parquet", data_root, "test")
     assert main([str(tmp_path / "less.parquet")]) == 2
     assert "names no root and split; give --root and --split" in capsys.readouterr().err
-    assert main([str(path), "--out", str(tmp_path / "nowhere" / "out.json")]) == 2
-    assert "cannot be written; name a file in a folder" in capsys.readouterr().err
+    for option, place in (("--out", tmp_path / "nowhere" / "o"), ("--relations", tmp_path)):
+        assert main([str(path), option, str(place)]) == 2
+        assert f"{place} cannot be written; name a file in a folder" in capsys.readouterr().err
     write_predictions(tmp_path / "empty.parquet", frames, {})
     meter = score(tmp_path / "empty.parquet", data_root, "test")
     assert (len(meter), meter.recall("no", 100)) == (123, 0)

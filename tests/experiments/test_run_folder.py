@@ -122,11 +122,12 @@ def test_going_back_drops_exactly_the_later_lines(folder):
 
 
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
-    for path in (folder.last, folder.best, folder.summary, folder.error, folder.metrics):
+    for path in (folder.summary, folder.previous, folder.last, folder.best, folder.metrics):
         path.write_text("old")
-    with pytest.raises(InputError, match="nothing is deleted"):
-        folder.clear()  # perhaps not a run's
-    assert folder.best.exists()
+        with pytest.raises(InputError, match="nothing is deleted"):
+            folder.clear()  # perhaps not a run's
+        assert path.exists()
+    folder.error.write_text("old")
     folder.config.write_text('{"loader": {}}')
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()

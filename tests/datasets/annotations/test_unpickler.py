@@ -142,3 +142,8 @@ def test_a_trial_keeps_within_the_limits_of_its_parent():
     command = [sys.executable, "-I", "-S", pickle_trial.__file__, str(len(content))]
     done = subprocess.run(command, input=content, capture_output=True, preexec_fn=limit)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path):
+    with pytest.raises(InputError, match=rf"{tmp_path} cannot be read .*its permissions"):
+        read_pickle(tmp_path)

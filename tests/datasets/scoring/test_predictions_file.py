@@ -141,6 +141,10 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     table.drop(columns=["holding"]).to_parquet(tmp_path / "less.parquet")
     with pytest.raises(InputError, match=r"less.parquet has no column holding \(1 of 39 are"):
         list(read_predictions(tmp_path / "less.parquet"))
+    whole = pq.read_table(tmp_path / "p.parquet")
+    pq.write_table(whole.append_column("frame", whole["frame"]), tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match=r"twice.parquet has 2 column frame"):
+        list(read_predictions(tmp_path / "twice.parquet"))
     table.loc[table["frame"] == "a.mp4/000010.png", "holding"] = 3.0
     table.to_parquet(tmp_path / "logits.parquet")
     with pytest.raises(InputError, match=r"logits.parquet, frame a.mp4/000010.png: .* holds 3 but"):
