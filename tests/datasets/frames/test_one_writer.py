@@ -28,9 +28,9 @@ def test_whoever_waits_says_so_and_goes_on_when_the_holder_is_killed(tmp_path, m
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as holder:
         try:
             assert holder.stdout.readline() == "held\n"
-            with pytest.raises(InputError, match="another process is writing"):
-                with one_writer(folder, seconds=0.1):
-                    pass
+            refused = pytest.raises(InputError, match="another process is writing")
+            with refused, one_writer(folder, seconds=0.1):
+                pass
             assert not capsys.readouterr().out
             threading.Timer(1.0, holder.kill).start()
             with one_writer(folder):
