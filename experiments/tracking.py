@@ -2,24 +2,30 @@
 
 import json
 import os
-import threading
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from datasets.write_whole import full_disk_named
 from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
 
-INIT_TIMEOUT = 8.0
-"""Seconds that training waits for wandb's server before it goes on offline."""
+INIT_TIMEOUT = 4.0
+"""Seconds that wandb waits for its server; with its own start and end, training waits for 10."""
 PATIENCE = 60.0
 """Seconds that a finished run waits for wandb."""
+STOP_PATIENCE = 5.0
+"""Seconds that a stopped or failed run waits for wandb."""
 
 
 class Tracker:
     """Writes the figures of a run; on ranks other than the first it does nothing.
+
+    As a context it is closed at the end of the body, after an exception with less patience.
 
     Args:
         config: of the run, as wandb shows it.
@@ -38,6 +44,12 @@ class Tracker:
         if active and wandb.mode != "disabled" and self.wandb is None:
             with self._in_the_way():
                 self.wandb = _wandb_run(folder.path, config, wandb, "offline")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(PATIENCE if kind is None else STOP_PATIENCE)
 
     def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
         """Write a line: `kind` (step, epoch, eval, summary), place in training, and the figures."""
@@ -62,19 +74,20 @@ class Tracker:
             values["figures"] = wandb.Table(columns=["figure", "value"], data=rows)
         self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
 
-    def close(self) -> None:
+    def close(self, patience: float = PATIENCE) -> None:
+        """Finish the files; wandb has `patience` seconds for its own."""
         if self.file is not None:
             self.file.close()
         if self.wandb is not None:
-            end = threading.Thread(target=self._finish, daemon=True)
-            end.start()
-            end.join(PATIENCE)
-            if end.is_alive():
-                print(f"wandb is still busy after {PATIENCE:.0f} s; {self._later()}")
+            with self._in_the_way():
+                self._finish(patience)
 
-    def _finish(self) -> None:
-        with self._in_the_way():
-            self.wandb.finish()
+    def _finish(self, patience: float) -> None:
+        try:
+            ThreadPoolExecutor(1).submit(self.wandb.finish).result(patience)
+        except TimeoutError:
+            _end_service()
+            raise TimeoutError(f"still busy after {patience:.0f} s") from None
 
     @contextmanager
     def _in_the_way(self, how: str = "without it") -> Iterator[None]:
@@ -95,19 +108,43 @@ def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig, mode: s
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
     ours: Any = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
     try:
-        run = wandb.init(
-            mode=mode,  # type: ignore[arg-type]
-            project=options.project,
-            group=options.group,
-            name=path.name,
-            dir=str(path),
-            config=config,
-            settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
-            **({} if "WANDB_SWEEP_ID" in os.environ else ours),
-        )
+        with _nobody_asked():
+            run = wandb.init(
+                mode=mode,  # type: ignore[arg-type]
+                project=options.project,
+                group=options.group,
+                name=path.name,
+                dir=str(path),
+                config=config,
+                settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
+                **({} if "WANDB_SWEEP_ID" in os.environ else ours),
+            )
     except Exception:
         wandb.teardown()  # its service would call the id of this run in use
         raise
     for kind in ("epoch", "eval"):
         run.define_metric(f"{kind}/*", step_metric="epoch")
     return run
+
+
+def _end_service() -> None:
+    """Kill wandb's process (on Linux): wandb would wait for it without limit when ours ends."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            if b"wandb-core" in Path("/proc", pid, "cmdline").read_bytes():
+                os.kill(int(pid), signal.SIGKILL)
+    import wandb
+
+    with suppress(Exception):  # what it says of a connection that is gone
+        wandb.teardown()
+
+
+@contextmanager
+def _nobody_asked() -> Iterator[None]:
+    """Take the terminal away: without a key wandb would ask there for one, and wait for ever."""
+    terminal = sys.stdin
+    with Path(os.devnull).open() as sys.stdin:
+        try:
+            yield
+        finally:
+            sys.stdin = terminal

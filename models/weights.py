@@ -93,6 +93,8 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
             )
         else:
             state = torch.load(where, map_location="cpu", weights_only=True)
+    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
+        raise
     except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
             f"{where} cannot be read as weights ({type(error).__name__}: "

@@ -8,10 +8,15 @@ from filelock import FileLock, Timeout
 
 from bload.errors import InputError
 
+SILENT = 60.0
+"""Seconds after which a process that waits says so."""
+
 
 @contextmanager
 def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -> Iterator[None]:
     """Hold the lock of `folder`; the system frees it if this process is killed.
+
+    So whoever waits, waits for a process that lives, and says after a minute that it does.
 
     Args:
         lock: the lock file; default: one beside the folder.
@@ -23,7 +28,17 @@ def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -
     file_lock = FileLock(lock or folder.parent / f".{folder.name}.lock")
     try:
         Path(file_lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-        file_lock.acquire(timeout=seconds)
+        try:
+            file_lock.acquire(timeout=SILENT if seconds < 0 else seconds)
+        except Timeout:
+            if seconds >= 0:
+                raise
+            print(
+                f"waiting for another process, here or on another machine, that is writing "
+                f"{folder}; it holds {file_lock.lock_file}, `fuser` names it",
+                flush=True,
+            )
+            file_lock.acquire()
     except Timeout:
         raise InputError(f"another process is writing {folder}; wait or stop it") from None
     except (OSError, NotImplementedError) as error:

@@ -3,6 +3,7 @@
 import argparse
 
 from bload.errors import InputError
+from experiments.failures import sentence_of
 from experiments.report import write_report
 
 
@@ -17,8 +18,8 @@ def main() -> None:
     args = parser.parse_args()
     try:
         report = write_report(args.folder, args.charts)
-    except InputError as error:
-        parser.exit(2, f"report: error: {error}\n")
+    except (InputError, OSError) as error:
+        parser.exit(2, f"report: error: {sentence_of(error)}\n")
     print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
 
 

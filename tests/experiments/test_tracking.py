@@ -1,19 +1,25 @@
 """Figures go to metrics.jsonl from the first rank alone, and to wandb without network or prompt."""
 
+import errno
 import json
 import os
+import pty
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import wandb
 import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
+from bload.errors import InputError
 from experiments.cli import check_overrides
 from experiments.config import WandbConfig, register
 from experiments.run_folder import RunFolder
+from experiments.soak import MARK, SMALL, ended_or_left, marked
 from experiments.tracking import Tracker
 from tests.experiments.jobs import REPOSITORY
 
@@ -100,6 +106,84 @@ def test_wandb_without_its_server_goes_on_offline(folder, monkeypatch, capsys):
     assert "; going on offline, `wandb sync " in printed
     assert printed.count("going on") == 1
     assert list((folder.path / "wandb" / "latest-run").glob("*.wandb"))
+
+
+ONLINE = """
+import sys, time, wandb
+from experiments.config import WandbConfig
+from experiments.run_folder import RunFolder
+from experiments.tracking import Tracker
+folder = RunFolder(sys.argv[1], "run")
+folder.open(0)
+began = time.monotonic()
+tracker = Tracker(folder, {}, WandbConfig("online"), active=True)
+print(tracker.wandb.settings.mode, "after", round(time.monotonic() - began), "s")
+tracker.close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [{}, {"WANDB_API_KEY": "a" * 40}], ids=["no key", "silent server"])
+def test_on_a_terminal_wandb_asks_nothing_and_waits_ten_seconds_at_most(key, tmp_path):
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if "WANDB" not in name}
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
+        environment |= {"WANDB_BASE_URL": f"http://127.0.0.1:{server.getsockname()[1]}", **key}
+        process = subprocess.Popen(
+            [sys.executable, "-c", ONLINE, str(tmp_path)],
+            env=environment | {"HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
+            **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+        )
+        try:
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    printed = os.read(ours, 10**5).decode()
+    assert "; going on offline, `wandb sync " in printed
+    said = printed[printed.index("offline after ") :].split()
+    assert int(said[2]) <= 10
+    assert list(tmp_path.glob("run/wandb/offline-run-*/*.wandb"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_run_that_is_stopped_leaves_no_process_of_wandb(stuck, tmp_path):
+    mark = f"{os.getpid()}-{stuck}"
+    places = [f"dataset.root={tmp_path}/data", f"run.root={tmp_path}", "run.name=run"]
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *places, *SMALL, "train.epochs=500", "wandb.mode=offline"],
+        cwd=REPOSITORY,
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.read_text()):
+        time.sleep(0.2)
+    if stuck:
+        service = min(pid for pid, role in marked(mark).items() if role == "helper")
+        os.kill(service, signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    assert not ended_or_left(process, mark, time.monotonic() + 10)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert ("wandb: still busy after 5 s" in process.stdout.read()) == stuck
+
+
+def test_a_full_disk_under_the_figures_is_named(folder, monkeypatch):
+    tracker = Tracker(folder, {}, DISABLED, active=True)
+    monkeypatch.setattr(tracker, "file", FullFile(folder.metrics))
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written: no space .* are free"):
+        tracker.log("step", 0, 1, loss=0.5)
+
+
+class FullFile:
+    """A file on a full disk."""
+
+    def __init__(self, path):
+        self.name = str(path)
+
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_the_run_of_a_wandb_sweep_has_the_id_that_its_agent_gave(folder, monkeypatch):

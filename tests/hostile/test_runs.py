@@ -97,6 +97,14 @@ def test_a_run_folder_is_read_or_refused(refused_or, tmp_path_factory, good, dat
         refused_or(read)
 
 
+@pytest.mark.parametrize("content", ["[[null, null]]", '["ab"]'])
+def test_a_config_of_pairs_is_no_object(refused_or, tmp_path, content):
+    config = make_run(tmp_path, "bload", name="run") / "config.json"
+    config.write_text(content)
+    runs = refused_or(read_runs, tmp_path)
+    assert "config.json cannot be read" in runs.says[0]
+
+
 @hostile(0.0003, few=3)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")

@@ -1,6 +1,7 @@
 """Pretrained weights compute here what they compute where they come from."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -190,6 +191,13 @@ def test_files_that_fit_nothing_are_refused_and_no_code_in_them_is_run(tmp_path,
             load_weights(small(backbone="conv"), name)
         assert name in str(error.value)
     assert not Path("proof").exists()
+
+
+@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
+def test_a_machine_without_memory_is_not_called_a_broken_file(kind, detr_file, monkeypatch):
+    monkeypatch.setattr(torch, "load", Mock(side_effect=kind))
+    with pytest.raises(kind):
+        read_weights(detr_file)
 
 
 def test_a_url_is_fetched_once_and_a_bad_one_is_reported(detr_file, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 import struct
 import warnings
 from io import BytesIO
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -114,6 +115,13 @@ def test_what_is_no_image_or_not_whole_is_named_with_its_size(path):
         bad += [data[:length] for length in (*range(0, len(data), 37), len(data) - last)]
     for data in bad:
         refused(data, path, rf"{path} \({len(data)} bytes\) does not decode \(")
+
+
+def test_a_machine_without_memory_is_not_called_a_damaged_frame(path, monkeypatch):
+    path.write_bytes(PNGS["rgb"][0])
+    monkeypatch.setattr(Image, "open", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        decode(path)
 
 
 def test_a_small_file_that_says_it_is_huge_is_not_decoded(path):

@@ -1,5 +1,6 @@
 """Everything written into a predictions file is read again to the last bit, whoever wrote it."""
 
+import base64
 import dataclasses
 
 import numpy as np
@@ -163,3 +164,18 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
         pq.write_table(damaged, tmp_path / "damaged.parquet")
         with pytest.raises(InputError, match="as a JSON object of texts"):
             read_metadata(tmp_path / "damaged.parquet")
+
+
+def test_damaged_types_are_refused(tmp_path):
+    path, refusals = tmp_path / "p.parquet", []
+    pq.write_table(pa.table({"pair": pa.array([1], pa.int16())}), path)
+    whole, types = path.read_bytes(), pq.read_metadata(path).metadata[b"ARROW:schema"]
+    for place in range(len(base64.b64decode(types))):
+        damaged = bytearray(base64.b64decode(types))
+        damaged[place] ^= 32
+        path.write_bytes(whole.replace(types, base64.b64encode(damaged)))
+        try:
+            read_metadata(path)
+        except InputError as error:
+            refusals.append(str(error))
+    assert any("(ArrowNotImplementedError)" in said for said in refusals)

@@ -1,8 +1,10 @@
 """The files: well-formed, self-contained, the same in each, nothing from a run unescaped."""
 
+import errno
 import json
 import re
 import sys
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
@@ -94,6 +96,12 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
         main()
     error = capsys.readouterr().err
     assert (error.count("\n"), "none" in error) == (1, True)
+    denied = PermissionError(errno.EACCES, "Permission denied", "secret")
+    monkeypatch.setattr("experiments.report.__main__.write_report", Mock(side_effect=denied))
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    error = capsys.readouterr().err
+    assert "Permission denied: 'secret'; check the path, its disk and its permissions\n" in error
     (runs / "report.md").unlink()
     (runs / "report.md").mkdir()
     with pytest.raises(InputError, match=r"report\.md"):
