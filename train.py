@@ -76,7 +76,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
     saved = folder.saved_at()
     start = go_on(cfg, folder, training, data)
     with lock(folder.path, ranks):
-        if folder.saved_at() != saved:
+        if any(ranks.gather(folder.saved_at() != saved)):  # before rank 0 goes on and saves
             raise InputError(f"another run has just been in {folder.path}; start this one again")
         log = folder.open(ranks.rank)
         with noted(folder, ranks, log):

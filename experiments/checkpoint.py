@@ -122,10 +122,9 @@ def load_training(
     except (InputError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # what is missing or of another type can raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise InputError(
-            f"this version cannot go on from {path} ({reason}); give another checkpoint, or start "
-            "anew with run.resume=never"
+            f"this version cannot go on from {path} ({_reason(error)}); give another checkpoint, "
+            "or start anew with run.resume=never"
         ) from error
     if cfg.model.checkpoint == "auto":
         training.model.recompute = saved.get("recompute", training.model.recompute)
@@ -191,7 +190,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         hint = f", such as {beside}" if beside.exists() and path != beside else ""
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
-            f"({type(error).__name__}): it is broken or something else; give another{hint}"
+            f"({_reason(error)}): it is broken or something else; give another{hint}"
         ) from error
     if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
         raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
@@ -278,9 +277,12 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
     except torch.OutOfMemoryError:
         raise
     except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{path} holds a model that this version cannot build ({reason}); evaluate it with "
-            "the version that trained it"
+            f"{path} holds a model that this version cannot build ({_reason(error)}); evaluate it "
+            "with the version that trained it"
         ) from error
     return model, checkpoint
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -94,7 +94,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         bounds: dict[str, tuple[float, float | None]] = {
             **dict.fromkeys(("lr", "backbone_lr", "weight_decay", "warmup_epochs"), (0, None)),
-            **dict.fromkeys(("eval_every",), (0, MOST)),
+            "eval_every": (0, MOST),
             **dict.fromkeys(("log_every", "checkpoint_every", "bptt"), (1, MOST)),
             **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
             **{"seed": (0, 2**63 - 1), "workers": (0, 256), "timeout": (1, 10**6)},

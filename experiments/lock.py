@@ -29,20 +29,22 @@ def lock(folder: Path, ranks: Ranks) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as file:
         if ranks.is_first:
-            _acquire(file, fcntl.LOCK_EX, folder)
+            _acquire(file, fcntl.LOCK_EX, folder, WAIT)
             file.truncate(0)
             print(f"process {os.getpid()} on {socket.gethostname()}", file=file, flush=True)
             for part in folder.glob("*.[0-9]*.part"):
                 part.unlink()  # of a process that was killed while it wrote, see `write_whole`
-            _acquire(file, fcntl.LOCK_SH, folder)
+            # The system lets go of one lock before it gives the other. Another start may come in
+            # between; then this one has lost, and must not share the lock with it later.
+            _acquire(file, fcntl.LOCK_SH, folder, 0)
         ranks.barrier()
         if not ranks.is_first:
-            _acquire(file, fcntl.LOCK_SH, folder)
+            _acquire(file, fcntl.LOCK_SH, folder, 0)
         yield
 
 
-def _acquire(file: TextIO, how: int, folder: Path) -> None:
-    deadline = time.monotonic() + WAIT
+def _acquire(file: TextIO, how: int, folder: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return fcntl.flock(file, how | fcntl.LOCK_NB)
@@ -54,3 +56,8 @@ def _acquire(file: TextIO, how: int, folder: Path) -> None:
                     "give this run a run.name of its own"
                 ) from None
             time.sleep(0.2)
+        except OSError as error:
+            raise InputError(
+                f"{folder} cannot be locked ({error.strerror}): its file system has no flock; give "
+                "a run.root on another one"
+            ) from error

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 import torchvision
-from filelock import FileLock
 
 import bload
+from datasets.frames.one_writer import one_writer
 from datasets.write_whole import write_whole
-from experiments.runs import read_record
+from experiments.runs import PATIENCE, read_record
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -37,10 +37,11 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record into the one that is there.
 
     Jobs and sweeps that only the earlier record has are kept, and a sweep is written over that of
-    the same command and start. Raises `InputError` if the earlier record cannot be read.
+    the same command and start. Raises `InputError` if the earlier record cannot be read, or another
+    process does not end writing it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
+    with one_writer(path, lock=path.with_suffix(".lock"), seconds=PATIENCE):
         earlier = read_record(path)
         jobs = {job["run"]: job for job in (*earlier["jobs"], *record["jobs"])}
         both = (*earlier["sweeps"], *record["sweeps"])

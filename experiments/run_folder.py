@@ -12,6 +12,7 @@ from bload.errors import InputError
 from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
+from experiments.runs import metric_lines, read_object
 
 IN_NAME = (
     ("loader", "t_max", None, "T{}"),
@@ -53,8 +54,8 @@ class RunFolder:
     """The folder of one run; rank 0 makes the folder, every rank has its own log.
 
     Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
-    exists once the run has finished; `error`, the file that exists instead where a sweep saw the
-    run fail.
+    exists once the run has finished; `error`, the file that exists instead where a rank failed, or
+    a sweep saw the run fail.
     """
 
     def __init__(self, root: str, name: str) -> None:
@@ -73,10 +74,10 @@ class RunFolder:
         home = source if source.is_dir() else source.parent
         if home.resolve() == self.path.resolve():
             self.check_same_config(cfg, sampler)
-        elif self.last.exists():
+        elif held := self._held():
             raise InputError(
-                f"{self.path} holds a run already and run.resume={checkpoint} is of another; give "
-                "a run.name of its own"
+                f"{self.path} holds {held} of a run, which going on from {checkpoint} would write "
+                f"over; give a run.name of its own, or put its {LAST} back if that is gone"
             )
 
     def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
@@ -114,17 +115,23 @@ class RunFolder:
             resume: as in `RunConfig`.
 
         Raises:
-            InputError: there is a run here, but its checkpoints are gone.
+            InputError: there is a run here, but its checkpoints are gone; or it would start anew
+                over files that no run of ours wrote.
         """
+        config, held = self._config(), self._held()
         ours = [path for path in (self.last, self.previous) if path.exists()]
         if resume == "never":
-            return []
-        if resume == "auto" or (ours and self._begun_with(resume)):
-            left = [path.name for path in (self.best, self.metrics) if path.exists()]
-            if left and not ours:
+            if held and not config:
                 raise InputError(
-                    f"{self.path} holds {' and '.join(left)} of a run but neither {LAST} nor "
-                    f"{PREVIOUS}; put one back, or set run.resume=never to delete what is there"
+                    f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
+                    "give another run.name"
+                )
+            return []
+        if resume == "auto" or (ours and config.get("run", {}).get("resume") == resume):
+            if held and not ours:
+                raise InputError(
+                    f"{self.path} holds {held} of a run but neither {LAST} nor {PREVIOUS}; put one "
+                    "back, or set run.resume=never to delete what is there"
                 )
             return ours
         return [Path(resume)]
@@ -151,21 +158,28 @@ class RunFolder:
                     "another, give it a run.name of its own"
                 )
 
-    def _begun_with(self, resume: str) -> bool:
-        return self._config().get("run", {}).get("resume") == resume
+    def _held(self) -> str:
+        """Names of what a run would lose here if another one began."""
+        return " and ".join(path.name for path in self._files() if path.exists())
+
+    def _files(self) -> tuple[Path, ...]:
+        return self.last, self.previous, self.best, self.summary, self.metrics
 
     def _config(self) -> dict[str, Any]:
         """The config of the run that is here; empty if there is none.
 
         Raises:
-            InputError: it cannot be read.
+            InputError: it cannot be read, or is not that of a run.
         """
-        config = _read(self.config) if self.config.exists() else {}
+        if not self.config.exists():
+            return {}
+        config = read_object(self.config)
         groups = all(isinstance(config.get(name, {}), dict) for name in GROUPS)
+        groups = groups and {"loader", "train", "model"} <= config.keys()
         numbers = [config.get("launch", {}).get("nproc", 1)] if groups else []
         numbers += [config.get("train", {}).get("batch_frames", 1)] if groups else []
         if not (numbers and all(type(number) is int and number > 0 for number in numbers)):
-            raise InputError(f"{self.config} is no config of a run; put it back or remove it")
+            raise InputError(f"{self.config} is no config of a run; put that back or remove it")
         return config
 
     def open(self, rank: int) -> logging.Logger:
@@ -184,7 +198,7 @@ class RunFolder:
         return logger
 
     def read_summary(self) -> dict[str, Any]:
-        summary = _read(self.summary)
+        summary = read_object(self.summary)
         if not isinstance(summary.get("run"), str):
             raise InputError(
                 f"{self.summary} is no summary of this run; remove it, and the same command writes "
@@ -206,18 +220,8 @@ class RunFolder:
         return [path.stat().st_mtime_ns for path in (self.last, self.summary) if path.exists()]
 
     def clear(self) -> None:
-        """Forget an earlier run in this folder.
-
-        Raises:
-            InputError: there are files of these names here, but no run of ours wrote them.
-        """
-        files = (self.last, self.previous, self.best, self.summary, self.metrics)
-        if not self._config() and any(path.exists() for path in files):
-            raise InputError(
-                f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
-                "give another run.name"
-            )
-        for path in (*files, self.error):  # a run that fails may leave that alone
+        """Forget an earlier run in this folder, as `checkpoints` has allowed."""
+        for path in (*self._files(), self.error):
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: int) -> None:
@@ -231,21 +235,13 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = ""
-        content = self.metrics.read_text(encoding="utf-8", errors="replace")
-        for text in content.splitlines(keepends=True):
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):  # half a line: killed while it was written
-                continue
-            if not isinstance(line, dict) or not line.get("kind"):
-                continue
-            if not all(isinstance(line.get(key), int) for key in ("epoch", "step")):
+        for text, line in metric_lines(self.metrics):
+            if not isinstance(line.get("step"), int):
                 continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
-            kind = line.get("kind")
-            pending = kind == "eval" and line["epoch"] >= evaluated
-            if before and not pending and kind != "summary":
-                kept += text
+            pending = line["kind"] == "eval" and line["epoch"] >= evaluated
+            if before and not pending and line["kind"] != "summary":
+                kept += f"{text}\n"
         write_whole(self.metrics, kept)
 
 
@@ -263,14 +259,3 @@ def fitting(blocks: int, sampler: BlockSampler) -> str:
 
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises `InputError` if there is none."""
-    try:
-        value = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path} holds no JSON object; put it back or remove it")
-    return value

@@ -7,18 +7,21 @@ FOLDER/NAME/...                        several experiments
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from filelock import FileLock
 
 from bload.errors import InputError
 from datasets.csv_file import csv_text
+from datasets.frames.one_writer import one_writer
 from datasets.write_whole import write_whole
 
 Row = dict[str, Any]
+PATIENCE = 60.0
+"""Seconds to wait for another process that writes the same table or record."""
 RUN_FILES = ("config.json", "metrics.jsonl", "summary.json", "error.json")
 FIGURES = (
     *("t_max", "padding", "deleted", "processed", "frames", "epochs", "epoch_seconds"),
@@ -58,10 +61,12 @@ def read_epochs(folder: Path | str) -> pd.DataFrame:
 def write_results(root: Path | str) -> None:
     """Write ROOT/results.csv anew: one row per finished run of the folder.
 
-    Any number of processes may call this at once.
+    Any number of processes may call this at once. Raises `InputError` if one of them does not end.
     """
     path = Path(root) / "results.csv"
-    with FileLock(path.with_suffix(".lock")):
+    with one_writer(path, lock=path.with_suffix(".lock"), seconds=PATIENCE):
+        for part in path.parent.glob(f"{path.name}.[0-9]*.part"):
+            part.unlink()  # of a process that was killed while it wrote, see `write_whole`
         runs = _table(_run(place) for place in _folders(path.parent) if _is_run(place))
         runs = runs[runs.state == "finished"].dropna(axis="columns", how="all").convert_dtypes()
         write_whole(path, csv_text(runs))
@@ -86,7 +91,7 @@ def read_record(path: Path) -> Row:
     A file that is not there has empty lists; raises `InputError` if it is damaged.
     """
     empty = {"name": path.parent.name, "jobs": [], "sweeps": [], "rows": []}
-    record: Row = empty | (_read(path) if path.exists() else {})
+    record: Row = empty | (read_object(path) if path.exists() else {})
     lists = all(
         isinstance(record[key], list) and all(isinstance(one, dict) for one in record[key])
         for key in ("jobs", "sweeps", "rows")
@@ -135,15 +140,15 @@ def _run(place: Path) -> Row:
     config, metrics, summary, failure = (place / name for name in RUN_FILES)
     row: Row = {"run": place.name}
     try:
-        row |= _flat(_read(config)) if config.exists() else {}
+        row |= _flat(read_object(config)) if config.exists() else {}
         if summary.exists():
-            return row | _flat(_read(summary)) | {"run": place.name, "state": "finished"}
+            return row | _flat(read_object(summary)) | {"run": place.name, "state": "finished"}
         if failure.exists():
-            row["run"] = place.name
-            return row | {"state": "failed", "says": _encodable(str(_read(failure).get("error")))}
-    except InputError as error:
+            says = _encodable(str(read_object(failure).get("error")))
+            return row | {"run": place.name, "state": "failed", "says": says}
+        epochs = sum(line["kind"] == "epoch" for _, line in metric_lines(metrics))
+    except (InputError, OSError) as error:
         return {"run": place.name, "state": "damaged", "says": str(error)}
-    epochs = sum(line["kind"] == "epoch" for line in _lines(metrics))
     row["run"] = place.name
     return row | {"state": "unfinished", "says": f"{epochs} of {row.get('train.epochs')} epochs"}
 
@@ -153,7 +158,8 @@ def _epochs(place: Path) -> Iterator[Row]:
     found = _csv_rows(place / "curves.csv")
     for run in filter(_is_run, _folders(place)):
         epochs: dict[int, Row] = {}  # of one that was logged twice, the last line counts
-        for line in map(_flat, _lines(run / "metrics.jsonl")):
+        for _, values in metric_lines(run / "metrics.jsonl"):
+            line = _flat(values)
             kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
@@ -180,19 +186,23 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in RUN_FILES)
+    # One that may not be entered is none; `Path.exists` would raise.
+    return any(os.path.exists(folder / name) for name in RUN_FILES)
 
 
-def _read(path: Path) -> Row:
-    """A JSON file that holds an object."""
+def read_object(path: Path) -> Row:
+    """The object in a JSON file. Raises `InputError` if there is none."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}; move it elsewhere") from error
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no JSON object; put it back or remove it")
+    return value
 
 
-def _lines(path: Path) -> Iterator[Row]:
-    """The lines of metrics.jsonl, without half a line where a process was killed."""
+def metric_lines(path: Path) -> Iterator[tuple[str, Row]]:
+    """Text and values of each line of metrics.jsonl, but half a line where a process was killed."""
     content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for text in content.splitlines():
         try:
@@ -200,7 +210,7 @@ def _lines(path: Path) -> Iterator[Row]:
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and line.get("kind") and isinstance(line.get("epoch"), int):
-            yield line
+            yield text, line
 
 
 def _encodable(text: str) -> str:

@@ -17,7 +17,6 @@ import train
 from datasets.synthetic.writer import ensure
 from experiments import cli
 from experiments.checkpoint import sealed
-from experiments.sweep import sweep
 from tests.experiments.jobs import (
     WORLD,
     checkpoint,
@@ -28,28 +27,6 @@ from tests.experiments.jobs import (
     only_run,
     overrides,
 )
-
-BAR = re.compile(r"\d+%\||\?it/s|^\s*(\x1b\[A)*\s*$")
-
-
-@pytest.fixture
-def sentence(monkeypatch, capsys) -> Callable[..., str]:
-    """Type a command line; give the one sentence with which it ends."""
-
-    def type_and_read(module, *arguments: str) -> str:
-        name = {train: "train", evaluation: "eval"}[module]
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.run(module.main, name, sweep if module is train else None)
-        assert end.value.code == 2
-        lines = re.split(r"[\r\n]", capsys.readouterr().err)
-        (line,) = (line for line in lines if not BAR.search(line))
-        start = f"{name}.py: error: "
-        assert line.startswith(start)
-        return line.removeprefix(start)
-
-    return type_and_read
 
 
 @pytest.fixture(scope="module")
@@ -298,20 +275,3 @@ def test_options_of_hydra_are_left_to_hydra(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train.py", "--cfg", "job", "train.epochs=7"])
     cli.run(pytest.fail, "train")
     assert "epochs: 7" in capsys.readouterr().out
-
-
-def test_a_wrong_value_of_an_evaluation_is_reported(sentence, finished):
-    before = contents(finished)
-    for wrong, thing, way_out in (
-        ("", "checkpoint", "checkpoint=VALUE"),
-        ("checkpont=x", "'checkpont'", "checkpoint?"),
-        ("CHECKPOINT dataset.root=x", "'dataset.root'", "root, cache, batch_frames"),
-        ("CHECKPOINT split=val", "'val'", "train or test"),
-        ("CHECKPOINT iou=exact", "exact", "inclusive"),
-        ("CHECKPOINT amp=fp16", "'fp16'", "auto, bf16 or off"),
-    ):
-        line = wrong.replace("CHECKPOINT", f"checkpoint={finished}").split()
-        said = sentence(evaluation, *line)
-        assert thing in said, said
-        assert way_out in said, said
-    assert contents(finished) == before

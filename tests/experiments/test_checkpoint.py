@@ -41,6 +41,16 @@ def test_an_error_while_writing_leaves_the_old_checkpoint(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
 
 
+def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monkeypatch):
+    def sync(file):
+        synced.append((os.fstat(file).st_ino, path.exists()))
+
+    path, synced = tmp_path / "file", []
+    monkeypatch.setattr(os, "fsync", sync)
+    write_whole(path, "text")
+    assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
+
+
 def test_a_device_is_never_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="is a folder or a device; give a file"):
@@ -58,7 +68,7 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
         place = int(torch.randint(len(good), (), generator=draw))
         damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+        with pytest.raises(InputError, match=r"a checkpoint .*: its checksum is not that of"):
             load_checkpoint(path)
     for size in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])

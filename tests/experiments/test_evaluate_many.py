@@ -14,7 +14,7 @@ from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from experiments import cli, launch
 from experiments.checkpoint import find_checkpoints, load_model, sealed, short_name
-from tests.experiments.jobs import checkpoint, compose_config, one_rank
+from tests.experiments.jobs import checkpoint, compose_config, contents, one_rank
 
 
 def found(folder):
@@ -73,13 +73,13 @@ def test_a_config_that_lacks_what_is_read_is_reported(finished, tmp_path):
             load_model(tmp_path / "other.pt", one_rank().device)
 
 
-def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, tmp_path):
+def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root, tmp_path):
     state = checkpoint(finished)
     (tmp_path / "empty").mkdir()
-    for name in ("empty", "nothing"):
-        state["config"]["dataset"].update(root=str(tmp_path / name), cache=str(tmp_path / "cache"))
+    for root, status in ((tmp_path / "empty", 2), (tmp_path / "nothing", 2), (data_root, 0)):
+        state["config"]["dataset"].update(root=str(root), cache=str(tmp_path / "cache"))
         (tmp_path / "other.pt").write_bytes(sealed(state))
-        assert type_eval(f"checkpoint={tmp_path / 'other.pt'}")[0] == 2
+        assert type_eval(f"checkpoint={tmp_path / 'other.pt'}")[0] == status
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "other.pt"}
     assert not [*(tmp_path / "empty").iterdir()]
 
@@ -168,3 +168,20 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_p
         assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     frames = 23  # of the video in the middle
     assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]
+
+
+def test_a_wrong_value_of_an_evaluation_is_reported(sentence, finished):
+    before = contents(finished)
+    for wrong, thing, way_out in (
+        ("", "checkpoint", "checkpoint=VALUE"),
+        ("checkpont=x", "'checkpont'", "checkpoint?"),
+        ("CHECKPOINT dataset.root=x", "'dataset.root'", "root, cache, batch_frames"),
+        ("CHECKPOINT split=val", "'val'", "train or test"),
+        ("CHECKPOINT iou=exact", "exact", "inclusive"),
+        ("CHECKPOINT amp=fp16", "'fp16'", "auto, bf16 or off"),
+    ):
+        line = wrong.replace("CHECKPOINT", f"checkpoint={finished}").split()
+        said = sentence(evaluation, *line)
+        assert thing in said, said
+        assert way_out in said, said
+    assert contents(finished) == before

@@ -1,6 +1,5 @@
 """An interrupted run goes on as if nothing had happened; a finished one is left alone."""
 
-import contextlib
 import json
 from copy import deepcopy
 from functools import cache
@@ -11,10 +10,9 @@ import pytest
 import torch
 
 import train
-from bload import BlockSampler, InputError
+from bload import InputError
 from experiments import engine
 from experiments.checkpoint import load_model
-from experiments.run_folder import RunFolder, run_name
 from tests.experiments.jobs import (
     assert_same_run,
     checkpoint,
@@ -26,7 +24,6 @@ from tests.experiments.jobs import (
     only_run,
     overrides,
 )
-from tests.several_ranks import SeveralRanks
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
 
@@ -90,39 +87,6 @@ def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, 
         train.train(job, one_rank())
     train.train(job, one_rank())
     assert_same_run(whole_run(*OFTEN, "train.epochs=1"), only_run(tmp_path / "runs"))
-
-
-@pytest.mark.dist
-def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, two_ranks):
-    # Naive has a block a video, so 4 steps of 2 x 1 blocks; step 2 is trained again.
-    options = (*OFTEN, "loader=naive", "model.dropout=0.3")
-    two_ranks.run(train_whole, config(*options, runs="whole"))
-    two_ranks.run(train_halves, config(*options, runs="halves"), (1, 3))
-    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
-
-
-@pytest.mark.slow
-@pytest.mark.dist
-def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, three_ranks):
-    # In a sum of three the order counts: the first step after the stop has to sum as the others.
-    options = (*OFTEN, "loader=naive", "train.ema=0.9")
-    three_ranks.run(train_whole, config(*options, runs="whole"), timeout=300)
-    three_ranks.run(train_halves, config(*options, runs="halves"), (1, 1), timeout=300)
-    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
-
-
-def train_whole(ranks, config):
-    train.train(config, ranks)
-
-
-def train_halves(ranks, config, at):
-    try:
-        with interrupted(at):
-            train.train(config, ranks)
-    except KeyboardInterrupt:
-        train.train(config, ranks)
-    else:
-        raise AssertionError("the interruption never came")
 
 
 def test_a_finished_run_is_not_trained_again(config, tmp_path, capsys):
@@ -273,55 +237,16 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     job = config(*OFTEN, "run.name=second", f"run.resume={start}")
     with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
         train.train(job, one_rank())
+    folder = tmp_path / "runs" / "second"
+    for name in ("last.pt", "previous.pt"):
+        (folder / name).rename(tmp_path / name)
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"second holds metrics.jsonl .*; .* put its last"):
+        train.train(job, one_rank())
+    assert contents(folder) == before
+    (tmp_path / "last.pt").rename(folder / "last.pt")
     train.train(job, one_rank())
-    lines = metrics(tmp_path / "runs" / "second")
+    lines = metrics(folder)
     steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
     assert steps == sorted(set(steps))
     assert lines[-1]["kind"] == "summary"
-
-
-def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
-    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN), one_rank())
-    folder = only_run(tmp_path / "runs")
-    for blocks, ranks, words in (
-        (1, 2, "1 block, which 2 ranks cannot share; use 1 of them"),
-        (4, 2, r"on 2 ranks set train.batch_frames=90 run.name=bload-"),
-        (6, 4, "6 blocks, which 4 ranks cannot share; use 1 or 2 or 3 or 6 of them"),
-    ):
-        here = BlockSampler([45, 30], rank=0, world_size=ranks)
-        job = config(*OFTEN, f"train.batch_frames={45 * blocks}")
-        folder.rename(folder.with_name(run_name(job, 1)))
-        folder = folder.with_name(run_name(job, 1))
-        with pytest.raises(InputError, match=words):
-            RunFolder(str(tmp_path / "runs"), "other").check_siblings(job, here)
-    assert only_run(tmp_path / "runs") == folder
-
-
-def steps_of(folder):
-    lines = [line for line in metrics(folder) if line["kind"] == "step"]
-    return [(line["epoch"], line["step"]) for line in lines], [line["loss"] for line in lines]
-
-
-@pytest.mark.slow
-@pytest.mark.dist
-def test_a_run_on_four_two_and_one_ranks_takes_the_same_steps(config, tmp_path):
-    """Steps of four blocks of 45, the same ones, shared out over the ranks that there are."""
-    often = (*OFTEN, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
-    train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
-    for at, ranks in (((1, 0), 4), ((2, 0), 2)):
-        several = SeveralRanks(tmp_path / f"{ranks}", ranks)
-        (tmp_path / f"{ranks}").mkdir()
-        job = config(*often, f"train.batch_frames={180 // ranks}")
-        several.run(train_until, job, at, timeout=180)
-        several.close()
-    train.train(config(*often, "train.batch_frames=180"), one_rank())
-    wanted, losses = steps_of(tmp_path / "whole" / "here")
-    steps, found = steps_of(tmp_path / "runs" / "here")
-    assert steps == wanted
-    assert found == pytest.approx(losses, rel=1e-6)
-
-
-def train_until(ranks, config, at):
-    with interrupted(at), contextlib.suppress(KeyboardInterrupt):
-        train.train(config, ranks)

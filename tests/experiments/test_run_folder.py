@@ -125,10 +125,14 @@ def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     for path in (folder.summary, folder.previous, folder.last, folder.best, folder.metrics):
         path.write_text("old")
         with pytest.raises(InputError, match="nothing is deleted"):
-            folder.clear()  # perhaps not a run's
-        assert path.exists()
+            folder.checkpoints("never")  # perhaps not a run's
     folder.error.write_text("old")
-    folder.config.write_text('{"loader": {}}')
+    for resume in ("never", "auto", "x.pt"):
+        folder.config.write_text('{"model_type": "bert"}')
+        with pytest.raises(InputError, match=r"config.json is no config of a run"):
+            folder.checkpoints(resume)
+    folder.config.write_text('{"loader": {}, "model": {}, "train": {}}')
+    assert folder.checkpoints("never") == []
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()
     assert sorted(path.name for path in folder.path.iterdir()) == [

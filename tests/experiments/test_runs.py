@@ -2,12 +2,15 @@
 
 import csv
 import json
+import os
 
 import pandas as pd
 import pytest
 import torch.multiprocessing as mp
 
 from bload.errors import InputError
+from datasets.frames.one_writer import one_writer
+from experiments import runs as runs_module
 from experiments.runs import read_epochs, read_runs, write_results
 from tests.experiments.report.made_runs import make_record, make_run, write
 
@@ -69,6 +72,31 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_runs(tmp_path / "nowhere")
     with pytest.raises(InputError, match="single run"):
         read_epochs(run)
+
+
+def test_a_run_that_may_not_be_entered_and_a_half_written_table_cost_nothing(tmp_path, monkeypatch):
+    def stat(path, **options):
+        if "closed/" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return original(path, **options)
+
+    original = os.stat
+    make_run(tmp_path, "bload", name="open")
+    make_run(tmp_path, "bload", name="closed")
+    for name in ("results.csv.123.part", "draft.part"):
+        (tmp_path / name).write_text("half")
+    monkeypatch.setattr(os, "stat", stat)
+    write_results(tmp_path)
+    assert "open" in (tmp_path / "results.csv").read_text()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names - {"results.lock"} == {"closed", "draft.part", "open", "results.csv"}
+
+
+def test_a_table_that_another_process_holds_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs_module, "PATIENCE", 0.1)
+    lock = one_writer(tmp_path, lock=tmp_path / "results.lock")
+    with lock, pytest.raises(InputError, match=r"another process is writing .*results.csv; wait"):
+        write_results(tmp_path)
 
 
 def finish(root, loader):

@@ -29,14 +29,17 @@ def torchrun(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def error_of(*arguments: str) -> str:
-    """The sentence with which a job ends, without a traceback in our own code."""
+    """The sentence with which a job ends, and torchrun's report too, without our own traceback."""
     began = time.monotonic()
     done = torchrun("train.py", *arguments)
     assert time.monotonic() - began < 90
     assert done.returncode != 0
     # torchrun (which may live in .venv here) always adds a traceback of its own.
     assert not re.search(rf'File "{re.escape(str(REPOSITORY))}/(?!\.)', done.stderr)
-    return re.search(r"^train.py: error: (.*)$", done.stderr, re.MULTILINE)[1]
+    said = re.findall(r"^train.py: error: (.*)$", done.stderr, re.MULTILINE)
+    reported = done.stderr.splitlines()[-2].removeprefix("  traceback : ")
+    assert any(reported in line for line in said)  # two ranks may write on one line
+    return said[0]
 
 
 @pytest.fixture
