@@ -80,11 +80,12 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
             raise InputError(f"another run has just been in {folder.path}; start this one again")
         log = folder.open(ranks.rank)
         with noted(folder, ranks, log):
-            tracker = open_tracker(cfg, folder, training, data, start)
-            reset_peak_memory(ranks.device)
-            with ranks.stop.deferred():
-                train_epochs(cfg, folder, training, data, start.progress, tracker, log)
-            report(cfg, folder, training, data, start.progress, tracker)
+            with open_tracker(cfg, folder, training, data, start) as tracker:
+                reset_peak_memory(ranks.device)
+                with ranks.stop.deferred():
+                    train_epochs(cfg, folder, training, data, start.progress, tracker, log)
+                report(cfg, folder, training, data, start.progress, tracker)
+            ranks.barrier()
 
 
 @dataclass(frozen=True)
@@ -286,8 +287,6 @@ def report(
         write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         print(summary_text(summary))
-    tracker.close()
-    ranks.barrier()
 
 
 def command_line() -> None:
