@@ -142,7 +142,7 @@ def apart(worker: int) -> None:
     """
     os.setsid()
     signal.set_wakeup_fd(-1)  # its signals are not its rank's
-    for number in SIGNALS:
+    for number in {*SIGNALS} - {signal.SIGTERM}:  # torch's own ends it in peace for its rank
         signal.signal(number, signal.SIG_DFL)
     if (rank := multiprocessing.parent_process()) and rank.pid:
         watch_parent(rank.pid, lambda: os._exit(1))
