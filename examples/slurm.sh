@@ -12,6 +12,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@300
 # Five minutes before the time is up the run saves after its step, and the job queues again.
+# The signal goes to the step by scancel: srun itself kills its tasks when it gets TERM.
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?start this with sbatch from the repository root}"
 source .venv/bin/activate
@@ -24,5 +25,11 @@ srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=4 \
     --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
     train.py "$@" &
 step=$!
-trap 'kill -TERM "$step"; wait "$step" || true; scontrol requeue "$SLURM_JOB_ID"; exit 0' USR1
+save_and_requeue() {
+    scancel --signal=TERM "$SLURM_JOB_ID.0" || true  # it may have ended
+    wait "$step" || true
+    scontrol requeue "$SLURM_JOB_ID"
+    exit 0
+}
+trap save_and_requeue USR1
 wait "$step"

@@ -8,6 +8,9 @@ from bload.errors import InputError
 
 WAITED = "has waited for"
 """What a rank says that gives up on another one."""
+IN_USE = "is in use by"
+"""What a run says whose folder another one is in."""
+WORKERS = "if memory or /dev/shm ran out, lower train.workers or train.batch_frames"
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "unable to allocate")
 LOST = (
     "connection closed by peer",
@@ -36,10 +39,7 @@ def sentence_of(error: BaseException) -> str | None:
             "sizes, or set model.checkpoint=backbone"
         )
     if isinstance(error, RuntimeError) and what.startswith("DataLoader"):
-        return (
-            f"{what}; if memory or /dev/shm ran out, lower train.workers or train.batch_frames; "
-            "the same command goes on from the last checkpoint"
-        )
+        return f"{what}; {WORKERS}; the same command goes on from the last checkpoint"
     if isinstance(error, RuntimeError | OSError) and any(text in low for text in LOST):
         return (
             f"another process of this run has ended or its connection was cut ({what[:200]}); its "

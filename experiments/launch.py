@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,11 +24,11 @@ from torch.distributed.run import main as torchrun
 
 from bload.errors import InputError
 from experiments.failures import WAITED, describe, traceback_of
-from experiments.stopping import Stopped, StopRequest, watch_parent
+from experiments.stopping import GOES_ON, SIGNALS, STARTER, Stopped, StopRequest, watch_parent
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
 """Environment variable: the file for the sentence of a rank that `launch` started."""
-SAID = (1, 2, 130, -signal.SIGTERM, -signal.SIGABRT)
+SAID = (1, 2, *(128 + number for number in SIGNALS), -signal.SIGTERM, -signal.SIGABRT)
 """Exit codes of ranks that left a sentence, or that end because another one failed."""
 
 
@@ -46,7 +47,8 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="bload_") as folder:
         error = Path(folder, "error.txt")
         paths = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
-        environment = os.environ | {ERROR_FILE: str(error), "PYTHONPATH": os.pathsep.join(paths)}
+        environment = os.environ | {ERROR_FILE: str(error), STARTER: str(os.getpid())}
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
         if nproc > 1:
             environment["OMP_NUM_THREADS"] = str(threads(nproc))
         command = [sys.executable, "-m", "experiments.launch", "--standalone"]
@@ -59,11 +61,12 @@ def launch(nproc: int, overrides: Sequence[str]) -> None:
             except Stopped as stopped:
                 process.send_signal(signal.SIGTERM)  # torchrun does not handle every signal
                 process.wait()  # until its ranks have saved and ended, or a second signal comes
-                said = error.read_text() if error.exists() else ""
-                raise Stopped(stopped.number, said.partition("goes on from ")[2]) from None
+                status = 128 + stopped.number
+        unknown = f"the launcher of the ranks ended with status {status}"
+        said = error.read_text() if error.exists() else unknown
+        if status > 128:
+            raise Stopped(status - 128, said.partition(GOES_ON)[2])
         if status:
-            unknown = f"the launcher of the ranks ended with status {status}"
-            said = error.read_text() if error.exists() else unknown
             sentence, _, traceback_of_rank = said.partition("\n")
             print(traceback_of_rank, end="", file=sys.stderr)
             raise InputError(sentence)
@@ -128,8 +131,12 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run torchrun, silently; leave how a rank ended that could not say so itself."""
-    watch_parent(lambda: os._exit(1))  # the ranks watch this process
+    """Run torchrun, silently; leave how a rank ended that could not say so itself.
+
+    The exit status is 128 + its number if a signal stopped the ranks.
+    """
+    watch_parent(int(os.environ[STARTER]), _end)
+    os.environ[STARTER] = str(os.getpid())  # the ranks watch this process
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds for a step and a save
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # torchrun handles the others
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -147,9 +154,15 @@ def main() -> None:
         if silent and not (file.exists() and WAITED in file.read_text()):
             file.unlink(missing_ok=True)  # the others could only say that it is gone
         leave_error(f"rank {rank} {how}{hint}")
-        sys.exit(1)
-    except (SignalException, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(end.exitcode if not silent and end.exitcode > 128 else 1)
+    except SignalException as error:
+        sys.exit(128 + error.sigval)
+
+
+def _end() -> None:
+    """End this process, whose starter has left without clearing up."""
+    shutil.rmtree(Path(os.environ[ERROR_FILE]).parent, ignore_errors=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,15 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from experiments.failures import WAITED, describe
-from experiments.stopping import Stopped, StopRequest, end_launcher, stop_soon, watch_parent
+from experiments.failures import WAITED, WORKERS, describe
+from experiments.stopping import (
+    Stopped,
+    StopRequest,
+    end_launcher,
+    starter,
+    stop_soon,
+    watch_parent,
+)
 from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
@@ -52,8 +59,7 @@ class Ranks:
         others = ", ".join(str(rank) for rank in range(self.world_size) if rank != self.rank)
         whom, hint = f"rank{'s' * (self.world_size > 2)} {others}", ""
         if "DataLoader" in str(error):
-            whom = "data"
-            hint = "if memory or /dev/shm ran out, lower train.workers or train.batch_frames; "
+            whom, hint = "data", f"{WORKERS}; "
         return (
             f"rank {self.rank}{place} {WAITED} {whom} for {self.timeout:.0f} s "
             f"(train.timeout, in eval.py timeout); {hint}give the same command again, training "
@@ -116,17 +122,16 @@ def start_ranks(
     """
     if deterministic:
         make_deterministic()
-    ranks = None
+    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     stop = StopRequest()
+    ranks = Ranks(rank, world_size, torch.device("cpu"), stop=stop, timeout=timeout)
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        watch_parent(stop_soon)
+        watch_parent(starter(), stop_soon)
     try:
         with stop.installed():
             ranks = _join(device, timeout, stop)
             yield ranks
     except Exception as error:
-        if ranks is None:
-            raise
         said = ranks.describe(error)
         if told := _tell(ranks.store, said, listen=not isinstance(error, InputError)):
             raise InputError(told) from None
@@ -141,7 +146,8 @@ def start_ranks(
 
 def timed_out(error: BaseException) -> bool:
     """True for a wait for other ranks, or for data workers, that has taken too long."""
-    return isinstance(error, RuntimeError) and "timed out" in str(error).lower()
+    words = ("timed out", "wait timeout")
+    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in words)
 
 
 def _tell(store: dist.Store | None, sentence: str, listen: bool) -> str:

@@ -11,7 +11,6 @@ those of a run that nobody disturbed, bit by bit, and every line of ``metrics.js
 """
 
 import argparse
-import contextlib
 import hashlib
 import json
 import os
@@ -41,7 +40,7 @@ SMALL = (
     *("train.epochs=5", "train.batch_frames=94", "train.checkpoint_every=2", "train.log_every=1"),
     *("train.eval_every=1", "train.workers=1", "train.device=cpu", "wandb.mode=disabled"),
 )
-SAME = "as if undisturbed"
+UNDISTURBED = "as if undisturbed"
 STARTS = ("launch.nproc=2", "torchrun")
 TIMES = ("second", "peak_memory", "folder", "results")
 """Parts of the names of figures that differ between equal runs."""
@@ -67,7 +66,7 @@ def main() -> None:
             rows.append(run_trial(folder, len(rows), how, rng, seconds[how], expected[how]))
             print(f"trial {len(rows)}: {rows[-1]}", flush=True)
     print(tabulate(rows, headers="keys"))
-    failed = [row for row in rows if row["result"] != SAME]
+    failed = [row for row in rows if row["result"] != UNDISTURBED]
     hits, passed = sum(row["hits"] for row in rows), len(rows) - len(failed)
     each = Counter(hit for row in rows for hit in row["hit by"].split("; ") if hit)
     print("\n" + tabulate(sorted(each.items()), headers=("hit", "times")))
@@ -95,27 +94,38 @@ def run_trial(
     result = ""
     for _ in range(rng.randint(1, 3)):
         process = start(folder, runs, how, mark)
-        time.sleep(rng.uniform(0.2, 0.9) * seconds)
-        family = marked(mark)
-        if process.poll() is not None or not family:  # what was left to train is done
+        time.sleep(rng.uniform(0.02, 0.9) * seconds)
+        sent = ""
+        while process.poll() is None and not sent:
+            sent = hit(mark, rng)
+        if not sent:  # what was left to train is done
             break
-        number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
-        kind = rng.choice(sorted({*family.values()}))
-        victim = rng.choice([pid for pid, role in family.items() if role == kind])
-        hits.append(f"{number.name} to {kind}")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(victim, number)
+        hits.append(sent)
         if left := ended_or_left(process, mark, time.monotonic() + LEFT):
             result = f"left after {LEFT:.0f} s: {', '.join(left)}"
     if status := start(folder, runs, how, mark).wait():
         result = result or f"the last start ended with {status}"
     else:
         result = result or differences(outcome(runs), expected)
-    if result == SAME:
+    if result == UNDISTURBED:
         shutil.rmtree(runs)
     else:
         print((folder / f"{mark}.log").read_text())
     return {"started by": how, "hits": len(hits), "hit by": "; ".join(hits), "result": result}
+
+
+def hit(mark: str, rng: random.Random) -> str:
+    """Send a random signal to a random process of a run; say what, or nothing if it had ended."""
+    family = marked(mark)
+    if not family:
+        return ""
+    number = rng.choices(list(SIGNALS), weights=list(SIGNALS.values()))[0]
+    kind = rng.choice(sorted({*family.values()}))
+    try:
+        os.kill(rng.choice([pid for pid, role in family.items() if role == kind]), number)
+    except ProcessLookupError:
+        return ""
+    return f"{number.name} to {kind}"
 
 
 def ended_or_left(process: subprocess.Popen, mark: str, deadline: float) -> list[str]:
@@ -217,7 +227,7 @@ def _add(digest: Any, value: Any) -> None:
 def differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
     """A sentence on what differs from an undisturbed run."""
     differs = [name for name, value in expected.items() if found.get(name) != value]
-    return f"differs: {', '.join(differs)}" if differs else SAME
+    return f"differs: {', '.join(differs)}" if differs else UNDISTURBED
 
 
 if __name__ == "__main__":

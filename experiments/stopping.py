@@ -1,5 +1,6 @@
 """Signals that ask a run to stop, and the death of the process that started it."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -17,6 +19,9 @@ STUCK = 2.0
 """Seconds that a signal has to reach the main thread, outside of steps."""
 GRACE = 8.0
 """Seconds that a rank has for the end of its step once its launcher is gone."""
+STARTER = "BLOAD_STARTER"
+"""Environment variable: the process that started this one, which may have ended since."""
+GOES_ON = "the same command goes on from "
 
 
 class Stopped(KeyboardInterrupt):
@@ -27,9 +32,9 @@ class Stopped(KeyboardInterrupt):
         self.number, self.saved = number, saved
 
     def __str__(self) -> str:
-        where = self.saved or "the last checkpoint, if one was written"
+        again = "give the same command again, training goes on from its last checkpoint"
         name = signal.Signals(self.number).name
-        return f"stopped by {name}; the same command goes on from {where}"
+        return f"stopped by {name}; {GOES_ON + self.saved if self.saved else again}"
 
     @property
     def status(self) -> int:
@@ -51,15 +56,15 @@ class StopRequest:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Receive the signals, but for those that this process was started to ignore."""
+        """Receive the signals, but for those ignored, as under nohup, or handled by a library."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
+        before = {n: how for n, how in before.items() if how not in (None, signal.SIG_IGN)}
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         threading.Thread(target=self._watch, args=[reader], name="signals", daemon=True).start()
         wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number, handler in before.items():
-            if handler != signal.SIG_IGN:  # as under nohup
-                signal.signal(number, self._receive)
+        for number in before:
+            signal.signal(number, self._receive)
         try:
             yield
         finally:
@@ -110,9 +115,17 @@ def _end(number: int, sentence: str) -> None:
     os._exit(128 + number)
 
 
-def watch_parent(ended: Callable[[], object]) -> None:
-    """Call `ended` from a thread once the process that started this one is gone."""
+def starter() -> int:
+    """Process that started this rank, as that one has handed down; torchrun hands down none."""
     parent = os.getppid()
+    command = Path("/proc/1/cmdline")
+    if parent == 1 and command.exists() and b"python" not in command.read_bytes():
+        parent = 0  # not torchrun, which may be 1 in a container: that had ended before
+    return int(os.environ.get(STARTER, parent))
+
+
+def watch_parent(parent: int, ended: Callable[[], object]) -> None:
+    """Call `ended` from a thread once `parent` is not the parent of this process any more."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -129,7 +142,10 @@ def apart(worker: int) -> None:
     """
     os.setsid()
     signal.set_wakeup_fd(-1)  # its signals are not its rank's
-    watch_parent(lambda: os._exit(1))
+    for number in {*SIGNALS} - {signal.SIGTERM}:  # torch's own ends it in peace for its rank
+        signal.signal(number, signal.SIG_DFL)
+    if (rank := multiprocessing.parent_process()) and rank.pid:
+        watch_parent(rank.pid, lambda: os._exit(1))
 
 
 def stop_soon() -> None:
@@ -140,6 +156,19 @@ def stop_soon() -> None:
 
 
 def end_launcher() -> None:
-    """End the process that started this one if it is still there after `GRACE` seconds."""
-    command = f"sleep {GRACE}; kill -9 {os.getppid()} 2>/dev/null"
-    subprocess.Popen(["sh", "-c", command], start_new_session=True)
+    """End the process that started this one if it stands still after `GRACE` seconds.
+
+    A launcher looks at its ranks ten times a second, also when it waits for their end. One that
+    waits for an answer which cannot come does nothing, as Linux counts.
+    """
+    process = Path("/proc", str(os.getppid()))
+    if process.name == "1":  # it took over this process, or is the whole container
+        return
+    try:
+        started = (process / "stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:  # no Linux, or it has ended
+        return
+    switches = f"$(grep ^voluntary {process}/status)"
+    same = f'[ "$before" = "{switches}" ] && grep -q " {started} " {process}/stat'
+    command = f"sleep {GRACE}; before={switches}; sleep 2; {same} && kill -9 {process.name}"
+    subprocess.Popen(["sh", "-c", command], start_new_session=True, stderr=subprocess.DEVNULL)

@@ -5,6 +5,7 @@ that fails, or is killed, costs nothing but itself.
 """
 
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ import pandas as pd
 from bload.errors import InputError
 from experiments.cli import check_overrides, split
 from experiments.config import TrainJob
+from experiments.failures import IN_USE
 from experiments.launch import launch, threads
 from experiments.printing import comparison
 from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import read_runs
+from experiments.stopping import Stopped
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,13 @@ def _run_all(jobs: Sequence[Job], record: Callable[..., None]) -> dict[str, str]
         except InputError as error:
             failures[str(job)] = str(error)
             print(f"{place} failed: {error}", file=sys.stderr, flush=True)
-            folder.note_error(str(error), now())
-        except KeyboardInterrupt:
+            if IN_USE not in str(error):  # by another run, of which it is no failure
+                folder.note_error(str(error), now())
+        except KeyboardInterrupt as error:
+            stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             where = f"job {number} of {len(jobs)}"
             print(f"\nstopped in {where}; the same command goes on there", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(stopped.status)
         finally:
             if folder.saved_at() != saved:
                 trained.append(folder.path.name)

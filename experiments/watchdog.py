@@ -1,4 +1,4 @@
-"""Says which rank the others wait for, when a step takes unusually long."""
+"""Says where the other ranks are, when a step takes unusually long."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ import time
 
 import torch.distributed as dist
 
-PATIENCE = 60.0
+USUAL = 60.0
 """Seconds at one place after which a rank asks where the others are."""
 
 
@@ -20,7 +20,7 @@ class Watchdog:
     """
 
     def __init__(
-        self, store: dist.Store, rank: int, world_size: int, patience: float = PATIENCE
+        self, store: dist.Store, rank: int, world_size: int, patience: float = USUAL
     ) -> None:
         self.store, self.rank, self.world_size = store, rank, world_size
         self.patience = patience

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from functools import partial
@@ -184,6 +185,14 @@ def descendants(pid: int) -> list[int]:
     return [one for child in children for one in (child, *descendants(child))]
 
 
+@pytest.fixture
+def temporary(monkeypatch):
+    """The folder for temporary files of processes started here; a path fit for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("send", "number", "status"),
@@ -195,7 +204,7 @@ def descendants(pid: int) -> list[int]:
     ids=["from the terminal", "by kill", "by kill -9"],
 )
 def test_ctrl_c_on_training_says_how_to_go_on_and_leaves_nothing(
-    command_line, send, number, status
+    command_line, temporary, send, number, status
 ):
     process = train_py(*command_line("launch.nproc=2", "train.epochs=500", "train.workers=1"))
     for line in process.stdout:
@@ -209,3 +218,4 @@ def test_ctrl_c_on_training_says_how_to_go_on_and_leaves_nothing(
     assert ("stopped by SIGINT; " in err) == (status == 130)
     assert len(err.splitlines()) <= 2
     assert all_end(started, within=15)  # readers look for their rank every five seconds
+    assert not [*temporary.glob("bload_*")]

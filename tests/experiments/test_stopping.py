@@ -142,20 +142,75 @@ def test_ranks_stop_after_the_same_step(config, two_ranks):
     assert first[1].endswith("epoch 1, step 1")
 
 
-def test_a_process_notices_that_its_parent_has_gone():
-    code = """
+@pytest.mark.parametrize(("parent", "child"), [(1, 0), (0, 1)], ids=["later", "before"])
+def test_a_process_notices_that_its_parent_has_gone(parent, child):
+    code = f"""
 import os, sys, time
-from experiments.stopping import watch_parent
+from experiments.stopping import STARTER, starter, watch_parent
+os.environ[STARTER] = str(os.getpid())
 if os.fork():
-    time.sleep(1)
+    time.sleep({parent})
     os._exit(0)  # the parent goes
-watch_parent(lambda: (print("alone", flush=True), os._exit(0)))
+time.sleep({child})
+watch_parent(starter(), lambda: (print("alone", flush=True), os._exit(0)))
 time.sleep(30)
 """
     began = time.monotonic()
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert output == "alone\n"
     assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize(
+    ("parent", "command", "found"),
+    [(1, b"/sbin/init", 0), (1, b"/usr/bin/python torchrun", 1), (7, b"/sbin/init", 7)],
+)
+def test_a_rank_of_torchrun_sees_that_it_was_orphaned(monkeypatch, parent, command, found):
+    monkeypatch.delenv(stopping.STARTER, raising=False)
+    monkeypatch.setattr(stopping.os, "getppid", lambda: parent)
+    monkeypatch.setattr(stopping.Path, "exists", lambda path: True)
+    monkeypatch.setattr(stopping.Path, "read_bytes", lambda path: command)
+    assert stopping.starter() == found
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="no Linux")
+@pytest.mark.parametrize(("wait", "ends"), [("time.sleep(0.1)", False), ("time.sleep(9)", True)])
+def test_a_launcher_is_ended_only_if_it_stands_still(wait, ends):
+    code = f"""
+import subprocess, sys, time
+end = "from experiments import stopping; stopping.GRACE = 1; stopping.end_launcher()"
+subprocess.run([sys.executable, "-c", end], check=True)
+until = time.monotonic() + 4
+while time.monotonic() < until:
+    {wait}
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60)
+    assert done.returncode == (-signal.SIGKILL if ends else 0)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_signal_ends_a_data_worker(number):
+    code = f"""
+import os
+from torch.utils.data import DataLoader
+from experiments.stopping import StopRequest, apart
+class Hit(list):
+    def __getitem__(self, index):
+        os.kill(os.getpid(), {number:d})
+stop = StopRequest()
+with stop.installed(), stop.deferred():
+    loader = DataLoader(Hit([0]), None, num_workers=1, worker_init_fn=apart, timeout=9)
+    next(iter(loader))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "exited unexpectedly" in done.stderr or "is killed by signal" in done.stderr
+
+
+def test_a_handler_that_is_not_of_python_stays(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    stop = StopRequest()
+    with stop.installed():
+        pass
 
 
 def test_a_data_worker_ends_with_its_rank_though_nobody_reads_what_it_has_ready():

@@ -15,10 +15,14 @@ import pytest
 from bload.errors import InputError
 from experiments import cli
 from experiments import config as configs
+from experiments import lock as locking
 from experiments import sweep as sweeping
+from experiments.lock import lock
 from experiments.provenance import write_record
 from experiments.run_folder import RunFolder, run_name
+from experiments.stopping import Stopped
 from experiments.sweep import jobs_of, sweep
+from tests.experiments.jobs import one_rank
 from tests.experiments.test_launch import train_py
 
 EXPERIMENT = """\
@@ -61,7 +65,7 @@ def experiment(monkeypatch, tmp_path):
 def trained(monkeypatch):
     """The loader, seed and ranks of jobs that were trained.
 
-    A job fails if its loader and seed are in `fails`, and ends by Ctrl-C if in `stops`.
+    A job fails if its loader and seed are in `fails`, and ends by `end` if in `stops`.
     """
 
     def train(nproc, overrides):
@@ -72,8 +76,10 @@ def trained(monkeypatch):
         if job in fails:
             raise InputError("this one cannot be trained")
         if job in stops:
-            raise KeyboardInterrupt
+            raise train.end
         folder = RunFolder(config.run.root, run_name(config, nproc))
+        with lock(folder.path, one_rank()):  # as a rank takes it
+            pass
         folder.open(0)
         folder.write_json(folder.config, asdict(config))
         folder.write_json(folder.summary, SUMMARY)
@@ -84,6 +90,7 @@ def trained(monkeypatch):
     monkeypatch.setattr(sweeping, "launch", train)
     monkeypatch.setattr(sweeping, "check_overrides", composed)
     train.jobs, train.fails, train.stops, train.seen = trained, fails, stops, lambda: None
+    train.end = KeyboardInterrupt()
     return train
 
 
@@ -184,18 +191,33 @@ def read_record(experiment):
     return json.loads((experiment / "experiment.json").read_text())
 
 
-def test_ctrl_c_stops_the_sweep_which_says_where_and_keeps_what_it_trained(
-    experiment, trained, reports, capsys
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt(), 130), (Stopped(signal.SIGUSR1), 138)]
+)
+def test_a_signal_stops_the_sweep_which_says_where_and_keeps_what_it_trained(
+    experiment, trained, reports, capsys, error, status
 ):
     trained.stops.add(("bload", 0))
+    trained.end = error
     with pytest.raises(SystemExit) as end:
         sweep(["experiment=lengths", "train.seed=0,1"])
-    assert end.value.code == 130
+    assert end.value.code == status
     assert [job[:2] for job in trained.jobs] == [("naive", 0), ("naive", 1), ("bload", 0)]
     assert "job 3 of 4" in capsys.readouterr().err
     (made,) = read_record(experiment)["sweeps"]
     assert [run.split("-")[0] for run in made["runs"]] == ["naive", "naive"]
     assert made["ended"]
+
+
+def test_a_run_that_another_sweep_trains_is_not_noted_as_failed(
+    experiment, trained, reports, monkeypatch, capsys
+):
+    monkeypatch.setattr(locking, "WAIT", 0.0)
+    (job,) = jobs_of(["experiment=lengths", "train.seed=0", "loader=naive"])
+    with lock(job.folder.path, one_rank()), pytest.raises(SystemExit):
+        sweep(["experiment=lengths", "train.seed=0", "loader=naive"])
+    assert "is in use by process" in capsys.readouterr().err
+    assert not job.folder.error.exists()
 
 
 def test_the_record_of_an_experiment_says_with_what_and_grows(experiment, trained, reports):

@@ -1,13 +1,17 @@
 """A rank that waits says for whom."""
 
 import re
+import socket
 import time
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from experiments.ranks import Ranks
+from bload.errors import InputError
+from experiments import ranks as joining
+from experiments.ranks import Ranks, start_ranks
 from experiments.watchdog import Watchdog
 
 
@@ -42,3 +46,22 @@ def test_a_rank_that_waits_says_where_the_others_are(capsys):
 def test_a_time_out_says_who_waited_for_whom(error, size, says):
     ranks = Ranks(0, size, torch.device("cpu"), timeout=20)
     assert re.search(says, ranks.describe(RuntimeError(error)))
+
+
+def test_a_key_that_nobody_sets_is_a_time_out():
+    store = dist.TCPStore("localhost", 0, is_master=True, timeout=timedelta(seconds=0.2))
+    for wait in (store.get, lambda key: store.wait([key])):
+        with pytest.raises(dist.DistError) as error:
+            wait("place/1")
+        assert joining.timed_out(error.value), error.value
+
+
+def test_a_rank_whose_peer_never_joins_says_so(monkeypatch):
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, str(value))
+    with socket.create_server(("localhost", 0)) as free:
+        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    monkeypatch.setattr(joining, "ANSWER", 0.0)
+    says = r"rank 0 has waited for rank 1 for 1 s \(train.timeout"
+    with pytest.raises(InputError, match=says), start_ranks("cpu", timeout=1):
+        pytest.fail("it joined")
