@@ -112,7 +112,7 @@ def measure(
         for record in records:
             record(batch.targets, predictions)
         if ranks.stopping():
-            raise ranks.stopped("before this evaluation")
+            raise ranks.stopped("the beginning of this evaluation")
     model.train(training)
     return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bload.errors import InputError
+from experiments.failures import IN_USE
 from experiments.ranks import Ranks
 
 WAIT = 10.0
@@ -52,7 +53,7 @@ def _acquire(file: TextIO, how: int, folder: Path, seconds: float) -> None:
             if time.monotonic() > deadline:
                 file.seek(0)
                 raise InputError(
-                    f"{folder} is in use by {file.read().strip()}; wait for its end, stop it, or "
+                    f"{folder} {IN_USE} {file.read().strip()}; wait for its end, stop it, or "
                     "give this run a run.name of its own"
                 ) from None
             time.sleep(0.2)
