@@ -102,7 +102,7 @@ def test_a_config_of_pairs_is_no_object(refused_or, tmp_path, content):
     config = make_run(tmp_path, "bload", name="run") / "config.json"
     config.write_text(content)
     runs = refused_or(read_runs, tmp_path)
-    assert "config.json cannot be read" in runs.says[0]
+    assert "config.json holds no JSON object" in runs.says[0]
 
 
 @hostile(0.0003, few=3)
