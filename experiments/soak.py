@@ -152,7 +152,7 @@ def start(folder: Path, runs: Path, how: str, mark: str) -> subprocess.Popen:
         command = [sys.executable, *module, *how.split()[1:], "train.py", *common]
     log = (folder / f"{mark}.log").open("a")
     return subprocess.Popen(
-        command,
+        ["env", "--default-signal", *command],  # jobs in a shell's background ignore SIGINT
         cwd=Path(__file__).parents[1],
         env={**os.environ, MARK: mark, "OMP_NUM_THREADS": "1"},
         stdout=log,
