@@ -12,6 +12,11 @@ The frames are packed with `bload_exact`, which changes nothing but the speed. T
 docs/evaluation.md.
 """
 
+from experiments.stopping import begin
+
+if __name__ == "__main__":
+    begin()
+
 import json
 import sys
 import time

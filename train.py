@@ -9,17 +9,20 @@
 The same command goes on where a run stopped. Keys: experiments/config.py.
 """
 
+from experiments.stopping import begin
+
+if __name__ == "__main__":
+    begin()
+
 import logging
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import torch
 
-from bload import BlockLoader, InputError
-from datasets.action_genome import VideoSource
-from datasets.build import build_letterbox, build_source, build_yardsticks
-from datasets.synthetic.yardsticks import Yardsticks
+from bload import InputError
+from datasets.build import build_letterbox
 from experiments import cli
 from experiments.checkpoint import Progress, Start, load_training, save_training
 from experiments.config import LaunchConfig, TrainJob
@@ -33,9 +36,9 @@ from experiments.memory import check_memory, recompute, reset_peak_memory
 from experiments.printing import epoch_line, summary_text
 from experiments.provenance import now
 from experiments.ranks import Ranks, start_ranks
+from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import write_results
-from experiments.stopping import apart
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from models import build_criterion, build_model
@@ -86,37 +89,6 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
                     train_epochs(cfg, folder, training, data, start.progress, tracker, log)
                 report(cfg, folder, training, data, start.progress, tracker)
             ranks.barrier()
-
-
-@dataclass(frozen=True)
-class Data:
-    """Input of a run: training and test split, and the training split in blocks."""
-
-    source: VideoSource
-    test_source: VideoSource
-    yardsticks: Yardsticks | None
-    loader: BlockLoader
-
-
-def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
-    """Open both splits; one rank makes what has to be made, while the others wait for its lock."""
-    source = build_source(cfg.dataset, "train", progress=True)
-    test_source = build_source(cfg.dataset, "test", progress=True)
-    loader = BlockLoader(
-        source,
-        cfg.loader.name,
-        batch_frames=cfg.train.batch_frames,
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        seed=cfg.train.seed,
-        num_workers=cfg.train.workers,
-        timeout=cfg.train.timeout if cfg.train.workers else 0,
-        worker_init_fn=apart,
-        pin_memory=ranks.device.type == "cuda",
-        names=source.videos,
-        **cfg.loader.options,
-    )
-    return Data(source, test_source, build_yardsticks(test_source, cfg.dataset), loader)
 
 
 def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:

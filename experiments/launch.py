@@ -4,6 +4,11 @@ This module run as a program is torchrun without its report of thirty lines: wha
 sentence of the rank that failed.
 """
 
+from experiments.stopping import begin
+
+if __name__ == "__main__":
+    begin()
+
 import contextlib
 import json
 import logging

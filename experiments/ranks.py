@@ -13,14 +13,7 @@ from torch import Tensor
 
 from bload.errors import InputError
 from experiments.failures import WAITED, WORKERS, describe
-from experiments.stopping import (
-    Stopped,
-    StopRequest,
-    end_launcher,
-    starter,
-    stop_soon,
-    watch_parent,
-)
+from experiments.stopping import Stopped, StopRequest, end_launcher, watch_launcher
 from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
@@ -125,8 +118,7 @@ def start_ranks(
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     stop = StopRequest()
     ranks = Ranks(rank, world_size, torch.device("cpu"), stop=stop, timeout=timeout)
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        watch_parent(starter(), stop_soon)
+    watch_launcher()
     try:
         with stop.installed():
             ranks = _join(device, timeout, stop)

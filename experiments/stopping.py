@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -111,7 +112,8 @@ class StopRequest:
 
 
 def _end(number: int, sentence: str) -> None:
-    print(f"\n{sentence}", file=sys.stderr, flush=True)
+    if sentence:
+        print(f"\n{sentence}", file=sys.stderr, flush=True)
     os._exit(128 + number)
 
 
@@ -122,6 +124,29 @@ def starter() -> int:
     if parent == 1 and command.exists() and b"python" not in command.read_bytes():
         parent = 0  # not torchrun, which may be 1 in a container: that had ended before
     return int(os.environ.get(STARTER, parent))
+
+
+def begin() -> None:
+    """Hear signals, and the end of the launcher, in the seconds in which torch is imported.
+
+    There is nothing to save yet. `StopRequest` takes over.
+    """
+    for number in SIGNALS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _leave)
+    watch_launcher()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    speaks = STARTER not in os.environ and os.environ.get("RANK", "0") == "0"
+    _end(number, str(Stopped(number)) if speaks else "")
+
+
+@cache
+def watch_launcher() -> None:
+    """Stop this rank, if it is one, soon after its launcher; it is enough to call this once."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        watch_parent(starter(), stop_soon)
 
 
 def watch_parent(parent: int, ended: Callable[[], object]) -> None:

@@ -1,11 +1,13 @@
 """A signal stops a run after its step, saved; the same command ends it as if nothing had been."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -16,6 +18,7 @@ from experiments.ranks import Ranks
 from experiments.stopping import SIGNALS, Stopped, StopRequest
 from tests.experiments.jobs import assert_same_run, metrics, one_rank, only_run
 
+USR1 = signal.SIGUSR1
 OFTEN = ("train.eval_every=1", "train.checkpoint_every=100", "train.log_every=1")
 
 
@@ -72,6 +75,21 @@ def test_a_signal_ends_a_process_at_once(code):
     )
     assert process.returncode == 128 + signal.SIGTERM, process.stderr
     assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, USR1], ids=lambda number: number.name)
+def test_a_signal_in_the_imports_ends_in_a_sentence(number):
+    process = subprocess.Popen(
+        ["env", "--default-signal", sys.executable, "train.py"], stderr=subprocess.PIPE, text=True
+    )
+    status = Path("/proc", str(process.pid), "status")
+    while not int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) >> USR1 - 1 & 1:
+        time.sleep(0.01)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert said.startswith(f"\nstopped by {number.name}; give the same command again")
+    assert said.count("\n") == 2
 
 
 def stopping_rank(ranks, step):
