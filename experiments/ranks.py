@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bload.errors import InputError
 from experiments.failures import WAITED, WORKERS, describe
-from experiments.stopping import Stopped, StopRequest, end_launcher, watch_launcher
+from experiments.stopping import Stopped, StopRequest, end_launcher, fork_apart, watch_launcher
 from experiments.watchdog import Watchdog
 
 TIMEOUT = 600.0
@@ -119,6 +119,7 @@ def start_ranks(
     stop = StopRequest()
     ranks = Ranks(rank, world_size, torch.device("cpu"), stop=stop, timeout=timeout)
     watch_launcher()
+    fork_apart()
     try:
         with stop.installed():
             ranks = _join(device, timeout, stop)

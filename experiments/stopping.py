@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -160,13 +160,27 @@ def watch_parent(parent: int, ended: Callable[[], object]) -> None:
     threading.Thread(target=watch, name="watch_parent", daemon=True).start()
 
 
+@cache
+def fork_apart() -> None:
+    """Take data workers out of the signals to this process's group from their first moment on.
+
+    Torchrun signals the group. A worker that it hit before `apart` would end, and its rank fail.
+    """
+    os.register_at_fork(after_in_child=_fork_apart)
+
+
+def _fork_apart() -> None:
+    os.setsid()
+    signal.set_wakeup_fd(-1)  # its signals are not its rank's
+
+
 def apart(worker: int) -> None:
-    """Take a data worker out of the signals to its rank's group; it ends when the rank has.
+    """Prepare a data worker: it hears its own signals alone, and ends when its rank has.
 
     Torch's own worker would wait for ever for somebody to read the batches that it has ready.
     """
-    os.setsid()
-    signal.set_wakeup_fd(-1)  # its signals are not its rank's
+    with suppress(PermissionError):  # where `fork_apart` has done so before
+        os.setsid()
     for number in {*SIGNALS} - {signal.SIGTERM}:  # torch's own ends it in peace for its rank
         signal.signal(number, signal.SIG_DFL)
     if (rank := multiprocessing.parent_process()) and rank.pid:

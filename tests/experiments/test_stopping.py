@@ -226,6 +226,19 @@ with stop.installed(), stop.deferred():
     assert "exited unexpectedly" in done.stderr or "is killed by signal" in done.stderr
 
 
+def test_a_fork_is_at_once_out_of_the_signals_to_the_group():
+    code = """
+import os
+from experiments.stopping import fork_apart
+fork_apart()
+worker = os.fork()
+if worker == 0:
+    os._exit(os.getsid(0) != os.getpid())
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
 def test_a_handler_that_is_not_of_python_stays(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda number: None)
     stop = StopRequest()
