@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from datasets.write_whole import full_disk_named
 from experiments.config import WandbConfig
@@ -102,7 +102,9 @@ class Tracker:
         return f"`wandb sync {self.path / 'wandb' / 'latest-run'}` sends what it has"
 
 
-def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig, mode: str) -> Any:
+def _wandb_run(
+    path: Path, config: dict[str, Any], options: WandbConfig, mode: Literal["online", "offline"]
+) -> Any:
     import wandb  # slow to import, and wanted by one rank only
 
     # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
@@ -110,7 +112,7 @@ def _wandb_run(path: Path, config: dict[str, Any], options: WandbConfig, mode: s
     try:
         with _nobody_asked():
             run = wandb.init(
-                mode=mode,  # type: ignore[arg-type]
+                mode=mode,
                 project=options.project,
                 group=options.group,
                 name=path.name,
