@@ -25,6 +25,8 @@ from experiments.run_folder import LAST, PREVIOUS, RunFolder
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 
+GIVE = "; give another"
+
 
 @dataclass
 class Progress:
@@ -159,7 +161,8 @@ def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dic
     damage: list[str] = []
     for path in paths:
         try:
-            return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
+            found = load_checkpoint(path, device)
+            return path, found, "".join(f"{line.partition(GIVE)[0]}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
     raise InputError(f"{'; '.join(damage)}, or start anew with run.resume=never")
@@ -190,7 +193,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         hint = f", such as {beside}" if beside.exists() and path != beside else ""
         raise InputError(
             f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
-            f"({_reason(error)}): it is broken or something else; give another{hint}"
+            f"({_reason(error)}): it is broken or something else{GIVE}{hint}"
         ) from error
     if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
         raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
@@ -285,4 +288,5 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    name = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ValueErrors are ours
+    return " ".join(f"{name}{error}".split())[:200]

@@ -33,7 +33,7 @@ class Stopped(KeyboardInterrupt):
         self.number, self.saved = number, saved
 
     def __str__(self) -> str:
-        again = "give the same command again, training goes on from its last checkpoint"
+        again = "give the same command again, training goes on from its last checkpoint, if any"
         name = signal.Signals(self.number).name
         return f"stopped by {name}; {GOES_ON + self.saved if self.saved else again}"
 

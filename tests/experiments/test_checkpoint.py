@@ -68,7 +68,7 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
         place = int(torch.randint(len(good), (), generator=draw))
         damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a checkpoint .*: its checksum is not that of"):
+        with pytest.raises(InputError, match=r"a checkpoint \(its checksum is not that of"):
             load_checkpoint(path)
     for size in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])
