@@ -24,11 +24,13 @@ import torch
 from bload import InputError
 from datasets.build import build_letterbox
 from experiments import cli
+from experiments.carried import open_carried, pack_carried
 from experiments.checkpoint import Progress, Start, load_training, save_training
 from experiments.config import LaunchConfig, TrainJob
-from experiments.engine import Training, add, build_training, train_epoch
+from experiments.engine import add, train_epoch
 from experiments.error_file import noted
 from experiments.evaluate import evaluate
+from experiments.exchange import choose_exchange
 from experiments.figures import epoch_figures, summarise
 from experiments.launch import is_launched, launch
 from experiments.lock import lock
@@ -41,8 +43,8 @@ from experiments.run_folder import RunFolder, run_name
 from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
-from models import build_criterion, build_model
-from models.backbone import freeze_first_stage
+from experiments.training import Training, build_network, build_training
+from models import build_criterion
 from models.weights import load_weights
 
 
@@ -65,7 +67,7 @@ def main(cfg: TrainJob) -> None:
 def train(cfg: TrainJob, ranks: Ranks) -> None:
     """Set up, resume, train the epochs, report."""
     folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size))
-    data = open_data(cfg, ranks)
+    data = open_data(cfg, ranks, folder.cost)
     training = open_training(cfg, ranks, data)
 
     # Nothing is written before everything above has been accepted.
@@ -96,12 +98,11 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     sampler = data.loader.sampler
     letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
     torch.manual_seed(cfg.train.seed)
-    frames = sampler.blocks_per_rank * sampler.t_max
-    check_memory(cfg.model, cfg.dataset.frame_size, frames, ranks.device)
-    model = build_model(cfg.model).to(ranks.device)
-    model.recompute = recompute(cfg, sampler.blocks_per_rank, sampler.t_max, ranks)
-    if cfg.model.weights:
-        freeze_first_stage(model.backbone)
+    blocks, slots = sampler.blocks_per_batch, sampler.plan.t_max
+    check_memory(cfg.model, cfg.dataset.frame_size, blocks * slots, ranks.device)
+    model = build_network(cfg, ranks.device)
+    model.exchange = choose_exchange(cfg, model, ranks.world_size)
+    model.recompute = recompute(cfg, blocks, slots, ranks)
     job = cfg.train.for_slots(data.loader.account.processed)
     return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)
 
@@ -111,7 +112,7 @@ def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> S
     paths = folder.checkpoints(cfg.run.resume)
     if paths:
         start = load_training(paths, cfg, training, data.loader, folder)
-        if not folder.best.exists():
+        if not training.ranks.gather(folder.best.exists())[0]:  # others may see another folder
             start.progress.best = -1.0
         return start
     if cfg.run.resume == "auto":
@@ -132,7 +133,7 @@ def open_tracker(
             f"{folder.path}: loader {cfg.loader.name}, T_max {loader.sampler.t_max}, "
             f"{len(data.source.lengths):,} videos, {data.source.lengths.sum():,} frames, "
             f"{ranks.world_size} x {ranks.device.type}",
-            *([start.says] if start.says else []),
+            *(text for text in (loader.sampler.note, start.says) if text),
             sep="\n",
             flush=True,
         )
@@ -140,13 +141,15 @@ def open_tracker(
             folder.clear()
         started = replace(cfg, launch=LaunchConfig(ranks.world_size))
         folder.write_json(folder.config, asdict(started))
+        if cfg.loader.cost == "fitted":
+            folder.write_json(folder.cost, asdict(loader.sampler.cost))
         folder.rewind_metrics(loader.sampler.epoch, loader.step, start.progress.evaluated)
         folder.summary.unlink(missing_ok=True)
         folder.error.unlink(missing_ok=True)
         if start.checkpoint == folder.previous:
             folder.previous.replace(folder.last)  # a damaged one would take its place when saving
-        if not folder.last.exists():
-            save_training(folder.last, cfg, training, loader, start.progress)
+    if any(ranks.gather(ranks.is_first and not folder.last.exists())):
+        save_training(folder.last, cfg, training, loader, start.progress)
     return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first)
 
 
@@ -183,24 +186,26 @@ def train_epochs(
         sums = {"seconds": 0.0, "waiting": 0.0}
         for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
             add(sums, begun)
-        for step in train_epoch(training, loader, epoch, sums):
+        carried = open_carried(progress.carried, loader, ranks.device)
+        for step in train_epoch(training, loader, epoch, sums, carried):
             if loader.step % cfg.train.log_every == 0:
                 loss = float(ranks.sum(torch.tensor(step.losses["loss"])))
                 tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
             due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
-            if due and loader.step < len(loader):
+            if due and loader.step < loader.steps:
                 progress.epoch_sums = ranks.gather(dict(sums))
+                progress.carried = ranks.gather(pack_carried(carried or []))
                 save(folder.last)
-            if step.stopping and loader.step < len(loader):
+            if step.stopping and loader.step < loader.steps:
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
 
-        figures = epoch_figures(loader, sums, ranks)
-        tracker.log("epoch", epoch, len(loader), **figures)
+        figures = epoch_figures(loader, sums, ranks, cfg.model.padding == "skipped")
+        tracker.log("epoch", epoch, loader.steps, **figures)
         log.info(epoch_line(epoch + 1, epochs, figures))
         if ranks.is_first:
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
-        progress.epoch_sums = []
+        progress.epoch_sums, progress.carried = [], []
         loader.set_epoch(epoch + 1)  # where a checkpoint goes on
         save(folder.last)
         if ranks.stopping():
@@ -210,7 +215,7 @@ def train_epochs(
 def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, float]:
     """Figures of the model, or of the average of its weights, on the test split."""
     return evaluate(
-        training.evaluated,
+        training.evaluated(),
         data.test_source,
         training.ranks,
         batch_frames=2 * cfg.train.batch_frames,

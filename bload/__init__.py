@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bload.bounds import lower_bound
 from bload.columns import padding_table
-from bload.dealing import EpochAccount, account, deal
+from bload.cost import Cost, fit_cost
+from bload.dealing import DEALS, deal
+from bload.dealt import Dealt, EpochAccount
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packers import PACKERS, make_plan, natural_t_max
@@ -27,10 +29,13 @@ if TYPE_CHECKING:
     from bload.sampler import BlockSampler
     from bload.sources import from_dataset
     from bload.state import RecurrentPart, reset_state, walk
+    from bload.stream import StreamBlocks
+    from bload.stream_loader import StreamLoader
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DEALS",
     "PACKERS",
     "Batch",
     "Block",
@@ -38,16 +43,20 @@ __all__ = [
     "BlockLoader",
     "BlockSample",
     "BlockSampler",
+    "Cost",
+    "Dealt",
     "EpochAccount",
     "InputError",
     "Output",
     "Plan",
     "RecurrentPart",
     "SequenceSource",
-    "account",
+    "StreamBlocks",
+    "StreamLoader",
     "action_genome_lengths",
     "collate_blocks",
     "deal",
+    "fit_cost",
     "from_dataset",
     "lower_bound",
     "make_plan",
@@ -72,6 +81,8 @@ _WITH_TORCH = {
     "outputs": ("Output", "unpack"),
     "sampler": ("BlockSampler",),
     "state": ("RecurrentPart", "reset_state", "walk"),
+    "stream": ("StreamBlocks",),
+    "stream_loader": ("StreamLoader",),
 }
 
 

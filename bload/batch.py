@@ -53,6 +53,13 @@ class Batch(Boundaries):
     targets_S: Any = None
     """Targets per sequence, one per segment: a tensor ``(S, ...)`` if they are numbers or tensors,
     a dict by key, else a tuple. None without them."""
+    ends_step: bool = True
+    """False if more batches of this rank follow before the optimiser takes its step."""
+    step_frames: int = 0
+    """Frames of all batches of the step, on all ranks, as `BlockLoader` sets it."""
+    continues_B: Tensor | None = None
+    """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
+    batch a step before; its first slot is no start."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets stay as they are."""
@@ -63,7 +70,8 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        names = [field.name for field in fields(self) if field.name not in ("table", "targets")]
+        kept = ("table", "targets", "ends_step", "step_frames")
+        names = [field.name for field in fields(self) if field.name not in kept]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
         table = self.table
         columns = change(table.block_S), change(table.slot_S), change(table.length_S)
@@ -98,6 +106,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     valid_BT, start_BT, segment_BT = masks_from_table(table, len(blocks), t_max)
 
     # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
+    continues_B = torch.tensor([block.continues for block in blocks])
+    start_BT[:, 0] &= ~continues_B
     sequence_BT = torch.full((len(blocks), t_max), -1)
     sequence_BT[valid_BT] = sequence_S.repeat_interleave(length_S)
     slots_BT = torch.arange(t_max).expand(len(blocks), t_max)
@@ -117,6 +127,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         sequence_BT=sequence_BT,
         position_BT=position_BT,
         table=table,
+        continues_B=continues_B if continues_B.any() else None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from bload.plan import check_lengths
+from bload.lengths import check_lengths
 from bload.recommendation import Recommendation
 from bload.table import table_rows
 

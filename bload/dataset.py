@@ -71,11 +71,8 @@ class BlockDataset(Dataset[BlockSample]):
 
     def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
         result = self.source.read(sequence, first, length)
-        frames, targets = result if isinstance(result, tuple) else (result, None)
-        frames, targets = as_tensors(frames), as_tensors(targets)
+        frames, targets = split_result(result, self.targets_per)
         per_frame = self.targets_per == "frame"
-        if not per_frame:
-            targets = column_of(targets)
         fault = _fault("frames", frames, length, objects=False)
         if not fault and per_frame and targets is not None:
             fault = _fault("targets", targets, length, objects=True)
@@ -100,6 +97,13 @@ class BlockDataset(Dataset[BlockSample]):
             frames, targets = self._read(0, 0, 1)
             self._nothing = none_of(frames), none_of(targets)
         return self._nothing
+
+
+def split_result(result: Any, targets_per: TargetsPer) -> tuple[Any, Any]:
+    """Return the frames and targets of what `SequenceSource.read` returned, arrays as tensors."""
+    frames, targets = result if isinstance(result, tuple) else (result, None)
+    frames, targets = as_tensors(frames), as_tensors(targets)
+    return frames, targets if targets_per == "frame" else column_of(targets)
 
 
 def _fault(name: str, tree: Any, length: int, objects: bool) -> str:

@@ -31,6 +31,9 @@ LOOKS = {
     "naive": Look("naive", "#5f6673", "naive padding: one video per block"),
     "sampling": Look("sampling", "#b4500b", "sampling: short videos dropped, long ones cut"),
     "mix": Look("mix pad", "#7a3fb8", "mix pad: cut or padded to the mean length"),
+    "single": Look("one by one", "#8a6d1f", "one by one: every video a batch"),
+    "bucket": Look("buckets", "#a83260", "buckets: like lengths, padded to the longest of a batch"),
+    "ragged": Look("ragged", "#3d7a8a", "ragged: random videos until a batch is full"),
     "bload": Look("BLoad", "#0f62ad", "BLoad: random whole videos that fit"),
     "bload_exact": Look("BLoad exact", "#0a7a52", "BLoad exact: squeezed into fewer blocks"),
 }
@@ -110,7 +113,7 @@ def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
         spans = list(zip(starts, block.length.tolist(), strict=True))
         colours = [_sequence_colour(int(sequence)) for sequence in block.sequence]
         marks = [(slot, mark) for slot in starts]
-        axis.broken_barh([(0, plan.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
+        axis.broken_barh([(0, block.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
         axis.broken_barh(spans, (row, 0.78), facecolors=colours, linewidth=0)
         axis.broken_barh(marks, (row, 0.78), facecolors=START, linewidth=0)
     axis.set_xlim(0, widest)

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import index
+from typing import Any
 
 
 class InputError(ValueError):
@@ -40,6 +42,13 @@ def check_number(
         bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
         shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
         raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")
+
+
+def check_whole(key: str, value: Any, least: int) -> int:
+    """Return an option that is a whole number from `least` on, else raise `InputError`."""
+    if not hasattr(value, "__index__") or not least <= value < 2**63:
+        raise InputError(f"{key} is {value!r}; give a whole number from {least} on")
+    return index(value)
 
 
 class TooLongError(InputError):

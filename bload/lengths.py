@@ -1,19 +1,52 @@
-"""Sequence lengths: those of Action Genome, and those in a file."""
+"""Sequence lengths: checked, those of Action Genome, and those in a file."""
 
 import csv
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bload.errors import InputError
-from bload.plan import check_lengths
 
+MOST_FRAMES = 10**15
+"""Frames of a data set above which counts of slots could overflow."""
 ENCODING = "utf-8-sig"  # also reads UTF-8 without the mark that spreadsheets put in front
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 Read = tuple[Any, list[str] | None]  # values as found, and names where the file has them
+
+
+def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
+    """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
+    try:
+        array = np.asarray(lengths)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"the lengths are no list of numbers ({error})") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"the lengths have shape {array.shape}; give a list with at least one sequence"
+        )
+    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
+        raise InputError("the lengths contain something that is not a number; give whole numbers")
+    with np.errstate(invalid="ignore"):  # beyond int64: found unequal below
+        whole = array.astype(np.int64)
+    bad = np.flatnonzero((whole < 1) | (whole != array))
+    if len(bad):
+        s = int(bad[0])
+        name = names[s] if names else str(s)
+        raise InputError(
+            f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
+            "fix it or leave the sequence out"
+        )
+    if array.sum(dtype=float) > MOST_FRAMES:
+        raise InputError(
+            f"the lengths add up to {array.sum(dtype=float):,.0f} frames; give at most "
+            f"{MOST_FRAMES:,}"
+        )
+    return whole
 
 
 def action_genome_lengths(split: str = "train") -> np.ndarray:

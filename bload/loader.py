@@ -1,6 +1,7 @@
 """The whole path from a sequence source to batches, with exact resume."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,8 +9,10 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch import Batch, collate_blocks
+from bload.cost import Cost
 from bload.dataset import BlockDataset, SequenceSource
-from bload.dealing import EpochAccount, Last
+from bload.dealing import Last
+from bload.dealt import SLOTS, EpochAccount
 from bload.errors import InputError
 from bload.plan import Plan
 from bload.sampler import BlockSampler
@@ -24,13 +27,16 @@ class BlockLoader:
             for batch in loader:
                 ...
 
+    With ``micro_batches`` above 1, or ``deal="counts"``, an optimiser step takes several batches;
+    it comes after one whose `ends_step` is True. `by_step` yields those of a step together.
+
     Args:
         source: anything with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
         packer: a key of `PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the paper does,
             for comparisons with it and where packing has to be instant.
-        batch_frames: slots that a rank processes per step. A block cannot be cut, so it is rounded
-            down to ``batch_frames // t_max`` whole blocks; None takes one block.
+        batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
+            ``batch_frames // t_max`` whole blocks; None takes one block.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.
@@ -39,6 +45,14 @@ class BlockLoader:
         names: of the sequences, for error messages.
         process_group: of the ranks that share the data, where not all do (tensor or pipeline
             parallelism): ``mesh["dp"].get_group()``. None takes the default group.
+        shapes: sizes of blocks, `t_max` the largest, or how many to choose, see `bload.shapes`.
+        micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
+        even: let all ranks have as many batches in a step, some of fillers, as `mean_loss` and
+            models that communicate in their forward pass ask for.
+        deal: a key of `DEALS`: how the blocks of a step are chosen and shared out.
+        cost: of a block, for `deal`.
+        deal_options: of `deal`, such as ``{"steps": 16}`` of a window.
+        ahead: plan the next epoch in a process of its own while one is trained.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
         num_workers: processes that read, as in `torch.utils.data.DataLoader`.
@@ -68,6 +82,13 @@ class BlockLoader:
         last: Last = "fill",
         names: Sequence[str] | None = None,
         process_group: dist.ProcessGroup | None = None,
+        shapes: int | Sequence[int] = 1,
+        micro_batches: int = 1,
+        even: bool = True,
+        deal: str = "cards",
+        cost: Cost = SLOTS,
+        deal_options: Mapping[str, Any] | None = None,
+        ahead: bool = False,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -93,6 +114,13 @@ class BlockLoader:
             last=last,
             names=names,
             process_group=process_group,
+            shapes=shapes,
+            micro_batches=micro_batches,
+            even=even,
+            deal=deal,
+            cost=cost,
+            deal_options=deal_options,
+            ahead=ahead,
             **options,
         )
         self.data = DataLoader(
@@ -108,7 +136,7 @@ class BlockLoader:
             persistent_workers=num_workers > 0,
         )
         self.step = 0
-        """Batches of the current epoch yielded so far."""
+        """Steps of the current epoch whose batches have all been yielded."""
         self._iterations = 0
 
     @property
@@ -121,41 +149,63 @@ class BlockLoader:
         """Cost of the current epoch, all ranks together."""
         return self.sampler.account
 
+    @property
+    def steps(self) -> int:
+        """Steps of the current epoch, the same on every rank."""
+        return self.sampler.steps
+
     def __len__(self) -> int:
+        """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
         return len(self.sampler)
 
     def __repr__(self) -> str:
         cost, sampler = self.account, self.sampler
         ranks = _counted(sampler.world_size, "rank")
-        if sampler.blocks_per_rank > 1:
-            ranks += f" x {sampler.blocks_per_rank} blocks"
+        each, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "block", ""
+        if not self.plan.has_one_size:
+            each, unit, size = sampler.micro_batches, "batch", "up to "
+        if each > 1:
+            ranks += f" x {each} {unit}{'es' if unit == 'batch' else 's'}"
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
-            f"{_counted(cost.blocks, 'block')} of {sampler.t_max:,}, "
+            f"{_counted(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
             f"{_counted(cost.steps, 'step')} x {ranks}, "
             f"{longest / cost.processed:.1f}x fewer slots than padding"
+            f"{'; ' if sampler.note else ''}{sampler.note}"
         )
 
     def __iter__(self) -> Iterator[Batch]:
         # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
         self._iterations = mine = self._iterations + 1
-        self.step = self.sampler.next_step
+        self.step, dealt = self.sampler.next_step, self.sampler.dealt
         try:
             batches = iter(self.data)
-            while mine == self._iterations:
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                self.step += 1
-                yield batch
+            for step in range(self.step, dealt.steps):
+                frames = dealt.step_frames(step)
+                for left in reversed(range(len(dealt.micro_batches(step, self.sampler.rank)))):
+                    if mine != self._iterations:
+                        raise InputError(
+                            "this iterator ended when another of the same loader began; make a "
+                            "loader for each"
+                        )
+                    batch = replace(next(batches), ends_step=left == 0, step_frames=frames)
+                    self.step = step + (left == 0)
+                    yield batch
+            next(batches, None)  # even where no step was left, the sampler's iteration is over
         except InputError as error:
             # A worker's error contains its traceback; the sentence is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
-        raise InputError(
-            "this iterator ended when another of the same loader began; make a loader for each"
-        )
+
+    def by_step(self) -> Iterator[list[Batch]]:
+        """Yield the batches of each step together, all of them read."""
+        step: list[Batch] = []
+        for batch in self:
+            step.append(batch)
+            if batch.ends_step:
+                yield step
+                step = []
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""

@@ -1,4 +1,4 @@
-"""Sequences longer than a block: refused, split into pieces, or truncated."""
+"""Sequences longer than a block: refused, cut into pieces, or truncated."""
 
 from typing import Literal
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from bload.errors import InputError, TooLongError, spell
 
-Long = Literal["error", "split", "truncate"]
+Alone = Literal["error", "split", "truncate"]
+Long = Literal["error", "split", "truncate", "carry"]
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -31,7 +32,7 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
         long: ``error`` refuses a sequence longer than `t_max`; ``split`` cuts it into pieces of
             `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
             recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,
-            and the rest counts as deleted.
+            and the rest counts as deleted. ``carry`` is `bload.carry`'s.
 
     Returns:
         sequence, first frame and length of every piece, each int64 ``(pieces,)``.

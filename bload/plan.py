@@ -7,18 +7,12 @@ A segment is a run of frames of one sequence; a block has ``t_max`` slots. A pla
 arrays, so ten million sequences fit, and it checks itself.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bload.bounds import lower_bound
-from bload.errors import InputError
-
-MOST_FRAMES = 10**15
-"""Frames of a data set above which counts of slots could overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +32,12 @@ class Block:
     """Frame of the sequence at which the segment begins."""
     length: np.ndarray
     """Frames of each segment."""
+    continues: bool = False
+    """True if the first segment goes on where the row's block of the step before ended."""
 
     @property
     def starts(self) -> np.ndarray:
-        """The start table: the slots at which a segment begins, where the state is cleared."""
+        """The slots at which a segment begins; the state is cleared there, if nothing continues."""
         starts: np.ndarray = np.cumsum(self.length) - self.length
         return starts
 
@@ -62,12 +58,17 @@ class Plan:
     """All blocks of one epoch, in order.
 
     Args:
-        t_max: slots in a block.
+        t_max: slots in a block, or in the largest.
         sequence_lengths: frames of every sequence of the data set, ``(sequences,)``.
         sequence: number of every segment's sequence, ``(segments,)``, block after block.
         first: frame of the sequence at which each segment begins, ``(segments,)``.
         length: frames of each segment, ``(segments,)``.
         offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
+        slots: slots of every block, ``(blocks,)``; left out, each has `t_max`.
+        batches: ``(batches + 1,)``; the packer makes the batches itself, and batch i has the blocks
+            ``batches[i]:batches[i + 1]``. Left out, as many blocks of a size as fit are a batch.
+        carries: a segment that begins inside its sequence goes on with the state at the end of the
+            block with the frames before, see `bload.carry`.
 
     Raises:
         ValueError: a segment lies outside its sequence, a block overflows, or a frame appears
@@ -80,9 +81,15 @@ class Plan:
     first: np.ndarray
     length: np.ndarray
     offsets: np.ndarray
+    slots: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    batches: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    carries: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("sequence_lengths", "sequence", "first", "length", "offsets"):
+        if len(self.slots) == 0:
+            object.__setattr__(self, "slots", np.full(max(len(self.offsets) - 1, 0), self.t_max))
+        names = ("sequence_lengths", "sequence", "first", "length", "offsets", "slots", "batches")
+        for name in names:
             # a view, so that the caller's own array stays writable
             array = np.ascontiguousarray(getattr(self, name), dtype=np.int64).view()
             array.flags.writeable = False
@@ -114,15 +121,25 @@ class Plan:
                 f"segment {s} takes frames {self.first[s]} to {end[s]} of sequence "
                 f"{self.sequence[s]}, which has {self.sequence_lengths[self.sequence[s]]}"
             )
-        if self.blocks and self.block_frames.max() > self.t_max:
-            b = int(self.block_frames.argmax())
+        if len(self.slots) != self.blocks or self.slots.max(initial=0) > self.t_max:
+            raise ValueError(f"a plan needs slots for each of its blocks, at most {self.t_max}")
+        if np.any(self.block_frames > self.slots):
+            b = int((self.block_frames - self.slots).argmax())
             raise ValueError(
-                f"block {b} holds {self.block_frames[b]} frames; t_max is {self.t_max}"
+                f"block {b} holds {self.block_frames[b]} frames; t_max is {self.slots[b]}"
             )
+        if len(self.batches):
+            starts, ends = self.batches[:-1], self.batches[1:]
+            if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
+                raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
+            if np.any(np.diff(self.slots) * (np.diff(self.batch_of_block()) == 0)):
+                raise ValueError("blocks of one batch must have equally many slots")
         order = np.lexsort((self.first, self.sequence))
         same = np.diff(self.sequence[order]) == 0
         if np.any(same & (self.first[order][1:] < end[order][:-1])):
             raise ValueError("a frame appears twice in the plan")
+        if self.carries:
+            _ = self.follows
 
     @property
     def blocks(self) -> int:
@@ -156,8 +173,8 @@ class Plan:
 
     @property
     def processed(self) -> int:
-        """Slots that the model processes: blocks x t_max."""
-        return self.blocks * self.t_max
+        """Slots that the model processes."""
+        return int(self.slots.sum())
 
     @property
     def padding(self) -> int:
@@ -170,11 +187,44 @@ class Plan:
         return self.placed / self.processed if self.blocks else 1.0
 
     @cached_property
+    def has_one_size(self) -> bool:
+        """True if any blocks side by side are a batch: all have `t_max` slots."""
+        return len(self.batches) == 0 and bool(np.all(self.slots == self.t_max))
+
+    @cached_property
     def block_frames(self) -> np.ndarray:
         """Frames in each block, ``(blocks,)``."""
         running: np.ndarray = np.concatenate([[0], np.cumsum(self.length)])
         frames: np.ndarray = running[self.offsets[1:]] - running[self.offsets[:-1]]
         return frames
+
+    @cached_property
+    def follows(self) -> np.ndarray:
+        """The block whose last segment goes on in the first of each block, ``(blocks,)``; else -1.
+
+        Raises:
+            ValueError: a segment goes on in the middle of a block, or after one that is not full.
+        """
+        follows = np.full(self.blocks, -1)
+        later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
+        if len(later) == 0:
+            return follows
+        block = self.block_of_segment()
+        last = self.offsets[1:] - 1
+        ends = {
+            (int(self.sequence[s]), int(self.first[s] + self.length[s])): b
+            for b, s in enumerate(last)
+            if self.block_frames[b] == self.slots[b]
+        }
+        for s in later:
+            before = ends.get((int(self.sequence[s]), int(self.first[s])), -1)
+            if s != self.offsets[block[s]] or before < 0:
+                raise ValueError(
+                    f"segment {s} cannot go on with a state: it is not the first of its block, or "
+                    "no full block ends with the frame before"
+                )
+            follows[block[s]] = before
+        return follows
 
     @cached_property
     def lower_bound(self) -> int:
@@ -194,7 +244,14 @@ class Plan:
         if not 0 <= index < self.blocks:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])
-        return Block(index, self.t_max, self.sequence[part], self.first[part], self.length[part])
+        slots = int(self.slots[index])
+        continues = bool(self.carries and self.follows[index] >= 0)
+        columns = self.sequence[part], self.first[part], self.length[part]
+        return Block(index, slots, *columns, continues)
+
+    def batch_of_block(self) -> np.ndarray:
+        """Return the batch of each block, ``(blocks,)``, where the packer has made them."""
+        return np.repeat(np.arange(len(self.batches) - 1), np.diff(self.batches))
 
     def block_of_segment(self) -> np.ndarray:
         """Return the block of each segment, ``(segments,)``."""
@@ -206,6 +263,7 @@ def plan_from_blocks(
     pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
     sequence_lengths: np.ndarray,
     t_max: int,
+    carries: bool = False,
 ) -> Plan:
     """Make a plan from lists of piece numbers, one list per block.
 
@@ -218,34 +276,4 @@ def plan_from_blocks(
     order = np.array(flat, dtype=np.int64)
     sequence, first, length = (array[order] for array in pieces)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Plan(t_max, sequence_lengths, sequence, first, length, offsets)
-
-
-def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
-    """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
-    try:
-        array = np.asarray(lengths)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"the lengths are no list of numbers ({error})") from error
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(
-            f"the lengths have shape {array.shape}; give a list with at least one sequence"
-        )
-    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
-        raise InputError("the lengths contain something that is not a number; give whole numbers")
-    with np.errstate(invalid="ignore"):  # beyond int64: found unequal below
-        whole = array.astype(np.int64)
-    bad = np.flatnonzero((whole < 1) | (whole != array))
-    if len(bad):
-        s = int(bad[0])
-        name = names[s] if names else str(s)
-        raise InputError(
-            f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
-            "fix it or leave the sequence out"
-        )
-    if array.sum(dtype=float) > MOST_FRAMES:
-        raise InputError(
-            f"the lengths add up to {array.sum(dtype=float):,.0f} frames; give at most "
-            f"{MOST_FRAMES:,}"
-        )
-    return whole
+    return Plan(t_max, sequence_lengths, sequence, first, length, offsets, carries=carries)

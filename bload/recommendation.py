@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bload.lengths import check_lengths
 from bload.packers import make_plan
 from bload.pieces import Long
-from bload.plan import check_lengths
 from bload.prediction import predict_work
 
 EMPTY = 0.02

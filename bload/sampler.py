@@ -1,38 +1,52 @@
 """The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
 
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from functools import partial
 from operator import index
 from typing import Any
 
+import numpy as np
 import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.dealing import EpochAccount, Last, account, blocks_per_rank, deal
-from bload.errors import InputError, TooLongError
-from bload.packers import make_plan, packer_options
-from bload.plan import Block, Plan, check_lengths, filler_block
+from bload.ahead import Ahead
+from bload.cost import Cost
+from bload.dealing import Last, blocks_per_rank, check_options
+from bload.dealing import deal as make_deal
+from bload.dealt import SLOTS, Dealt, EpochAccount
+from bload.errors import InputError, TooLongError, spell
+from bload.lengths import check_lengths
+from bload.packers import make_plan, makes_batches, natural_t_max, packer_options
+from bload.place import find_place
+from bload.plan import Block, Plan, filler_block
+from bload.shapes import sizes_of
 
 
 class BlockSampler(Sampler[list[Block]]):
-    """Yields the blocks of one rank, step by step; every rank takes the same number of steps.
+    """Yields the blocks of one rank, a micro-batch at a time; every rank takes as many steps.
 
     Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields `Block` values
     instead of numbers, so worker processes need no plan of their own and may persist over epochs.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.packers.PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the
-            paper does, for comparisons with it and where packing has to be instant.
-        batch_frames: slots that a rank processes per step. A block cannot be cut, so it is rounded
-            down to ``batch_frames // t_max`` whole blocks; None takes one block.
+        packer: a key of `bload.packers.PACKERS`, see `BlockLoader`.
+        batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
+            ``batch_frames // t_max`` whole blocks; None takes one block.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.
         seed: with the epoch, the only source of the plan's randomness.
-        last: ``fill`` or ``drop``, see `bload.dealing.account`.
+        last: ``fill`` or ``drop``, see `bload.deal`.
+        shapes: sizes of blocks, `t_max` the largest, or how many to choose, see `bload.shapes`.
+        micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
+        even: let all ranks have as many batches in a step, some of fillers, as in `bload.deal`.
+        deal: a key of `bload.DEALS`: how the blocks of a step are chosen and shared out.
+        cost: of a block, for `deal`.
+        deal_options, ahead: see `BlockLoader`.
         names: of the sequences, for error messages.
         process_group: of the ranks that share the data, where not all do (tensor or pipeline
             parallelism): ``mesh["dp"].get_group()``. None takes the default group.
@@ -57,30 +71,45 @@ class BlockSampler(Sampler[list[Block]]):
         last: Last = "fill",
         names: Sequence[str] | None = None,
         process_group: dist.ProcessGroup | None = None,
+        shapes: int | Sequence[int] = 1,
+        micro_batches: int = 1,
+        even: bool = True,
+        deal: str = "cards",
+        cost: Cost = SLOTS,
+        deal_options: Mapping[str, Any] | None = None,
+        ahead: bool = False,
         **options: Any,
     ) -> None:
-        self.rank, self.world_size = _place(rank, world_size, process_group)
+        self.rank, self.world_size = find_place(rank, world_size, process_group)
         self.process_group = process_group
         self.lengths = check_lengths(lengths, names)
-        self.packer = packer
-        self.options = options
+        self.packer, self.options = packer, dict(options)
         self.seed = int(seed)
         self.last: Last = last
-        self.epoch = 0
-        self._plan_epoch = 0
+        self.epoch = self._plan_epoch = 0
+        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        self.batch_frames = self.t_max if batch_frames is None else batch_frames
+        if "batch_frames" in packer_options(packer):
+            self.options["batch_frames"] = self.batch_frames
+        self.shapes: tuple[int, ...] = ()
+        self.ahead = Ahead() if ahead else None
         try:
-            self._plan = make_plan(self.lengths, packer, t_max, seed, 0, **options)
+            self._plan = self._planner(self.epoch)()
         except TooLongError as error:
             raise (error.named(names) if names else error) from None
-        self.t_max = self._plan.t_max
-        self.blocks_per_rank = blocks_per_rank(
-            self.t_max if batch_frames is None else batch_frames, self.t_max
-        )
+        check_options(deal, deal_options or {})
+        self.micro_batches, self.even = micro_batches, even
+        self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})
+        self._dealt: Dealt | None = None
+        blocks_per_rank(self.batch_frames, self._plan.t_max)
+        self.shapes = sizes_of(shapes, self._plan, self.t_max, self.batch_frames, cost)
+        if self.shapes:
+            self._plan = self._planner(self.epoch)()
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
         self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
-        len(self)  # refuses a wrong `last`, and dropping everything, now instead of at step 0
+        len(self)  # refuses wrong options, and dropping everything, now instead of at step 0
 
     @property
     def sampler(self) -> "BlockSampler":
@@ -88,37 +117,91 @@ class BlockSampler(Sampler[list[Block]]):
         return self
 
     @property
+    def blocks_per_batch(self) -> int:
+        """Blocks in a batch, of the largest size."""
+        return self.batch_frames // self.plan.t_max
+
+    @property
     def blocks_per_step(self) -> int:
-        """Blocks that all ranks together train in one step."""
-        return self.world_size * self.blocks_per_rank
+        """Blocks of `t_max` slots that all ranks together train in one step."""
+        return self.world_size * self.micro_batches * self.blocks_per_batch
 
     @property
     def plan(self) -> Plan:
         """The plan of the current epoch, the same on every rank."""
         if self._plan_epoch != self.epoch:
-            self._plan = make_plan(
-                self.lengths, self.packer, self.t_max, self.seed, self.epoch, **self.options
-            )
+            self._dealt = self.ahead.take(self.epoch) if self.ahead else None
+            self._plan = self._dealt.plan if self._dealt else self._planner(self.epoch)()
             self._plan_epoch = self.epoch
         return self._plan
+
+    def _planner(self, epoch: int) -> partial[Plan]:
+        place = self.t_max, self.seed, epoch
+        settings = {"shapes": self.shapes, **self.options}
+        return partial(make_plan, self.lengths, self.packer, *place, **settings)
+
+    @property
+    def dealt(self) -> Dealt:
+        """What each rank computes in each step of the current epoch, the same on every rank."""
+        plan = self.plan
+        if self._dealt is None or self._dealt.plan is not plan:
+            self._dealt = self._dealer(self.epoch)(plan)
+        return self._dealt
+
+    def _dealer(self, epoch: int) -> partial[Dealt]:
+        return partial(
+            make_deal,
+            ranks=self.world_size,
+            batch_frames=self.batch_frames,
+            micro_batches=self.micro_batches,
+            how=self.how,
+            cost=self.cost,
+            last=self.last,
+            even=self.even,
+            rng=np.random.default_rng([self.seed, epoch, 1]),
+            **self.deal_options,
+        )
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, all ranks together."""
-        return account(self.plan, self.blocks_per_step, self.last)
+        return self.dealt.account
+
+    @property
+    def steps(self) -> int:
+        """Steps of the current epoch, the same on every rank."""
+        return self.dealt.steps
+
+    @property
+    def note(self) -> str:
+        """A sentence where `deal` has nothing to balance, else an empty one."""
+        if self.how == "cards":
+            return ""
+        unit, costs = "block", self.cost.of_blocks(self.plan)
+        if not self.plan.has_one_size:
+            unit, costs = "batch", self.dealt.costs(self.cost)[self.dealt.has_blocks]
+        if np.ptp(costs) > 1e-9 * costs.max():
+            return ""
+        return f"every {unit} costs the same, so {spell('deal', self.how)} has nothing to balance"
 
     def __len__(self) -> int:
-        """Steps of the current epoch, the same on every rank."""
-        return self.account.steps
+        """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
+        dealt = self.dealt
+        return sum(len(dealt.micro_batches(step, self.rank)) for step in range(dealt.steps))
 
     def __iter__(self) -> Iterator[list[Block]]:
         self._compare_ranks()
-        plan, steps = self.plan, len(self)
+        plan, dealt = self.plan, self.dealt
+        if self.ahead:
+            after = self.epoch + 1
+            self.ahead.start(after, self.packer, self._planner(after), self._dealer(after))
         start, self.next_step = self.next_step, 0
-        for step in range(start, steps):
-            dealt = deal(plan.blocks, self.world_size, self.blocks_per_rank, step, self.rank)
-            self._yielded = step + 1
-            yield [filler_block(self.t_max) if b < 0 else plan.block(int(b)) for b in dealt]
+        for step in range(start, dealt.steps):
+            mine = dealt.micro_batches(step, self.rank)
+            for number in mine:
+                slots, blocks = int(dealt.slots[number]), dealt.blocks(number).tolist()
+                self._yielded = step + (number == mine[-1])
+                yield [filler_block(slots) if b < 0 else plan.block(b) for b in blocks]
 
     def _compare_ranks(self) -> None:
         """Raise InputError on every rank if the ranks are not about to train one plan in step."""
@@ -197,39 +280,21 @@ class BlockSampler(Sampler[list[Block]]):
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
+            **self._deal_definition(),
             "sequences": len(self.lengths),
             "frames": int(self.lengths.sum()),
             "lengths digest": self._digest,
         }
 
-
-def _place(
-    rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
-) -> tuple[int, int]:
-    """Return the rank and the world size: those given, else those of the process group."""
-    if dist.is_available() and dist.is_initialized():
-        group = dist.get_rank(process_group), dist.get_world_size(process_group)
-        if group[0] < 0:
-            raise InputError("this process is not in the process_group that was given")
-        given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
-        if given != group:
-            raise InputError(
-                f"rank {given[0]} of {given[1]} was given, but this process is rank {group[0]} of "
-                f"{group[1]} in its process group; leave rank and world_size out, or give the "
-                "process_group of the ranks that share the data"
-            )
-        return group
-    waiting = int(os.environ.get("WORLD_SIZE", 1))  # set by torchrun
-    if rank is None and world_size is None and waiting > 1:
-        raise InputError(
-            f"WORLD_SIZE is {waiting} but there is no process group yet; call "
-            "torch.distributed.init_process_group first, or give rank and world_size"
-        )
-    if (rank is None) != (world_size is None) and world_size != 1:
-        raise InputError(
-            f"rank is {rank} and world_size is {world_size} without a process group; give both"
-        )
-    rank, world_size = rank or 0, 1 if world_size is None else world_size
-    if not 0 <= rank < world_size:
-        raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
-    return rank, world_size
+    def _deal_definition(self) -> dict[str, Any]:
+        """What matters only if blocks differ in cost or size; a plain deal adds nothing."""
+        found: dict[str, Any] = {}
+        if self.shapes:
+            found |= {"shapes": [*self.shapes], "batch_frames": self.batch_frames}
+        if makes_batches(self.packer):
+            found["batches per step"] = self.world_size * self.micro_batches
+        if self.how == "queue":
+            found["ranks"] = self.world_size
+        if self.how != "cards":
+            found |= {"deal": self.how, "cost": [*astuple(self.cost)], **self.deal_options}
+        return found

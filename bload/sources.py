@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bload.dataset import TargetsPer
 from bload.errors import InputError
-from bload.plan import check_lengths
+from bload.lengths import check_lengths
 
 Key = str | Sequence[str]
 

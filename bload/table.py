@@ -9,9 +9,9 @@ import numpy as np
 
 from bload.packers import PACKERS, cuts_clips, make_plan, packer_options
 from bload.paper import PAPER, PaperRow
-from bload.pieces import Long, whole_pieces
+from bload.pieces import Long
 from bload.plan import Plan
-from bload.prediction import predict_work, ragged_work
+from bload.prediction import predict_work
 from bload.randomness import partner_information, repeat_share
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -29,11 +29,13 @@ def sized_plan(
     long: Long,
     seed: int,
     epoch: int,
+    batch_frames: int = 0,
     **options: Any,
 ) -> Plan:
     """Make a plan of any packer: `clip` slots if it cuts clips, else `t_max`, with its `long`."""
-    if "long" in packer_options(packer):
-        options["long"] = long
+    known = packer_options(packer)
+    options |= {"long": long} if "long" in known else {}
+    options |= {"batch_frames": batch_frames} if "batch_frames" in known else {}
     return make_plan(lengths, packer, clip if cuts_clips(packer) else t_max, seed, epoch, **options)
 
 
@@ -77,7 +79,9 @@ def table_rows(
             seconds, plans = [], []
             for epoch in range(max(epochs, 2) if randomness else epochs):
                 began = time.perf_counter()
-                plan = sized_plan(lengths, packer, t_max, clip, long, seed, epoch, **options)
+                plan = sized_plan(
+                    lengths, packer, t_max, clip, long, seed, epoch, batch_frames, **options
+                )
                 plans.append(plan)
                 seconds.append(time.perf_counter() - began)
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
@@ -88,19 +92,11 @@ def table_rows(
                 row["repeat_share"] = float(np.mean(shares)) if together else None
                 row["partner_information"] = partner_information(plans) if together else None
             rows.append(row | asdict(predict_work(plans[:epochs], ranks, batch_frames)))
-    _, _, pieces = whole_pieces(lengths, whole, long)
-    draws = (np.random.default_rng([seed, epoch]) for epoch in range(epochs))
-    ragged = [ragged_work(pieces, ranks, batch_frames, rng).slots for rng in draws]
-    _add_ratios(rows, float(np.mean(ragged)))
-    return rows
-
-
-def _add_ratios(rows: list[dict[str, Any]], ragged: float) -> None:
-    """Add the slots of naive padding and of ragged batches, divided by those of each row."""
-    naive = next(row["slots"] for row in rows if row["loader"] == "naive")
+    slots = {row["loader"]: row["slots"] for row in rows}
     for row in rows:
-        row["naive_ratio"] = naive / row["slots"]
-        row["ragged_ratio"] = ragged / row["slots"]
+        for other in ("naive", "ragged"):
+            row[f"{other}_ratio"] = slots[other] / row["slots"]
+    return rows
 
 
 def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:

@@ -10,15 +10,32 @@ from bload.batch import Batch
 from datasets.annotations.frame_names import frame_number
 
 
-def frame_gaps(batch: Batch) -> Tensor:
+def frame_gaps(batch: Batch, before_B: Tensor | None = None) -> Tensor:
     """Return the number of video frames since the frame before, ``(B, T)`` float.
 
     Action Genome annotates frames at irregular distances, which follow from the numbers in their
-    names. The gap is 0 where a segment starts and on padding.
+    names. The gap is 0 where a video starts and on padding.
+
+    Args:
+        before_B: the last number of every row a step before, for rows that go on.
     """
-    valid_BT = batch.valid_BT
+    number_BT = frame_numbers(batch)
+    before_B1 = number_BT[:, :1] if before_B is None else before_B[:, None]
+    gap_BT = number_BT.diff(dim=1, prepend=before_B1)
+    return gap_BT.masked_fill(batch.start_BT | ~batch.valid_BT, 0)
+
+
+def frame_numbers(batch: Batch) -> Tensor:
+    """Return the number of each frame in its video, ``(B, T)`` float, 0 on padding."""
     numbers = [frame_number(target.name) for target in batch.targets]
-    number_BT = torch.zeros(valid_BT.shape)
-    number_BT[valid_BT] = torch.tensor(numbers, dtype=torch.float32)
-    gap_BT = number_BT.diff(dim=1, prepend=number_BT[:, :1])
-    return gap_BT.masked_fill(batch.start_BT | ~valid_BT, 0)
+    number_BT = torch.zeros(batch.valid_BT.shape)
+    number_BT[batch.valid_BT] = torch.tensor(numbers, dtype=torch.float32)
+    return number_BT
+
+
+def last_numbers(batch: Batch) -> Tensor:
+    """Return the number of the frame in the last slot of each row, ``(B,)`` float, else 0.
+
+    A video goes on in the next step only where it fills its row to the end.
+    """
+    return frame_numbers(batch)[:, -1]

@@ -42,9 +42,8 @@ class Letterbox:
             self.source.stored_size(batch.targets[first].size_hw) for _, _, first, _, _ in segments
         ]
         batch = batch.to(device, non_blocking=True)
-        if not self.augmentation and all(
-            size_hw == canvas_hw == self.source.canvas_hw for size_hw in stored_S
-        ):
+        right = canvas_hw == self.source.canvas_hw and all(size == canvas_hw for size in stored_S)
+        if right and not self.augmentation:
             return batch, None
         frames_BTCHW = batch.frames_BT.new_zeros(*batch.frames_BT.shape[:3], *canvas_hw)
         extent_BT2 = torch.ones(*frames_BTCHW.shape[:2], 2)

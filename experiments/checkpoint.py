@@ -20,8 +20,9 @@ from datasets.annotations.problems import shown
 from datasets.pickle_trial import try_pickle
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
-from experiments.engine import Training
 from experiments.run_folder import LAST, PREVIOUS, RunFolder
+from experiments.sync import gather_states, state_of
+from experiments.training import Training
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 
@@ -42,6 +43,8 @@ class Progress:
     """Figures of the last evaluation."""
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums of the epoch that is under way, one per rank."""
+    carried: list[Any] = field(default_factory=list)
+    """What rows remember at this step of it, one per rank, see `experiments.carried`."""
 
     def __post_init__(self) -> None:
         for key, kind in (("best", float), ("epochs", list), ("evaluated", int), ("recall", dict)):
@@ -51,31 +54,33 @@ class Progress:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins, or goes on."""
+    """Where a run begins, or goes on: from a checkpoint."""
 
     progress: Progress = field(default_factory=Progress)
     says: str = ""
     checkpoint: Path | None = None
-    """From which it goes on."""
 
 
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
-    """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it."""
+    """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it.
+
+    All ranks call this. If they are apart it has the states of all, and as "model" their mean.
+    """
+    learned = training.learned()
+    if training.apart:
+        learned |= {"ranks": gather_states(learned), **training.mean()}
     if not training.ranks.is_first:
         return
     state = {
         "config": asdict(cfg),
         "epoch": loader.sampler.epoch,
         "loader": loader.state_dict(),
-        "model": training.model.state_dict(),
-        "optimiser": training.optimiser.state_dict(),
         "recompute": training.model.recompute,
         "progress": asdict(progress),
+        **learned,
     }
-    if training.average:
-        state["average"] = training.average.state_dict()
     previous = path.with_name(PREVIOUS) if path.name == LAST else None
     write_whole(path, sealed(state), previous)
 
@@ -129,7 +134,7 @@ def load_training(
             "or start anew with run.resume=never"
         ) from error
     if cfg.model.checkpoint == "auto":
-        training.model.recompute = saved.get("recompute", training.model.recompute)
+        training.model.recompute = float(saved.get("recompute", training.model.recompute))
     if loader.sampler.epoch > training.cfg.epochs:
         raise InputError(
             f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
@@ -144,12 +149,15 @@ def load_training(
 def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> Progress:
     """Bring training and loader to what a checkpoint holds; return its memory of the run."""
     loader.load_state_dict(saved["loader"])
-    training.model.load_state_dict(saved["model"])
-    training.optimiser.load_state_dict(saved["optimiser"])
-    if training.average and "average" in saved:
-        training.average.load_state_dict(saved["average"])
+    mine = saved
+    if training.cfg.sync != "allreduce" and "ranks" in saved:
+        mine = state_of(training.ranks.rank, training.ranks.world_size, saved["ranks"])
+    training.model.load_state_dict(mine["model"])
+    training.optimiser.load_state_dict(mine["optimiser"])
+    if training.average and "average" in mine:
+        training.average.load_state_dict(mine["average"])
     elif training.average:  # the checkpoint has none: the average begins at its weights
-        training.average.module.load_state_dict(saved["model"])
+        training.average.module.load_state_dict(mine["model"])
     progress = Progress(**saved["progress"])
     if len(progress.epochs) != loader.sampler.epoch:
         raise ValueError(f"it holds {len(progress.epochs)} epochs' figures, not those of all")

@@ -7,16 +7,13 @@ models/config.py; those of a loader are the options of its packer.
 """
 
 import re
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass, replace
-from functools import cache
-from inspect import Parameter, signature
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from bload.dealing import Last
 from bload.errors import InputError, check_choice, check_number
 from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
@@ -24,9 +21,12 @@ from datasets.build import DATASETS
 from datasets.config import DatasetConfig
 from datasets.scoring.iou import CONVENTIONS
 from experiments.ablations import PADDINGS, STARTS
+from experiments.loader_config import LATER, LoaderConfig, loader_schema
 from experiments.optimiser import SCHEDULES
 from experiments.ranks import TIMEOUT
+from experiments.sync import SYNCS
 from models.config import LossConfig, ModelConfig
+from models.exchange import EXCHANGES
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
 MOST = 10**9
@@ -35,36 +35,9 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 @dataclass
-class LoaderConfig:
-    name: str
-    t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
-    last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
-
-    def __post_init__(self) -> None:
-        if self.t_max is not None:
-            check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
-        check_choice("loader.last", self.last, get_args(Last))
-        for option, kind in get_type_hints(PACKERS[self.name]).items():
-            if get_origin(kind) is Literal:
-                check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """All but the name, as `bload.BlockLoader` takes them."""
-        return {key: value for key, value in asdict(self).items() if key != "name"}
-
-    def __reduce__(self):  # the class is made from a packer, so pickle would not find it
-        return _unpickled, (asdict(self),)
-
-
-def _unpickled(values: dict[str, Any]) -> LoaderConfig:
-    return loader_schema(values["name"])(**values)
-
-
-@dataclass
 class TrainConfig:
     epochs: int
-    batch_frames: int  # frames that a rank works through per step
+    batch_frames: int  # frames that a rank works through at a time
     lr: float
     backbone_lr: float
     weight_decay: float
@@ -72,6 +45,10 @@ class TrainConfig:
     schedule: str  # cosine or step
     step_at: float  # schedule=step: share of training after which the rate is a tenth
     warmup_epochs: float
+    # batches of a rank and step, whose gradients add up
+    micro_batches: int = field(default=1, metadata={"defining": False})
+    # work shared equally over ranks: none, frames, queries (models/exchange.py)
+    exchange: str = field(default="none", metadata=LATER)
     slots: int | None = None  # slots to train on in all, padding included, instead of epochs
     bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
     ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
@@ -86,6 +63,8 @@ class TrainConfig:
     timeout: float = field(default=TIMEOUT, metadata={"defining": False})
     workers: int = field(default=1, metadata={"defining": False})  # reading processes per rank
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
+    sync: str = field(default="allreduce", metadata=LATER)  # or local, gossip, none: see sync.py
+    sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
     # steps between checkpoints inside an epoch
     checkpoint_every: int = field(default=100, metadata={"defining": False})
     # steps between lines in metrics.jsonl
@@ -95,7 +74,8 @@ class TrainConfig:
         bounds: dict[str, tuple[float, float | None]] = {
             **dict.fromkeys(("lr", "backbone_lr", "weight_decay", "warmup_epochs"), (0, None)),
             "eval_every": (0, MOST),
-            **dict.fromkeys(("log_every", "checkpoint_every", "bptt"), (1, MOST)),
+            **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
+            "micro_batches": (1, 10**6),
             **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
             **{"seed": (0, 2**63 - 1), "workers": (0, 256), "timeout": (1, 10**6)},
             **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
@@ -109,6 +89,8 @@ class TrainConfig:
         check_choice("train.device", self.device, DEVICES)
         check_choice("train.starts", self.starts, STARTS)
         check_choice("train.padding", self.padding, PADDINGS)
+        check_choice("train.exchange", self.exchange, EXCHANGES)
+        check_choice("train.sync", self.sync, SYNCS)
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
@@ -215,13 +197,19 @@ class EvalJob:
         check_number("pictures", self.pictures, 0, MOST)
 
 
-def defining(values: Any) -> dict[str, Any]:
-    """The part of a config that decides what is trained, as plain values."""
-    return {
-        key.name: defining(value) if is_dataclass(value := getattr(values, key.name)) else value
-        for key in fields(values)
-        if key.metadata.get("defining", True)
-    }
+def defining(values: Any, later: bool = False) -> dict[str, Any]:
+    """The part of a config that decides what is trained, as plain values.
+
+    Args:
+        later: with the keys that came after the first release also where they are at their default.
+    """
+    found = {}
+    for key in fields(values):
+        value = getattr(values, key.name)
+        left_out = key.metadata.get("later") and value == key.default and not later
+        if key.metadata.get("defining", True) and not left_out:
+            found[key.name] = defining(value, later) if is_dataclass(value) else value
+    return found
 
 
 def register() -> None:
@@ -243,18 +231,3 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
-
-
-@cache
-def loader_schema(packer: str) -> type[LoaderConfig]:
-    """The config class of a loader: `LoaderConfig` and the options of its packer."""
-    options = [
-        (option.name, _type_of(option.default), field(default=option.default))
-        for option in signature(PACKERS[packer]).parameters.values()
-        if option.kind == Parameter.KEYWORD_ONLY
-    ]
-    return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
-
-
-def _type_of(default: Any) -> Any:
-    return Any if default is None else type(default)

@@ -5,7 +5,7 @@
 
 Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
 Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
-``Join``, with each of the five loaders, and with plain DDP where the rank that is done exits.
+``Join``, with each of the loaders, and with plain DDP where the rank that is done exits.
 Expect plain DDP to time out, to fail where the rank that is done exits, and everything else to
 finish (results/deadlock.txt); the exit status is 0 if it does. The rows are written to
 runs/deadlock/deadlock.json.
@@ -28,7 +28,7 @@ import numpy as np
 from tabulate import tabulate
 from tqdm import tqdm
 
-from bload import PACKERS, InputError, account, action_genome_lengths, make_plan
+from bload import PACKERS, BlockSampler, InputError, action_genome_lengths
 from experiments.measured import measure
 from experiments.rank_pair import RANKS, RankOutcome, run_pair
 from experiments.sequences import block_epoch, clips, uneven_epoch
@@ -110,8 +110,8 @@ def _jobs(
     )
     yield row("DDP with Join", "uneven", "finished", says), partial(uneven, join=True)
     for loader in PACKERS:
-        plan = make_plan(lengths, loader)
-        counted = account(plan, RANKS * (batch_frames // plan.t_max))
+        sampler = BlockSampler(lengths, loader, batch_frames=batch_frames, rank=0, world_size=RANKS)
+        counted = sampler.account
         says = f"{counted.padding:,} padded, {counted.deleted:,} deleted, {counted.filler:,} filler"
         job = partial(block_epoch, lengths=frames, loader=loader, batch_frames=batch_frames)
         yield row("DDP, blocks", loader, "finished", says), job

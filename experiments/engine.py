@@ -3,53 +3,32 @@
 B blocks, T slots.
 """
 
+import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError
 from datasets.annotations.frame_names import video_of
-from datasets.gaps import frame_gaps
-from datasets.letterbox import Letterbox
+from datasets.gaps import frame_gaps, last_numbers
 from experiments.ablations import change_starts, repeat_last
-from experiments.config import TrainConfig
+from experiments.carried import Carried
 from experiments.failures import Diverged
-from experiments.optimiser import Schedule, build_optimiser, set_rates
-from experiments.ranks import Ranks, autocast
-from models import DDS, Criterion, counts, to_tensors
+from experiments.optimiser import set_rates
+from experiments.ranks import autocast
+from experiments.sync import SYNCS, is_due, trained
+from experiments.training import Training
+from models import counts, to_tensors
 
 SHOWN = 8
 """Videos that a sentence names."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """Everything that the steps of a run share; `build_training` makes it."""
-
-    cfg: TrainConfig
-    """With the epochs that will be trained, see `TrainConfig.for_slots`."""
-    ranks: Ranks
-    model: DDS
-    parallel: nn.Module
-    """The model itself, or under DDP what synchronises its gradients."""
-    average: AveragedModel | None
-    """Moving average of the weights, which is evaluated instead of the model."""
-    criterion: Criterion
-    letterbox: Letterbox
-    optimiser: torch.optim.Optimizer
-    schedule: Schedule
-
-    @property
-    def evaluated(self) -> nn.Module:
-        return self.average.module if self.average else self.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,67 +37,43 @@ class Step:
 
     losses: dict[str, float]
     norm: float
-    """Norm of the global gradient before clipping."""
+    """Norm before clipping of the global gradient, or of this rank's if ranks are apart."""
     rate: float
     """Learning rate of all but the backbone."""
     stopping: bool
     """True on every rank if a signal has asked one of them to stop after this step."""
 
 
-def build_training(
-    cfg: TrainConfig, ranks: Ranks, model: DDS, criterion: Criterion, letterbox: Letterbox
-) -> Training:
-    """Wrap a model, which is on its device already, with what training it takes."""
-    average = None
-    if cfg.ema:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
-    return Training(
-        cfg,
-        ranks,
-        model,
-        in_parallel(model, ranks) if ranks.world_size > 1 else model,
-        average,
-        criterion,
-        letterbox,
-        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay),
-        Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
-    )
-
-
-def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
-    """Wrap a model so that its gradients are averaged over ranks, in one order from step 0 on.
-
-    DDP rearranges its buckets after the first backward pass, and with them the order of sums over
-    three ranks or more, so that a run that goes on would differ in its first step. Two slots of
-    padding go through here, for that to be over.
-    """
-    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    frames_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
-    nothing_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(frames_BTCHW, nothing_BT, gap_BT=nothing_BT.float())
-    values = [getattr(outputs, field.name) for field in fields(outputs)]
-    sum(value.sum() for value in values if value is not None).backward()
-    parallel.zero_grad()
-    return parallel
-
-
-def compute_losses(training: Training, batch: Batch, epoch: int) -> tuple[dict[str, Tensor], bool]:
-    """The losses of a batch: sums over this rank's frames, divided by the targets of all ranks.
+def step_counts(training: Training, batches: Sequence[Batch]) -> tuple[Tensor, bool]:
+    """Divisors of the losses of a step: counts of all its batches, on all ranks.
 
     Returns:
-        The losses, and whether a signal has asked any rank to stop, which the same sum tells.
+        The counts, and whether a signal has asked any rank to stop, which the same sum tells.
     """
-    cfg, ranks = training.cfg, training.ranks
-    if cfg.padding == "repeated":
-        batch = repeat_last(batch)
-    gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
-    batch, extent_BT2 = training.letterbox(batch, ranks.device, epoch)
-    targets = to_tensors(batch.targets, ranks.device)
-    wish = torch.tensor([float(ranks.stop.number)], dtype=torch.float64)
-    summed = ranks.sum(torch.cat([counts(targets, training.model.queries), wish]))
-    total, stopping = summed[:-1], bool(summed[-1])
+    objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
+    wish = torch.tensor([float(training.ranks.stop.number)], dtype=torch.float64)
+    found = training.ranks.sum(torch.cat([counts(objects, training.model.queries), wish]))
+    return found[:-1], bool(found[-1])
+
+
+def compute_losses(
+    training: Training, batch: Batch, epoch: int, total: Tensor, before: Carried | None = None
+) -> tuple[dict[str, Tensor], Any]:
+    """The losses of a batch: sums over its frames, divided by the targets of the whole step.
+
+    Args:
+        before: what the rows remember, if they go on from the step before.
+
+    Returns:
+        The losses, and the state of the memory after the batch.
+    """
+    cfg, device = training.cfg, training.ranks.device
+    state, number_B = (before.state, before.number_B) if before else (None, None)
+    gap_BT = frame_gaps(batch, number_B).to(device, non_blocking=True)
+    batch, extent_BT2 = training.letterbox(batch, device, epoch)
+    targets = to_tensors(batch.targets, device)
     start_BT = change_starts(batch.start_BT, batch.valid_BT, cfg.starts, cfg.seed)
-    with autocast(cfg.amp, ranks.device):
+    with autocast(cfg.amp, device):
         outputs = training.parallel(
             batch.frames_BT,
             start_BT,
@@ -126,21 +81,57 @@ def compute_losses(training: Training, batch: Batch, epoch: int) -> tuple[dict[s
             bptt=cfg.bptt,
             extent_BT2=extent_BT2,
             gap_BT=gap_BT,
+            state=state,
         )
-    return training.criterion(outputs, targets, batch.valid_BT, total), stopping
+    return training.criterion(outputs, targets, batch.valid_BT, total), outputs.state
 
 
-def backward(training: Training, losses: dict[str, Tensor]) -> Tensor:
-    """Set the gradients of the global loss, clipped, on every rank; return their norm before."""
+def backward(
+    training: Training, batches: Sequence[Batch], epoch: int, carried: list[Carried] | None = None
+) -> tuple[dict[str, Tensor], Tensor, bool]:
+    """Set the gradients of a step, clipped, on every rank; they are exchanged once.
+
+    Args:
+        carried: what the rows of each batch remember from the step before, which is replaced by
+            what they remember now; None if nothing goes on from step to step.
+
+    Returns:
+        The losses of this rank's batches, the norm of the gradients before clipping, and whether
+        the ranks are to stop after this step.
+    """
+    if training.cfg.padding == "repeated":
+        batches = [repeat_last(batch) for batch in batches]
+    total, stopping = step_counts(training, batches)
     training.optimiser.zero_grad()
-    # DDP divides the sum of gradients by the number of ranks; this takes it back.
-    (losses["loss"] * training.ranks.world_size).backward()
+    sums: dict[str, Tensor] = {}
+    befores: Sequence[Carried | None] = carried or [None] * len(batches)
+    afters = []
+    for batch, before in zip(batches, befores, strict=True):
+        with contextlib.nullcontext() if batch.ends_step else training.accumulating():
+            losses, state = compute_losses(training, batch, epoch, total, before)
+            # DDP divides the sum of gradients by the number of ranks; this takes it back. Of ranks
+            # that are apart it makes each gradient an estimate of that sum.
+            (losses["loss"] * training.ranks.world_size).backward()
+        sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
+        if carried is not None:
+            afters.append(Carried(state, last_numbers(batch)))
+    if carried is not None:
+        carried[:] = afters
     parameters = [p for p in training.model.parameters() if p.requires_grad]
-    return nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm)
+    return sums, nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm), stopping
 
 
-def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: int) -> Step:
-    """Take step number `step` of the `steps` of an epoch.
+def train_step(
+    training: Training,
+    batches: Sequence[Batch],
+    epoch: int,
+    step: int,
+    steps: int,
+    carried: list[Carried] | None = None,
+) -> Step:
+    """Take step number `step` of the `steps` of an epoch, with all its batches on this rank.
+
+    `carried` as in `backward`.
 
     Raises:
         Diverged: losses or gradient are not finite. Weights and optimiser are as before then.
@@ -150,41 +141,50 @@ def train_step(training: Training, batch: Batch, epoch: int, step: int, steps: i
     set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
     here = f"epoch {epoch + 1}, step {step + 1}"
     try:
-        losses, stopping = compute_losses(training, batch, epoch)
+        losses, gradient_norm, stopping = backward(training, batches, epoch, carried)
     except InputError as error:
-        raise Diverged(f"{error}; {here}, in {_videos(batch)}") from error
-    gradient_norm = backward(training, losses)
+        raise Diverged(f"{error}; {here}, in {_videos(batches)}") from error
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
-        mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batch)}"
+        mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batches)}"
+        all_know = not training.apart  # else it may be finite on others, who would not answer
+        says = training.ranks.gather(mine) if all_know else [mine]
         raise Diverged(
-            f"the gradient is {norm} in {here}: {'; '.join(training.ranks.gather(mine))}; "
+            f"the gradient is {norm} in {here}: {'; '.join(says)}; "
             f"lower train.lr ({cfg.lr}) or set train.amp=off"
         )
     training.optimiser.step()
+    if training.apart:
+        SYNCS[cfg.sync](trained(training.model), is_due(step, steps, cfg.sync_every))
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
     return Step(dict(zip(losses, values, strict=True)), norm, rate, stopping)
 
 
-def _videos(batch: Batch) -> str:
-    """The videos of a batch, for an error message."""
-    names = list(dict.fromkeys(video_of(target.name) for target in batch.targets))
+def _videos(batches: Sequence[Batch]) -> str:
+    """The videos of a step on this rank, for an error message."""
+    targets = [target for batch in batches for target in batch.targets]
+    names = list(dict.fromkeys(video_of(target.name) for target in targets))
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"videos {', '.join(names[:SHOWN])}{more}" if names else "no video"
 
 
 def train_epoch(
-    training: Training, loader: BlockLoader, epoch: int, sums: dict[str, float]
+    training: Training,
+    loader: BlockLoader,
+    epoch: int,
+    sums: dict[str, float],
+    carried: list[Carried] | None = None,
 ) -> Iterator[Step]:
     """Take the steps of an epoch that `loader` has left, and hand over the figures of each.
 
     Args:
+        carried: as in `backward`; empty at the beginning of an epoch.
         sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
             that the caller takes between steps counts as the epoch's.
     """
-    steps = len(loader)
+    steps = loader.steps
     with tqdm(
         total=steps,
         initial=loader.step,
@@ -194,18 +194,18 @@ def train_epoch(
         disable=None if training.ranks.is_first else True,  # None: only on a terminal
     ) as bar:
         began = asked = time.perf_counter()
-        training.ranks.at(f"epoch {epoch + 1}, waiting for batch {loader.step + 1}")
-        for batch in loader:
+        training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
+        for batches in loader.by_step():
             training.ranks.at(f"epoch {epoch + 1}, step {loader.step}")
             sums["waiting"] += time.perf_counter() - asked
-            step = train_step(training, batch, epoch, loader.step - 1, steps)
+            step = train_step(training, batches, epoch, loader.step - 1, steps, carried)
             add(sums, step.losses)
             now = time.perf_counter()
             sums["seconds"] += now - began
             began = now
             bar.update()
             yield step
-            training.ranks.at(f"epoch {epoch + 1}, waiting for batch {loader.step + 1}")
+            training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
             asked = time.perf_counter()
         sums["seconds"] += time.perf_counter() - began
 

@@ -17,9 +17,7 @@ are geometric means over rounds, with Student t intervals.
 """
 
 import argparse
-import time
 from collections.abc import Sequence
-from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,57 +25,13 @@ from typing import Any
 import torch
 from tabulate import tabulate
 
-from bload import BlockLoader, InputError
-from datasets.build import build_letterbox, build_source
 from experiments.cli import errors_in_one_line
 from experiments.config import TrainJob, register
-from experiments.engine import build_training, train_step
 from experiments.measured import begin_record, end_record
-from experiments.ranks import Ranks
 from experiments.report.results import read_results
 from experiments.report.times import turn_times, turns_table
 from experiments.sweep import jobs_of
-from models import build_criterion, build_model
-
-
-class Turns:
-    """A loader and its training, stepped on demand."""
-
-    def __init__(self, cfg: TrainJob) -> None:
-        source = build_source(cfg.dataset, "train", progress=True)
-        self.loader = BlockLoader(
-            source,
-            cfg.loader.name,
-            batch_frames=cfg.train.batch_frames,
-            seed=cfg.train.seed,
-            num_workers=0,
-            **cfg.loader.options,
-        )
-        torch.manual_seed(cfg.train.seed)
-        self.training = build_training(
-            cfg.train,
-            Ranks(0, 1, torch.device("cpu")),
-            build_model(cfg.model),
-            build_criterion(cfg.loss),
-            build_letterbox(source, cfg.dataset.augment, cfg.train.seed),
-        )
-        self.batches = iter(self.loader)
-        self.seconds(2)  # the first steps are slower
-        self.batches = iter(self.loader)
-
-    def seconds(self, steps: int) -> list[float]:
-        """Take so many steps; return what each of them took."""
-        times = [time.perf_counter()]
-        for batch in islice(self.batches, steps):
-            train_step(self.training, batch, 0, self.loader.step - 1, len(self.loader))
-            times.append(time.perf_counter())
-        return [end - begin for begin, end in pairwise(times)]
-
-
-def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
-    """The steps of each round: `share` of all, spread evenly."""
-    ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
-    return [end - begin for begin, end in pairwise(ends)]
+from experiments.turns import Way, take_turns
 
 
 def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[str, Any]]:
@@ -86,24 +40,18 @@ def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[st
     Raises:
         InputError: a loader has no step in some round.
     """
-    loaders = [Turns(job) for job in jobs]
-    steps = [steps_by_round(len(one.loader), share, rounds) for one in loaders]
-    if min(map(min, steps)) < 1:
-        raise InputError("a round has no step; give a larger --share or fewer --rounds")
-    taken = [
-        [one.seconds(count) for one, count in zip(loaders, counts, strict=True)]
-        for counts in zip(*steps, strict=True)
-    ]
+    ways = [Way(job) for job in jobs]
+    turns = take_turns(ways, share, rounds)
     return [
         {
-            "loader": one.loader.sampler.packer,
-            "slots": one.loader.account.processed,
-            "steps": len(one.loader),
-            "frames": one.loader.plan.frames,
-            "timed_steps": sum(map(len, times)),
-            "seconds_a_step": [median(of) for of in times],
+            "loader": way.loader.sampler.packer,
+            "slots": way.loader.account.processed,
+            "steps": way.loader.steps,
+            "frames": way.loader.plan.frames,
+            "timed_steps": sum(map(len, mine)),
+            "seconds_a_step": [median(taken.seconds for taken in turn) for turn in mine],
         }
-        for one, *times in zip(loaders, *taken, strict=True)
+        for way, mine in zip(ways, turns, strict=True)
     ]
 
 

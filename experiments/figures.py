@@ -5,17 +5,25 @@ from typing import Any
 
 import torch
 
-from bload.loader import BlockLoader
+from bload import BlockLoader, Cost, Dealt
 from experiments.memory import peak_memory_mib
 from experiments.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 
 
-def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> dict[str, Any]:
+def imbalance(dealt: Dealt, skips: bool) -> float:
+    """Slots of a step's fullest rank over the mean of the ranks; frames if padding is skipped."""
+    return dealt.imbalance(Cost(slot=0, frame=1) if skips else Cost())
+
+
+def epoch_figures(
+    loader: BlockLoader, sums: dict[str, float], ranks: Ranks, skips: bool = False
+) -> dict[str, Any]:
     """Figures of an epoch over all ranks: counts, seconds, frames per second, losses.
 
     Args:
+        skips: True if the model skips padding.
         sums: over the steps of this rank, of its losses, ``seconds`` and ``waiting`` for data.
     """
     account = loader.account
@@ -25,6 +33,7 @@ def epoch_figures(loader: BlockLoader, sums: dict[str, float], ranks: Ranks) -> 
     seconds, waiting = max(ranks.gather((sums["seconds"], sums["waiting"])))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
+        "imbalance": imbalance(loader.sampler.dealt, skips),
         "seconds": seconds,
         "waiting_seconds": waiting,
         "frames_per_second": account.frames / seconds,
@@ -43,6 +52,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
     rates = ("waiting_seconds", "frames_per_second", "processed_per_second")
     return {
         **{name: fmean(columns[name]) for name in COUNTS},
+        "imbalance": fmean(epoch.get("imbalance", 1.0) for epoch in epochs),
         "epoch_seconds": median(columns["seconds"]),
         **{name: median(columns[name]) for name in rates},
         "train_seconds": sum(columns["seconds"]),

@@ -24,6 +24,7 @@ import torch
 from tabulate import tabulate
 
 from bload import PACKERS, BlockLoader, InputError, make_plan
+from bload.packers import makes_batches
 from experiments.measured import measure
 from experiments.sequences import FeatureSequences, new_classifier, train_on, warm_up
 
@@ -81,7 +82,8 @@ def run(
                 f"{wide * most:,} slots per step",
                 flush=True,
             )
-            jobs: list[dict[str, Any]] = [{"name": name, "t_max": None} for name in PACKERS]
+            names = [name for name in PACKERS if not makes_batches(name)]
+            jobs: list[dict[str, Any]] = [{"name": name, "t_max": None} for name in names]
             if most == longest[-1]:
                 sizes = [-(-most // part) for part in parts]
                 jobs += [{"name": "bload", "t_max": size, "long": "split"} for size in sizes]
@@ -140,7 +142,7 @@ def _measure(
         "blocks": plan.blocks,
         "lower_bound_padding": plan.lower_bound_padding,
         **{key: getattr(loader.account, key) for key in counts},
-        "batch_frames": loader.sampler.blocks_per_rank * plan.t_max,
+        "batch_frames": loader.sampler.blocks_per_batch * plan.t_max,
         "plan_seconds": round(plan_seconds, 4),
         "epoch_seconds": round(seconds, 3),
         "epoch_cpu_seconds": round(cpu_seconds, 3),  # which other jobs disturb less

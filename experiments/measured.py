@@ -1,7 +1,8 @@
 """Experiments that measure something themselves: their command line, and their record.
 
 ``FOLDER/NAME.json`` holds the rows that were measured, the command, the machine, the versions, the
-commit and the times of start and end; the report reads it.
+commit and the times of start and end; the report reads it. A flag that is given is part of NAME, as
+in ``balance_measured``.
 """
 
 import argparse
@@ -42,6 +43,9 @@ def measure(
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     for key, value in full.items():
+        if value is False:
+            parser.add_argument(f"--{key}", action="store_true", help=texts[key])
+            continue
         several = isinstance(value, list)
         parser.add_argument(
             f"--{key.replace('_', '-')}",
@@ -55,7 +59,8 @@ def measure(
     if parser.parse_args().quick:
         parser.set_defaults(**quick)
     options = vars(parser.parse_args())
-    title = f"{name}_quick" if options.pop("quick") else name
+    stem = "_".join([name, *(key for key in full if full[key] is False and options[key])])
+    title = f"{stem}_quick" if options.pop("quick") else stem
     folder = options.pop("out") or Path("runs", title)
     record = begin_record(name, title)
     try:
@@ -64,7 +69,7 @@ def measure(
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     except KeyboardInterrupt:
         parser.exit(130, "\nstopped; nothing was written and nothing is left running\n")
-    end_record(folder / f"{name}.json", record)
+    end_record(folder / f"{stem}.json", record)
     if not record.get("as_expected", True):
         sys.exit(1)
 

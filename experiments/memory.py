@@ -1,6 +1,7 @@
 """Memory: the peak of this process, what is left for it, and what to recompute to save it."""
 
 import contextlib
+import ctypes
 import math
 import os
 import resource
@@ -16,7 +17,12 @@ from experiments.ranks import Ranks, autocast
 from models import build_model
 from models.config import ModelConfig
 from models.cost import GIB, measure_cost
+from models.recompute import share_of
 
+SHARE = 0.8
+"""Share of the free memory that may be planned for; the rest is for temporaries and losses."""
+MMAP_THRESHOLD = (-3, 2**18)
+"""glibc's number for the option, and bytes from which on a tensor gets pages of its own."""
 LEAST = 16
 """Bytes of activations per byte of a frame's pixels that a step takes at the very least, if nothing
 is recomputed; the models here take 40 and more."""
@@ -44,6 +50,42 @@ def free_memory(device: torch.device) -> int:
     return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
+def return_freed_memory(device: torch.device) -> None:
+    """Let tensors freed on the CPU leave the process at once, where the C library is glibc.
+
+    By itself it keeps tensors below 32 MiB in heaps, whose gaps go back to the system only from
+    the end: a step of ``model=dds`` then takes a third to three quarters more than its tensors.
+    Fresh pages cost time.
+    """
+    if device.type == "cpu":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(*MMAP_THRESHOLD)
+
+
+def trim_memory() -> None:
+    """Return what the C library keeps of freed memory, so that a peak is that of what follows."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def taken_memory(device: torch.device) -> int:
+    """Bytes that this process has taken: allocated on the GPU, or resident on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    return _read_kib("/proc/self/status", "VmRSS") * 2**10
+
+
+def room(budget: float | None, device: torch.device) -> tuple[float, str]:
+    """Bytes that a step may add to what this process has taken, and where the number comes from.
+
+    Args:
+        budget: GiB for all of this process; None: `SHARE` of the free memory.
+    """
+    if budget is None:
+        return SHARE * free_memory(device), f"{SHARE:.0%} of what is free"
+    return budget * GIB - taken_memory(device), f"of model.memory={budget:g}"
+
+
 def peak_memory_mib(device: torch.device) -> float:
     """MiB: the GPU's allocated peak, or on the CPU the resident peak of the process."""
     if device.type == "cuda":
@@ -54,24 +96,31 @@ def peak_memory_mib(device: torch.device) -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else KiB
 
 
-def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> bool:
-    """Decide by ``model.checkpoint``: ``none``, ``backbone``, or ``auto``, which prints why.
+def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
+    """Return the share of the pictures to recompute, by ``model.checkpoint``.
 
-    ``auto`` recomputes if on any rank a step without it would not fit into the free memory.
+    ``auto`` recomputes as few as let a step fit into the memory on every rank, and prints why. On
+    the CPU it has freed memory returned, or no estimate would hold.
 
     Args:
         blocks, slots: blocks of a rank's step, and slots of a block.
     """
     if cfg.model.checkpoint != "auto":
-        return cfg.model.checkpoint == "backbone"
+        return share_of(cfg.model.checkpoint)
+    return_freed_memory(ranks.device)
     height, width = cfg.dataset.frame_size
     precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
     cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
-    free = free_memory(ranks.device)
-    short = bool(ranks.sum(torch.tensor(int(not cost.fits(frames, free)))))
+    free, source = room(cfg.model.memory, ranks.device)
+    share: float = max(ranks.gather(cost.share(frames, free)))
     if ranks.is_first:
-        print(cost.decision(frames, free, recompute=short))
-    return short
+        none, some, most = (cost.step(frames, one) / GIB for one in (0, share, 1))
+        print(
+            f"a step of {frames} frames takes about {none:.1f} GiB, or {most:.1f} with activations "
+            f"recomputed; {free / GIB:.1f} GiB ({source}) are there: recomputing {share:.0%} of "
+            f"the pictures, which takes {some:.1f} GiB (model.checkpoint=auto)"
+        )
+    return share
 
 
 def check_memory(

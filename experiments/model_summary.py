@@ -68,7 +68,7 @@ def format_cost(cost: Cost, frames: int) -> str:
         [*rows, total], head, "plain", floatfmt=("", "", "", ",.3f", ",.2f"), intfmt=","
     )
     fixed = [(cost.parameter_bytes + cost.optimiser_bytes) / GIB] * 2
-    activations = [cost.activations(frames, recompute) / GIB for recompute in (False, True)]
+    activations = [cost.activations(frames, share) / GIB for share in (0, 1)]
     step = [
         ("weights, gradients, AdamW", *fixed),
         ("activations at most", *activations),

@@ -8,14 +8,18 @@ import pandas as pd
 from tabulate import tabulate
 
 Figures = Mapping[str, Any]
+EVEN = 1.0005
+"""An imbalance up to this is none."""
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     """One line for a training epoch."""
+    uneven = figures["imbalance"]
     return (
         f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
         f"{figures['frames_per_second']:,.0f} frames/s  padding {figures['padding']:,}  "
         f"filler {figures['filler']:,}  deleted {figures['deleted']:,}"
+        f"{f'  imbalance {uneven:.3f}' if uneven > EVEN else ''}"
     )
 
 
@@ -29,6 +33,10 @@ def summary_text(summary: Figures) -> str:
         ("padding", f"{summary['padding']:,.0f} frames per epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
+    ]
+    if (uneven := summary.get("imbalance", 1.0)) > EVEN:
+        rows.append(("imbalance", f"{uneven:.3f} (work of a step's fullest rank over the mean)"))
+    rows += [
         (
             "epoch time",
             f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
@@ -50,9 +58,11 @@ def summary_text(summary: Figures) -> str:
 
 def comparison(runs: pd.DataFrame) -> str:
     """One line per run of a table as `experiments.runs.read_runs` makes it, by its index."""
+    uneven = runs.get("imbalance", pd.Series(1.0, runs.index))  # runs of before have none
     columns = {
         "padding": runs.padding.map("{:,.0f}".format),
         "deleted": runs.deleted.map("{:,.0f}".format),
+        **({"imbalance": uneven.map("{:.3f}".format)} if (uneven > EVEN).any() else {}),
         "epoch": runs.epoch_seconds.map("{:.1f} s".format),
         "Recall@20 with": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
         "of these, memory": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),

@@ -1,12 +1,14 @@
 """What a run reads: both splits of its data, and the training split in blocks."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from bload import BlockLoader
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, build_yardsticks
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments.config import TrainJob
+from experiments.fit import find_cost
 from experiments.ranks import Ranks
 from experiments.stopping import apart
 
@@ -21,14 +23,23 @@ class Data:
     loader: BlockLoader
 
 
-def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
-    """Open both splits; one rank makes what has to be made, while the others wait for its lock."""
+def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
+    """Open both splits; one rank makes what has to be made, while the others wait for its lock.
+
+    Args:
+        saved: file in which a run keeps the cost that it has fitted.
+    """
     source = build_source(cfg.dataset, "train", progress=True)
     test_source = build_source(cfg.dataset, "test", progress=True)
+    options = cfg.loader.options
+    if "cost" not in options:
+        options["cost"] = find_cost(cfg, source, ranks, saved)
     loader = BlockLoader(
         source,
         cfg.loader.name,
         batch_frames=cfg.train.batch_frames,
+        micro_batches=cfg.train.micro_batches,
+        even=cfg.train.exchange != "none",
         rank=ranks.rank,
         world_size=ranks.world_size,
         seed=cfg.train.seed,
@@ -37,6 +48,6 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         worker_init_fn=apart,
         pin_memory=ranks.device.type == "cuda",
         names=source.videos,
-        **cfg.loader.options,
+        **options,
     )
     return Data(source, test_source, build_yardsticks(test_source, cfg.dataset), loader)

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import logging
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,14 @@ IN_NAME = (
 
 
 def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
-    """What is trained. The frames of a step count, not over how many ranks they are shared out."""
+    """What is trained. The frames of a step count, not over how many ranks they are shared out.
+
+    Of ranks that step by themselves the number counts too.
+    """
     config = defining(cfg)
-    config["train"]["batch_frames"] *= world_size
+    config["train"]["batch_frames"] *= world_size * cfg.train.micro_batches
+    if cfg.train.sync != "allreduce":
+        config["train"]["ranks"] = world_size
     return config
 
 
@@ -67,6 +73,7 @@ class RunFolder:
         self.error = self.path / "error.json"
         self.metrics = self.path / "metrics.jsonl"
         self.config = self.path / "config.json"
+        self.cost = self.path / "cost.json"
 
     def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
@@ -83,29 +90,31 @@ class RunFolder:
     def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
-        The data may have moved; their lengths are checked with the plan.
+        A key that is not there had its default. The data may have moved; their lengths are checked
+        with the plan.
         """
         if not self.config.exists():
             return
         here = self._config()
-        differs = [
-            f"{group}.{key} was {shown(here.get(group, {}).get(key))} and is {value}"
-            for group, values in defining(cfg).items()
-            for key, value in values.items()
-            if (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
-            and here.get(group, {}).get(key) != value
-        ]
+        differs = []
+        for group, values in defining(cfg, later=True).items():
+            keys = fields(getattr(cfg, group))
+            held = {key.name: key.default for key in keys if key.default is not MISSING}
+            held |= here.get(group, {})
+            for key, value in values.items():
+                aside = (group, key) in (("dataset", "root"), ("train", "batch_frames"))
+                if held.get(key) != value and not aside:
+                    differs.append(f"{group}.{key} was {shown(held.get(key))} and is {value}")
         if differs:
             raise InputError(
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
             )
         ranks = here.get("launch", {}).get("nproc", 1)
-        blocks = ranks * (here["train"]["batch_frames"] // sampler.t_max)
-        if blocks != sampler.blocks_per_step:
+        if misfit := fitting(ranks, here["train"], sampler):
             raise InputError(
-                f"{self.path} holds a run on {_counted(ranks, 'rank')}; "
-                f"{fitting(blocks, sampler)}, or give another run.name"
+                f"{self.path} holds a run on {_counted(ranks, 'rank')}; {misfit}, or give another "
+                "run.name"
             )
 
     def checkpoints(self, resume: str) -> list[Path]:
@@ -151,11 +160,11 @@ class RunFolder:
             if ranks == sampler.world_size or other.summary.exists() or not other.last.exists():
                 continue
             if other.path.name == run_name(cfg, ranks):
-                blocks = ranks * (cfg.train.batch_frames // sampler.t_max)
+                misfit = fitting(ranks, asdict(cfg.train), sampler)
                 raise InputError(
                     f"{other.path} is this run on {_counted(ranks, 'rank')}, unfinished; to go on "
-                    f"with it, {fitting(blocks, sampler)} run.name={other.path.name}; to begin "
-                    "another, give it a run.name of its own"
+                    f"with it, {misfit} run.name={other.path.name}; to begin another, give it a "
+                    "run.name of its own"
                 )
 
     def _held(self) -> str:
@@ -177,7 +186,8 @@ class RunFolder:
         groups = all(isinstance(config.get(name, {}), dict) for name in GROUPS)
         groups = groups and {"loader", "train", "model"} <= config.keys()
         numbers = [config.get("launch", {}).get("nproc", 1)] if groups else []
-        numbers += [config.get("train", {}).get("batch_frames", 1)] if groups else []
+        if groups:
+            numbers += [config["train"].get(key, 1) for key in ("batch_frames", "micro_batches")]
         if not (numbers and all(type(number) is int and number > 0 for number in numbers)):
             raise InputError(f"{self.config} is no config of a run; put that back or remove it")
         return config
@@ -221,7 +231,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Forget an earlier run in this folder, as `checkpoints` has allowed."""
-        for path in (*self._files(), self.error):
+        for path in (*self._files(), self.error, self.cost):
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: int) -> None:
@@ -245,17 +255,35 @@ class RunFolder:
         write_whole(self.metrics, kept)
 
 
-def fitting(blocks: int, sampler: BlockSampler) -> str:
-    """What to set so that a step has that many blocks again, on the ranks that there are now."""
-    here = sampler.world_size
-    if blocks % here:
-        divisors = [str(n) for n in range(1, blocks + 1) if blocks % n == 0]
+def fitting(ranks: int, train: Mapping[str, Any], sampler: BlockSampler) -> str:
+    """What to set so that a step is that of a run on so many ranks again; nothing if it is.
+
+    Args:
+        train: the other run's config of that name.
+    """
+    here, frames, batches = sampler.world_size, train["batch_frames"], train.get("micro_batches", 1)
+    if sampler.plan.has_one_size:  # any share of a step's blocks will do
+        thing, units = "block", ranks * batches * (frames // sampler.t_max)
+        if units == sampler.blocks_per_step:
+            return ""
+        keys = {"batch_frames": units // here * sampler.t_max}
+        if sampler.micro_batches > 1:
+            keys["micro_batches"] = 1
+    else:
+        thing, units = "batch", ranks * batches
+        keys = {"micro_batches": units // here, "batch_frames": frames}
+        if keys == {key: getattr(sampler, key) for key in keys}:
+            return ""
+    if units % here:
+        divisors = [str(n) for n in range(1, units + 1) if units % n == 0]
         return (
-            f"a step has {_counted(blocks, 'block')}, which {here} ranks cannot share; use "
-            f"{' or '.join(divisors)} of them and the train.batch_frames that fits,"
+            f"a step has {_counted(units, thing)}, which {here} ranks cannot share; use "
+            f"{' or '.join(divisors)} of them and the train.{next(iter(keys))} that fits,"
         )
-    return f"on {_counted(here, 'rank')} set train.batch_frames={blocks // here * sampler.t_max}"
+    settings = " ".join(f"train.{key}={value}" for key, value in keys.items())
+    return f"on {_counted(here, 'rank')} set {settings}"
 
 
 def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    plural = "es" if thing.endswith("h") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"

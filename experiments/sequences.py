@@ -25,14 +25,19 @@ CLASSES = 4
 class FeatureSequences:
     """Random features of given lengths; every frame leans towards the class of its sequence.
 
-    One frame tells little about the class, so it pays to remember the earlier ones.
+    One frame tells little about the class, so it pays to remember the earlier ones. Sequences that
+    are held out have the same classes and other noise.
     """
 
-    def __init__(self, lengths: Sequence[int] | np.ndarray, seed: int = 0) -> None:
+    def __init__(
+        self, lengths: Sequence[int] | np.ndarray, seed: int = 0, held_out: bool = False
+    ) -> None:
         self.lengths = np.asarray(lengths).tolist()
         self._offset = np.concatenate([[0], np.cumsum(lengths)])
         random = torch.Generator().manual_seed(seed)
         direction_KF = torch.randn(CLASSES, FEATURES, generator=random) / FEATURES**0.5
+        if held_out:
+            random.manual_seed(seed + 2**32)
         self._features_NF = torch.randn(int(self._offset[-1]), FEATURES, generator=random)
         class_N = torch.arange(len(self.lengths)) % CLASSES
         self._features_NF += direction_KF[class_N.repeat_interleave(torch.tensor(self.lengths))]
@@ -166,14 +171,25 @@ def block_epoch(
 def _start(
     rank: int, meeting: Path, patience: float
 ) -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
-    """Meet the other rank in a new process group; the model is the same on both."""
+    """Meet the other rank; the model is the same on both."""
     warm_up()
     model, optimiser = new_classifier()
-    # The time that one rank needs to start must not use up the other's patience.
+    meet(rank, meeting, patience)
+    return DistributedDataParallel(model), optimiser
+
+
+def meet(rank: int, meeting: Path, patience: float) -> None:
+    """Join a new process group with the other rank.
+
+    The time that one rank needs to start does not use up the other's patience.
+
+    Args:
+        meeting: file through which the ranks find each other.
+        patience: seconds after which a collective operation gives up.
+    """
     store = dist.FileStore(str(meeting), RANKS)
     store.set(f"ready {rank}", "")
     store.wait([f"ready {other}" for other in range(RANKS)], timedelta(seconds=START_LIMIT))
     dist.init_process_group(
         "gloo", store=store, rank=rank, world_size=RANKS, timeout=timedelta(seconds=patience)
     )
-    return DistributedDataParallel(model), optimiser

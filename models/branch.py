@@ -4,14 +4,16 @@ B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W
 """
 
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
+from models.exchange import HERE, Spread
+from models.padding import put
 from models.position import NEAR_WAVES, sine_position
-from models.temporal import build_temporal, in_chunks
+from models.temporal import Remember, build_temporal, in_chunks
 from models.transformer import LayerSizes, SpatialDecoder
 
 GAP_WAVES = 16
@@ -89,10 +91,17 @@ class Branch(nn.Module):
         start_BT: Tensor,
         bptt: int | None = None,
         gap_BT: Tensor | None = None,
-    ) -> Tensor:
+        computed_BT: Tensor | None = None,
+        spread: Spread = HERE,
+        remember: Remember | None = None,
+        state: list[Any] | None = None,
+    ) -> tuple[Tensor, list[Any]]:
         """Return the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``.
 
-        `bptt` and `gap_BT` as in `models.dds.DDS.forward`.
+        Also return the temporal part's state. `bptt`, `gap_BT` and `state` as in
+        `models.dds.DDS.forward`; `computed_BT` marks the slots whose tokens are given, on the
+        ranks that `spread` says. `remember` as in `models.temporal.layers.TemporalStack`; it looks
+        after `bptt` too.
         """
         position_ND = self.query_embed.weight
         seen = as_keys(tokens.inside_IS)
@@ -104,12 +113,17 @@ class Branch(nn.Module):
             if seen is not None:
                 windows = windows.masked_fill(~seen, float("-inf"))
             spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
-        spatial = spatial.unflatten(1, tuple(start_BT.shape))
+        spatial = put(spread.home(spatial), (start_BT.shape[0], start_BT.shape[1]), computed_BT)
         timed = spatial[-1]
         if self.gap is not None:
             timed = timed + self.gap(gap_BT)[:, :, None].to(timed.dtype)
-        temporal = in_chunks(self.temporal, timed, position_ND, start_BT, bptt)
-        return torch.cat((spatial, temporal))
+        if remember is None:
+            temporal, state = in_chunks(
+                self.temporal, timed, position_ND, start_BT, bptt, computed_BT, state
+            )
+        else:
+            temporal, state = self.temporal(timed, position_ND, start_BT, remember=remember)
+        return torch.cat((spatial, temporal)), state
 
 
 def as_keys(inside_IS: Tensor | None) -> Tensor | None:

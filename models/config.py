@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 
 from bload.errors import InputError, check_choice, check_number
 from models.backbone import BACKBONES
+from models.recompute import share_of
 from models.temporal import PARTS
 
 
@@ -32,8 +33,14 @@ class ModelConfig:
     time: str = "none"  # time input of the temporal part: none, or gap
     # initial weights: a file, a URL, resnet50 or resnet18, see models/weights.py
     weights: str | None = field(default=None, metadata={"computed": False})
-    # recompute activations: none, backbone (and encoder), auto: if memory is short
+    # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (of that share of
+    # the pictures), auto (as few as memory demands); offload: they wait in host memory
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
+    # GiB that auto lets this process take, as in peak_memory_mib; null: most of what is free
+    memory: float | None = field(default=None, metadata={"computed": False, "defining": False})
+
+    # skipped: what sees one frame alone leaves padding out; the outputs are the same
+    padding: str = field(default="computed", metadata={"computed": False, "later": True})
 
     def __post_init__(self) -> None:
         layers = ("encoder_layers", "decoder_layers", "temporal_layers")
@@ -48,7 +55,16 @@ class ModelConfig:
         check_choice("model.backbone", self.backbone, BACKBONES)
         check_choice("model.temporal", self.temporal, PARTS)
         check_choice("model.time", self.time, ("none", "gap"))
-        check_choice("model.checkpoint", self.checkpoint, ("none", "backbone", "auto"))
+        check_choice("model.padding", self.padding, ("computed", "skipped"))
+        if self.checkpoint != "auto":
+            share_of(self.checkpoint)
+        if self.memory is not None:
+            check_number("model.memory", self.memory, 0.001, null=True)
+            if self.checkpoint != "auto":
+                raise InputError(
+                    f"model.memory is a budget for model.checkpoint=auto, and that is "
+                    f"{self.checkpoint}; set it to auto, or model.memory to null"
+                )
 
 
 def computed_keys() -> tuple[str, ...]:

@@ -24,8 +24,6 @@ PER_FRAME = ("backbone", "input_proj", "encoder")
 OTHER = "other"
 """Key for FLOPs and bytes that belong to no named part."""
 GIB = 2**30
-SHARE = 0.8
-"""Share of the free memory that may be planned for; the rest is for temporaries and losses."""
 Arguments = tuple[Tensor | None, ...]
 """Arguments of the network's forward pass, in their order."""
 
@@ -56,39 +54,43 @@ class Cost:
     parameter_bytes: int
     trainable_bytes: int
 
-    def activations(self, frames: int, recompute: bool) -> float:
+    def activations(self, frames: int, share: float) -> float:
         """Most bytes of activations that a step of so many frames holds at once.
 
-        When recomputing, these are what is kept and the one chunk of pictures under way.
+        These are what is kept when the backward pass begins, with the per-frame part of the
+        pictures that are not recomputed; or the one chunk of pictures under way, if that is more.
         """
-        if not recompute:
+        again = round(share * frames)
+        if not again:
             return sum(kept(frames) for kept in self.kept.values())
-        chunk = min(frames, CHUNK)
-        return self.kept_recomputing(frames) + sum(
-            self.kept[part](chunk) for part in PER_FRAME if part in self.kept
-        )
+        kept = self.kept_recomputing(frames) + (frames - again) * self._per_picture
+        return max(kept, min(again, CHUNK) * self._per_picture)
+
+    @property
+    def _per_picture(self) -> float:
+        """Bytes that the per-frame part keeps of a picture."""
+        return sum(self.kept[part].per_frame for part in PER_FRAME if part in self.kept)
 
     @property
     def optimiser_bytes(self) -> int:
         """Gradients and AdamW's two moments."""
         return 3 * self.trainable_bytes
 
-    def step(self, frames: int, recompute: bool) -> float:
-        """Bytes that a step of so many frames takes beside the parameters."""
-        return self.activations(frames, recompute) + self.optimiser_bytes
+    def step(self, frames: int, share: float) -> float:
+        """Bytes that a step of so many frames takes beside the parameters.
 
-    def fits(self, frames: int, free: int) -> bool:
-        """True if a step that keeps all activations fits into `SHARE` of `free` bytes."""
-        return self.step(frames, recompute=False) <= SHARE * free
+        Temporaries and losses are left out. In one process they find room where the gradients will
+        be: those grow while activations go.
+        """
+        return self.activations(frames, share) + self.optimiser_bytes
 
-    def decision(self, frames: int, free: int, recompute: bool) -> str:
-        """A sentence with the figures on which it was decided to recompute, or to keep."""
-        keeping, recomputing = (self.step(frames, again) / GIB for again in (False, True))
-        return (
-            f"a step of {frames} frames takes about {keeping:.1f} GiB, or {recomputing:.1f} with "
-            f"activations recomputed; {SHARE * free / GIB:.1f} GiB ({SHARE:.0%} of what is free) "
-            f"are there: {'recomputing' if recompute else 'keeping'} them (model.checkpoint=auto)"
-        )
+    def share(self, frames: int, room: float) -> float:
+        """The least share of the pictures to recompute for a step to fit into `room` bytes.
+
+        As in DCP's adaptive recomputation (VideoSys), what fits is kept. 1 if nothing does.
+        """
+        fitting = (again for again in range(frames) if self.step(frames, again / frames) <= room)
+        return next(fitting, frames) / frames
 
 
 def measure_cost(
@@ -112,7 +114,7 @@ def measure_cost(
         few, more = (_arguments(blocks, slots, frame_size, device) for blocks in (1, 2))
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
         few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
-        model.recompute = True
+        model.recompute = 1.0
         few_again, more_again = (kept_bytes(model, batch, precision) for batch in (few, more))
     return Cost(
         parameters=_by_part(everything),

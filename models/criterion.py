@@ -4,6 +4,8 @@ L layers, F valid frames, N queries, M objects, P matched pairs of one layer, K 
 R relations.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,14 +22,14 @@ NO_OBJECT = 0.1
 """Weight of a query that should predict "no object"."""
 
 
-def counts(targets: Targets, queries: int) -> Tensor:
+def counts(objects: Sequence[int], queries: int) -> Tensor:
     """Divisors of the losses, float64: ``[matched pairs, class weights of all queries]``.
 
-    They follow from the targets alone, so that they can be summed over ranks before the forward
-    pass.
+    They follow from the numbers of objects of each valid frame alone, so that they can be summed
+    over the batches of a step and over ranks before the first forward pass.
     """
-    pairs = sum(min(count, queries) for count in targets.objects)
-    idle = queries * len(targets.objects) - pairs
+    pairs = sum(min(count, queries) for count in objects)
+    idle = queries * len(objects) - pairs
     return torch.tensor([pairs, pairs + NO_OBJECT * idle], dtype=torch.float64)
 
 
@@ -66,7 +68,7 @@ class Criterion(nn.Module):
             outputs: of every slot.
             targets: of the F valid frames, in the order of ``valid_BT.flatten()``.
             valid_BT: bool, False on padding.
-            counts: `counts` summed over all ranks (and over the micro-batches of a step).
+            counts: `counts` summed over all batches of the step, on all ranks.
 
         Returns:
             ``loss``, the sum of all parts over all layers, and the parts of the last layer:

@@ -10,6 +10,9 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,10 +21,13 @@ from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import build_backbone
 from models.branch import Branch, Tokens, as_keys
+from models.exchange import HERE, Spread, compute_with_ranks
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.outputs import CLASSES, LABELS, Outputs
+from models.padding import put, take, to_compute
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
-from models.recompute import recomputed
+from models.recompute import offloaded, recomputed
+from models.temporal import Remember
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -128,8 +134,14 @@ class DDS(nn.Module):
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
         self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
-        self.recompute = False
-        """Recompute the per-frame part in the backward pass instead of keeping its activations."""
+        self.skips_padding = False
+        """Compute what sees one frame alone for valid frames only, see `models.padding`."""
+        self.exchange = "none"
+        """Work of other ranks done in training, see `models.exchange.EXCHANGES`."""
+        self.recompute = 0.0
+        """Share of the pictures whose per-frame part is recomputed in the backward pass."""
+        self.offload = False
+        """Keep the per-frame part's activations in host memory."""
         self.person_place, self.reference = None, None
         if anchored:
             self.person_place = PersonPlace(width)
@@ -147,20 +159,24 @@ class DDS(nn.Module):
         bptt: int | None = None,
         extent_BT2: Tensor | None = None,
         gap_BT: Tensor | None = None,
+        state: Any = None,
     ) -> Outputs:
         """Predict every slot of a batch.
 
         Args:
             frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
             start_BT: bool, True on the first frame of each video.
-            valid_BT: bool, False on padding. Padding is computed like everything else; given this,
-                its pixels are blanked first, so that not even a NaN among them can matter.
+            valid_BT: bool, False on padding. Given this, its pixels are blanked, so that not even
+                a NaN among them can matter; then it is computed like everything else, unless
+                `skips_padding`: everything that sees one frame alone then leaves it out.
             bptt: slots that a gradient can go back through time; None: to the video's start.
             extent_BT2: share (x, y) in 0..1 of the canvas's width and height that each picture
                 fills, from its upper left corner on. What is beside it cannot matter, and boxes
                 are shares of the picture, not of the canvas. None: all fill it.
             gap_BT: float, frames of the video's own rate since the previous annotated one, 0 on a
                 video's first; read only if `time` is ``gap``.
+            state: that of earlier `Outputs`, to go on where the slots of a row ended; None: every
+                row begins anew.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
@@ -175,41 +191,77 @@ class DDS(nn.Module):
             )
         if valid_BT is not None:
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
+        computed_BT = None
+        if valid_BT is not None and self.skips_padding:
+            computed_BT = to_compute(valid_BT)
         extent_I2 = None
         if extent_BT2 is not None:
             if valid_BT is not None:
                 extent_BT2 = extent_BT2.masked_fill(~valid_BT[..., None], 1)
-            extent_I2 = extent_BT2.flatten(0, 1)
+            extent_I2 = take(extent_BT2, computed_BT)
         if gap_BT is not None and valid_BT is not None:
             gap_BT = gap_BT.masked_fill(~valid_BT, 0)
-        tokens = self.encode(frames_BTCHW.flatten(0, 1), extent_I2)
-        objects = self.object_branch(tokens, start_BT, bptt, gap_BT)
-        relations = self.relation_branch(tokens, start_BT, bptt, gap_BT)
+        batch = (take(frames_BTCHW, computed_BT), extent_I2, start_BT, computed_BT, gap_BT, bptt)
+        if self.exchange == "none" or not self.training:
+            outputs = self.compute(*batch, state=state)
+        else:
+            outputs = compute_with_ranks(self.exchange, self.compute, *batch, state)
+        return replace(outputs, extent_BT2=extent_BT2)
+
+    def compute(
+        self,
+        frames_ICHW: Tensor,
+        extent_I2: Tensor | None,
+        start_BT: Tensor,
+        computed_BT: Tensor | None,
+        gap_BT: Tensor | None,
+        bptt: int | None,
+        spread: Spread = HERE,
+        remember: Remember | None = None,
+        state: Any = None,
+    ) -> Outputs:
+        """Predict the slots whose frames are given, by `spread` those of other ranks too.
+
+        The other arguments as in `models.branch.Branch.forward`; the state is of both branches.
+        """
+        tokens = self.encode(frames_ICHW, extent_I2)
+        inside = start_BT, bptt, gap_BT, computed_BT, spread, remember
+        before, other = state or (None, None)
+        objects, before = self.object_branch(tokens, *inside, before)
+        relations, other = self.relation_branch(tokens, *inside, other)
         precision = self.relation.weight.dtype
-        block = tuple(start_BT.shape)
-        with torch.autocast(frames_BTCHW.device.type, enabled=False):
+        block = start_BT.shape[0], start_BT.shape[1]
+        with torch.autocast(frames_ICHW.device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
             memory_ISD = tokens.memory_ISD.to(precision)
             person, dense = None, None
             if self.person_place is not None:
                 person = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-                person = person.unflatten(0, block)
+                person = spread.home(person[None])[0]
             if self.dense is not None and self.training:
-                dense = self.dense(memory_ISD.unflatten(1, tokens.grid)).unflatten(0, block)
+                dense = self.dense(memory_ISD.unflatten(1, tokens.grid))
+                dense = put(spread.home(dense[None]), block, computed_BT)[0]
+
+            def predict(head: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
+                embeddings_LIND = take(embeddings_LBTND.movedim(0, 2), computed_BT).movedim(1, 0)
+                return put(head(embeddings_LIND, *reference), block, computed_BT)
+
             return Outputs(
-                person_boxes_LBTN4=self.person_box(objects, person),
-                object_boxes_LBTN4=self.object_box(objects, self.reference),
-                class_logits_LBTNK=self.object_class(objects),
-                union_boxes_LBTN4=self.union_box(relations, self.reference),
-                relation_logits_LBTNR=self.relation(relations),
+                person_boxes_LBTN4=predict(self.person_box, objects, person),
+                object_boxes_LBTN4=predict(self.object_box, objects, self.reference),
+                class_logits_LBTNK=predict(self.object_class, objects),
+                union_boxes_LBTN4=predict(self.union_box, relations, self.reference),
+                relation_logits_LBTNR=predict(self.relation, relations),
                 dense_logits_BTHWE=dense,
-                extent_BT2=extent_BT2,
+                state=(before, other),
             )
 
     def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:
         """Frames -> encoded tokens, as rows of a grid."""
-        if self.recompute and torch.is_grad_enabled():
-            memory_IHWD = recomputed(self.encode_alone, frames_ICHW, extent_I2)
+        if self.offload:
+            memory_IHWD = offloaded(self.encode_alone, frames_ICHW, extent_I2)
+        elif torch.is_grad_enabled():
+            memory_IHWD = recomputed(self.encode_alone, self.recompute, frames_ICHW, extent_I2)
         else:
             memory_IHWD = self.encode_alone(frames_ICHW, extent_I2)
         rows, columns = memory_IHWD.shape[1:3]

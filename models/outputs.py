@@ -5,6 +5,7 @@ K = 36 object classes, R = 26 relations.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,6 +39,8 @@ class Outputs:
     """For every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
     extent_BT2: Tensor | None = None
     """Share (x, y) of the canvas that the pictures fill; None: all. For the dense task alone."""
+    state: Any = None
+    """Of the temporal parts after the last slot, without gradient, to go on from."""
 
 
 def relation_scores(logits: Tensor) -> Tensor:

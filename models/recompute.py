@@ -1,32 +1,79 @@
-"""Less memory for more time: run the per-frame part again in the backward pass.
+"""Less memory for more time: recompute the per-frame part in the backward pass, or offload it.
 
 I pictures.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
+
+from bload.errors import InputError, check_number
 
 CHUNK = 16
 """Pictures recomputed at a time: the activations of this many live at once, not of all."""
+SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
+"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
+
+
+def share_of(choice: str) -> float:
+    """Return the share of the pictures to recompute that ``model.checkpoint`` names.
+
+    Raises:
+        InputError: it is no name in `SHARES` and no number from 0 to 1.
+    """
+    if choice in SHARES:
+        return SHARES[choice]
+    try:
+        share = float(choice)
+    except ValueError as error:
+        raise InputError(
+            f"model.checkpoint is {choice!r}; choose none, backbone, auto, offload or, as "
+            "the share of the pictures to recompute, 0 to 1"
+        ) from error
+    check_number("model.checkpoint", share, 0, 1)
+    return share
 
 
 def recomputed(
+    function: Callable[..., Tensor], share: float, pictures_I: Tensor, *others_I: Tensor | None
+) -> Tensor:
+    """``function(pictures_I, *others_I)``, which keeps less for the backward pass.
+
+    Of a share of the pictures, rounded to whole ones, only inputs and outputs are kept; chunk by
+    chunk, the backward pass runs the function once more on them with the same random numbers, so
+    the gradients are the same. The others belong to the pictures one by one, or are None. Right
+    for functions in which no picture sees another. Works under DDP.
+
+    The pictures recomputed are the first ones. The backward pass comes to them last, when what was
+    kept of the rest is gone, so that a chunk takes no memory beyond the peak.
+    """
+    again = round(share * len(pictures_I))
+    if not again:
+        return function(pictures_I, *others_I)
+    sizes = [min(CHUNK, again - first) for first in range(0, again, CHUNK)]
+    runs: list[Callable[..., Tensor]] = [partial(checkpoint, function, use_reentrant=False)]
+    runs *= len(sizes)
+    if kept := len(pictures_I) - again:
+        sizes.append(kept)
+        runs.append(function)
+    parts = (
+        [None] * len(sizes) if values_I is None else values_I.split(sizes)
+        for values_I in (pictures_I, *others_I)
+    )
+    return torch.cat([run(*part) for run, *part in zip(runs, *parts, strict=True)])
+
+
+def offloaded(
     function: Callable[..., Tensor], pictures_I: Tensor, *others_I: Tensor | None
 ) -> Tensor:
-    """``function(pictures_I, *others_I)``, of which only inputs and outputs are kept for backward.
+    """``function(pictures_I, *others_I)``, with activations in host memory until they are needed.
 
-    The others belong to the pictures one by one, or are None. Right for functions in which no
-    picture sees another. Chunk by chunk, the backward pass runs it once more with the same random
-    numbers, so the gradients are the same. Works under DDP.
+    As ByteScale does (arXiv 2502.21231), though not on a stream of its own. What two operations
+    keep is copied twice, and so are the weights. On the CPU it has no effect.
     """
-    chunks = pictures_I.split(CHUNK)
-    others = [[None] * len(chunks) if other is None else other.split(CHUNK) for other in others_I]
-    return torch.cat(
-        [
-            checkpoint(function, *chunk, use_reentrant=False)
-            for chunk in zip(chunks, *others, strict=True)
-        ]
-    )
+    with save_on_cpu(pin_memory=pictures_I.is_cuda):
+        return function(pictures_I, *others_I)

@@ -5,6 +5,7 @@ import queue
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from experiments.ranks import Ranks
+from experiments.stopping import StopRequest
 
 
 class SeveralRanks:
@@ -88,6 +90,7 @@ def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     while True:
         function, arguments = tasks.get()
         try:
-            answers.put((rank, function(ranks, *arguments), None))
+            fresh = replace(ranks, stop=StopRequest())  # a test may ask a rank to stop
+            answers.put((rank, function(fresh, *arguments), None))
         except BaseException:
             answers.put((rank, None, traceback.format_exc()))

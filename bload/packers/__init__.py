@@ -9,25 +9,33 @@ machine. Options are keyword-only, with defaults that JSON can hold.
 
 Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
 pass it to `bload.pieces.whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max``
-is then the length of a clip, by default the mean length instead of the longest.
+is then the length of a clip, by default the mean length instead of the longest. If it puts one
+sequence into a block, set ``pack.one_each = True``. If it makes the batches itself, set
+``pack.makes_batches = True``; an option ``batch_frames`` is then the loader's.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError
-from bload.packers import bload, bload_exact, mix, naive, sampling
-from bload.plan import Plan, check_lengths
+from bload.carry import pack_carry
+from bload.errors import InputError, spell
+from bload.lengths import check_lengths
+from bload.packers import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
+from bload.plan import Plan
+from bload.shapes import check_sizes, pack_shapes
 
 PACKERS: dict[str, Callable[..., Plan]] = {
     "naive": naive.pack,
     "sampling": sampling.pack,
     "mix": mix.pack,
+    "single": single.pack,
+    "bucket": bucket.pack,
+    "ragged": ragged.pack,
     "bload": bload.pack,
     "bload_exact": bload_exact.pack,
 }
@@ -43,6 +51,11 @@ def _find(packer: str) -> Callable[..., Plan]:
 def cuts_clips(packer: str) -> bool:
     """Return True if a block of this packer is one clip, so that ``t_max`` is a clip's length."""
     return bool(getattr(_find(packer), "cuts_clips", False))
+
+
+def makes_batches(packer: str) -> bool:
+    """Return True if this packer makes the batches itself, so that its blocks are its batches."""
+    return bool(getattr(_find(packer), "makes_batches", False))
 
 
 def natural_t_max(lengths: ArrayLike, packer: str) -> int:
@@ -68,6 +81,8 @@ def make_plan(
     t_max: int | None = None,
     seed: int = 0,
     epoch: int = 0,
+    *,
+    shapes: Sequence[int] = (),
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch: a pure function of its arguments.
@@ -78,6 +93,7 @@ def make_plan(
         t_max: slots in a block; None takes `natural_t_max`.
         seed: with `epoch`, of the random stream ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
+        shapes: sizes of blocks, `t_max` the largest, see `bload.shapes`; none takes `t_max` alone.
         options: the packer's own.
 
     Raises:
@@ -99,4 +115,17 @@ def make_plan(
         raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
     if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
         raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
-    return pack(lengths, t_max, np.random.default_rng([seed, epoch]), **options)
+    rng = np.random.default_rng([seed, epoch])
+    sizes = () if isinstance(shapes, tuple) and not shapes else check_sizes(shapes, t_max)
+    if sizes and makes_batches(packer):
+        raise InputError(f"{packer} makes batches of its own sizes; leave {spell('shapes')} out")
+    if options.get("long") == "carry" and not makes_batches(packer):
+        if sizes:
+            raise InputError(
+                f"{spell('long', 'carry')} needs blocks of one size; leave {spell('shapes')} out"
+            )
+        del options["long"]
+        return pack_carry(pack, lengths, t_max, rng, **options)
+    if not sizes:
+        return pack(lengths, t_max, rng, **options)
+    return pack_shapes(pack, lengths, sizes, rng, **options)

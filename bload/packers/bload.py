@@ -16,7 +16,9 @@ sequences, as the released code does (github.com/RRuschel/BLoad). The second use
 sequences early.
 """
 
+import itertools
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -49,9 +51,17 @@ def pack(
 
 
 def random_fill(
-    lengths: np.ndarray, t_max: int, rng: np.random.Generator, draw: Draw = "video"
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    draw: Draw = "video",
+    rooms: Iterable[int] | None = None,
 ) -> list[list[int]]:
-    """Draw pieces among those that fit until none does; return one list of numbers per block."""
+    """Draw pieces among those that fit until none does; return one list of numbers per block.
+
+    Args:
+        rooms: free slots of the blocks to fill; None: empty ones, until no piece is left.
+    """
     check_choice(spell("draw"), draw, ("video", "length"))
     shuffled = rng.permutation(len(lengths))
     by_length = shuffled[np.argsort(lengths[shuffled], kind="stable")]
@@ -63,9 +73,10 @@ def random_fill(
 
     blocks: list[list[int]] = []
     left = len(lengths)
-    while left:
+    for room in itertools.repeat(t_max) if rooms is None else rooms:
+        if rooms is None and not left:
+            break
         block: list[int] = []
-        room = t_max
         while fitting := weights.prefix(bisect_right(sizes, room)):
             size = weights.find(int(next(chances) * fitting))
             group = groups[size]

@@ -22,3 +22,6 @@ def pack(
     order = rng.permutation(len(sequence))
     offsets = np.arange(len(sequence) + 1)
     return Plan(t_max, lengths, sequence[order], first[order], length[order], offsets)
+
+
+pack.one_each = True  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """Time what the library itself costs: plans, batches and the forms of their boundaries.
 
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed    # an idle CPU, 4 minutes
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed --ahead    # 5 minutes
 
 Lengths are drawn from Action Genome's. A source that returns tokens from memory stands for the
 data, so a batch costs what the library adds to reading. `torch DataLoader` is the usual way: as
@@ -26,11 +27,13 @@ from bload import (
     Batch,
     BlockDataset,
     BlockLoader,
+    BlockSampler,
     action_genome_lengths,
     collate_blocks,
     make_plan,
     unpack,
 )
+from bload.ahead import Ahead
 
 SLOTS = 65_536  # of a batch
 BATCHES = 30
@@ -143,12 +146,34 @@ def measure_forms(batch: Batch) -> None:
     print(tabulate(rows, ("form", "ms"), "plain", floatfmt=".2f"))
 
 
+def measure_ahead(sequences: int, packer: str) -> None:
+    """Time the wait between the end of an epoch and the first blocks of the next."""
+    lengths = np.random.default_rng(0).choice(action_genome_lengths(), sequences)
+    sampler, seconds = BlockSampler(lengths, packer), list[float]()
+    for ahead in (None, Ahead()):
+        sampler.ahead = ahead
+        next(iter(sampler))
+        if ahead:
+            time.sleep(1.5 * seconds[0])  # stands for training
+        sampler.set_epoch(sampler.epoch + 1)
+        began = time.perf_counter()
+        next(iter(sampler))
+        seconds.append(time.perf_counter() - began)
+    print(f"seconds until the next epoch of {sequences:,} sequences begins, {packer}")
+    print(f"planned here {seconds[0]:.1f}, planned ahead {seconds[1]:.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time plans, batches and boundaries.")
     parser.add_argument("--most", type=int, default=1_000_000, help="sequences of the largest plan")
+    parser.add_argument("--ahead", action="store_true", help="time a plan made ahead, and no other")
+    parser.add_argument("--packer", default="bload_exact", help="of the plan made ahead")
     arguments = parser.parse_args()
 
     print(f"{torch.get_num_threads()} threads, PyTorch {torch.__version__}")
+    if arguments.ahead:
+        measure_ahead(arguments.most, arguments.packer)
+        return
     measure_batches()
     measure_forms(next(iter(BlockLoader(tokens(8), t_max=T_MAX, batch_frames=SLOTS))))
     measure_plans(arguments.most)

@@ -152,7 +152,7 @@ def missing(what: str, experiment: str) -> str:
 
 def command_of(experiment: str) -> str:
     """The command that runs an experiment."""
-    if experiment in ("deadlock", "length_variance"):
+    if experiment in ("deadlock", "length_variance", "alternatives"):
         return f"python -m experiments.{experiment}"
     return f"python train.py -m experiment={experiment}"
 

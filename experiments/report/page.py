@@ -13,6 +13,7 @@ from tabulate import tabulate
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import plots, provenance, tables
+from experiments.report.alternatives import alternatives
 from experiments.report.charts import svg_file
 from experiments.report.claims import claims
 from experiments.report.figures import Exhibit, Part, note, template
@@ -23,6 +24,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "claims": ("The paper's claims", lambda results: [claims(results)]),
     "story": ("In one plot", plots.story),
     "details": ("Times and Recall@20", tables.details),
+    "alternatives": ("What else could feed the ranks", alternatives),
     "curves": ("Recall@20 while training", plots.curves),
     "tmax": ("Block size", plots.block_sizes),
     "ablations": ("Ablations", plots.ablations),

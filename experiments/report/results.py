@@ -20,7 +20,7 @@ EXPERIMENTS = (
     *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
     *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
 )
-KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns")
+KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
@@ -177,8 +177,9 @@ def _settings(runs: pd.DataFrame, *free: str) -> pd.Series:
     """A number per run from 0, the same for runs alike in all but the `free` keys."""
     aside = tuple(f"{key}." for key in (*_not_defining(TrainJob), "dataset.root", *free))
     config = [key for key in runs if "." in key and not f"{key}.".startswith(aside)]
-    # Ranks and device decide what an epoch costs, and ranks the batch.
-    return runs.groupby([*config, "ranks", "device"], sort=False, dropna=False).ngroup()
+    # Ranks and device decide what an epoch costs; ranks and their batches of a step the batch.
+    batch = [key for key in ("ranks", "device", "train.micro_batches") if key in runs]
+    return runs.groupby([*config, *batch], sort=False, dropna=False).ngroup()
 
 
 def _not_defining(schema: Any, prefix: str = "") -> Iterator[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 from bload.draw import label_of
 from bload.packers import PACKERS
 from bload.paper import NOT_DERIVABLE
+from experiments.report.alternatives import speed_lines
 from experiments.report.figures import Cell, Exhibit, Part, cell, estimate, missing, note, rows
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
@@ -33,6 +34,7 @@ def overview(results: Results) -> list[Part]:
         share = {name: of.mean / theirs.faster[name] for name, of in times.faster().items()}
         lines.append(("Times faster than naive: ours", times.faster(), "2"))
         lines.append(("Times faster than naive: ours / paper", share, "2"))
+    lines += speed_lines(results)
     lines.append(("Recall@20, %: paper", theirs.recall_at_20, "1"))
     for when, found in known.items():
         recall = found.main.groupby("loader").recall.apply(estimate)

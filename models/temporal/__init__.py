@@ -1,9 +1,10 @@
 """The temporal part: how the embeddings of the frames before reach the present one.
 
-Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state)`` and
-returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the state after the last
-slot. A new part is one class of layers (`models.temporal.layers.TemporalStack` calls them) and one
-entry in `PARTS`, which ``model.temporal`` names; the tests go over all entries.
+Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state,
+computed_BT)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the
+state after the last slot. A new part is one class of layers, which
+`models.temporal.layers.TemporalStack` calls, and one entry in `PARTS`, which ``model.temporal``
+names; the tests go over all entries.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
@@ -24,11 +25,17 @@ from bload.errors import check_choice
 from models.temporal.attention import AttentionMemory
 from models.temporal.dds import TemporalLayer
 from models.temporal.gru import GRUMemory
-from models.temporal.layers import MemoryLayer, MemorylessLayer, TemporalStack, in_chunks
+from models.temporal.layers import (
+    MemoryLayer,
+    MemorylessLayer,
+    Remember,
+    TemporalStack,
+    in_chunks,
+)
 from models.temporal.scan import ScanMemory
 from models.transformer import LayerSizes
 
-__all__ = ["PARTS", "build_temporal", "in_chunks"]
+__all__ = ["PARTS", "Remember", "build_temporal", "in_chunks"]
 
 PARTS: dict[str, Callable[..., nn.Module]] = {
     "dds": TemporalLayer,

@@ -76,7 +76,7 @@ class AttentionMemory(nn.Module):
         video_BT = start_BT.long().cumsum(dim=1)
         video_BS = video_BT
         if state is not None:
-            state = state.trimmed()
+            state = Cache(*state).trimmed()  # a checkpoint holds a list
             keys = torch.cat((state.keys_BSND, keys), dim=1)
             values = torch.cat((state.values_BSND, values), dim=1)
             video_BS = torch.cat((state.running_BS.long() - 1, video_BT), dim=1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bload.state import walk
 from models.attention import Attention, join_heads, split_heads
-from models.temporal.layers import MemorylessLayer, gate_bias
+from models.temporal.layers import MemorylessLayer, Remember, gate_bias
 from models.transformer import LayerSizes
 
 
@@ -71,6 +71,8 @@ class TemporalLayer(MemorylessLayer):
     public description does not say how its layer is normed or mixed; this is our reading.
     """
 
+    mixes_queries = True
+
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__(**sizes)
         width = sizes["width"]
@@ -90,10 +92,17 @@ class TemporalLayer(MemorylessLayer):
             self.present_gate.bias.copy_(gate_bias(width))
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+        self,
+        embeddings_BTND: Tensor,
+        query_position_ND: Tensor,
+        start_BT: Tensor,
+        state: Any,
+        computed_BT: Tensor | None = None,
+        remember: Remember | None = None,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        present = self.present(embeddings_BTND, query_position_ND)
+        assert remember is None  # it mixes queries
+        present = self.present(embeddings_BTND, query_position_ND, computed_BT)
         width = present.shape[-1]
         # Autocast ends here: roundings of half precision would add up over the slots.
         with torch.autocast(present.device.type, enabled=False):

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from models.padding import put, take
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
+Remember = Callable[[nn.Module, Tensor], Tensor]
+"""Calls the memory of a `MemoryLayer`, for frames that are not slots of blocks."""
 LONGEST_MEMORY = 94
 """Frames that the slowest channels remember before training: a full block."""
 
@@ -19,9 +22,10 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state)`` and returns
-    its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before
-    the next one begins.
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, computed_BT)``
+    and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all
+    slots before the next one begins. Where `computed_BT` is False, its outputs may be anything;
+    None: it is True everywhere.
     `sizes` are as in `models.dds.DDS`.
     """
 
@@ -38,42 +42,55 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
+        computed_BT: Tensor | None = None,
+        remember: Remember | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
 
         `state` is what an earlier call returned, to continue inside a video; None starts anew.
+        With `remember`, which looks for the past itself, slots are any frames: starts and state
+        are not read. Only layers that do not mix queries take it.
         """
         outputs_L, states = [], []
+        more = {} if remember is None else {"remember": remember}
         for index, layer in enumerate(self.layers):
             before = None if state is None else state[index]
-            embeddings_BTND, after = layer(embeddings_BTND, query_position_ND, start_BT, before)
+            embeddings_BTND, after = layer(
+                embeddings_BTND, query_position_ND, start_BT, before, computed_BT, **more
+            )
             outputs_L.append(embeddings_BTND)
             states.append(after)
         return self.norm(torch.stack(outputs_L)), states
 
 
 def in_chunks(
-    part: nn.Module,
+    part: Callable[..., tuple[Tensor, Any]],
     embeddings_BTND: Tensor,
     query_position_ND: Tensor,
     start_BT: Tensor,
     slots: int | None,
-) -> Tensor:
+    computed_BT: Tensor | None = None,
+    state: list[Any] | None = None,
+) -> tuple[Tensor, list[Any]]:
     """Outputs ``(L, B, T, N, D)`` of a temporal part whose gradients go back `slots` slots at most.
 
     The values are those of the whole block: the state passes from chunk to chunk, its gradient does
-    not (truncated back-propagation through time). None or 0: one chunk.
+    not (truncated back-propagation through time). None or 0: one chunk. Also return the state after
+    the last slot, without gradient; `state` is that of the slots before.
     """
     if not slots:
-        return part(embeddings_BTND, query_position_ND, start_BT)[0]
-    outputs, state = [], None
-    for embeddings, start in zip(
-        embeddings_BTND.split(slots, dim=1), start_BT.split(slots, dim=1), strict=True
-    ):
-        output, state = part(embeddings, query_position_ND, start, state)
-        state = tree_map_only(Tensor, Tensor.detach, state)
+        output, after = part(embeddings_BTND, query_position_ND, start_BT, state, computed_BT)
+        return output, tree_map_only(Tensor, Tensor.detach, after)
+    outputs, after = [], state
+    for first in range(0, start_BT.shape[1], slots):
+        chunk = slice(first, first + slots)
+        computed = None if computed_BT is None else computed_BT[:, chunk]
+        output, after = part(
+            embeddings_BTND[:, chunk], query_position_ND, start_BT[:, chunk], after, computed
+        )
+        after = tree_map_only(Tensor, Tensor.detach, after)
         outputs.append(output)
-    return torch.cat(outputs, dim=2)
+    return torch.cat(outputs, dim=2), after
 
 
 class MemorylessLayer(nn.Module):
@@ -82,20 +99,32 @@ class MemorylessLayer(nn.Module):
     Self-attention among a frame's queries, then feed-forward, on all slots at once.
     """
 
+    mixes_queries = False
+    """True if queries find each other's past, so that they cannot be shared over ranks."""
+
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__()
         self.frame = EncoderLayer(**sizes)
 
-    def present(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
+    def present(
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None = None
+    ) -> Tensor:
         """Embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        queries_IND = embeddings_BTND.flatten(0, 1)
-        return self.frame(queries_IND, query_position_ND).view_as(embeddings_BTND)
+        frames_IND = self.frame(take(embeddings_BTND, computed_BT), query_position_ND)
+        blocks, slots = embeddings_BTND.shape[:2]
+        return put(frames_IND[None], (blocks, slots), computed_BT)[0]
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+        self,
+        embeddings_BTND: Tensor,
+        query_position_ND: Tensor,
+        start_BT: Tensor,
+        state: Any,
+        computed_BT: Tensor | None = None,
+        remember: Remember | None = None,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
-        return self.present(embeddings_BTND, query_position_ND), None
+        return self.present(embeddings_BTND, query_position_ND, computed_BT), None
 
 
 class MemoryLayer(MemorylessLayer):
@@ -115,11 +144,20 @@ class MemoryLayer(MemorylessLayer):
         self.out_proj = nn.Linear(width, width)
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, start_BT: Tensor, state: Any
+        self,
+        embeddings_BTND: Tensor,
+        query_position_ND: Tensor,
+        start_BT: Tensor,
+        state: Any,
+        computed_BT: Tensor | None = None,
+        remember: Remember | None = None,
     ) -> tuple[Tensor, Any]:
-        present_BTND = self.present(embeddings_BTND, query_position_ND)
+        present_BTND = self.present(embeddings_BTND, query_position_ND, computed_BT)
         read_BTND = self.sublayer.before(present_BTND)
-        remembered_BTND, state = self.memory(read_BTND, start_BT, state)
+        if remember is None:
+            remembered_BTND, state = self.memory(read_BTND, start_BT, state)
+        else:
+            remembered_BTND = remember(self.memory, read_BTND)
         return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state
 
 

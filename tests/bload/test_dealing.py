@@ -1,33 +1,50 @@
-"""Dealing blocks to ranks: equal steps, nothing twice, and an account that adds up."""
+"""Dealing blocks to ranks: equal steps, nothing twice, an account that adds up, and balance."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
-from bload import InputError, account, deal, make_plan
+from bload import DEALS, Cost, Dealt, InputError, Plan, action_genome_lengths, deal, make_plan
+from bload.shares import SHARES
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
 PLANS += [make_plan(LENGTHS, "mix"), make_plan(LENGTHS, "sampling")]
+SQUARES = Cost(pair=0.1)
+
+
+def plan_of_sizes(seed=0, blocks=40):
+    """Every block holds one sequence, and has 2, 4 or 8 slots."""
+    lengths = np.random.default_rng(seed).integers(1, 9, blocks)
+    slots = 2 ** np.ceil(np.log2(lengths)).astype(int).clip(1)
+    rows = np.arange(blocks)
+    return Plan(8, lengths, rows, np.zeros(blocks), lengths, [*rows, blocks], slots)
+
+
+def blocks_of(dealt, step, rank):
+    return np.concatenate([dealt.blocks(m) for m in dealt.micro_batches(step, rank)])
 
 
 def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
     for ranks, per_rank, plan, last in product(range(1, 10), (1, 2, 5), PLANS, ("fill", "drop")):
         case, group = (ranks, per_rank, plan.blocks, last), ranks * per_rank
+        frames = per_rank * plan.t_max
         if last == "drop" and plan.blocks < group:
             with pytest.raises(InputError, match=rf"{plan.blocks} blocks .* {group};"):
-                account(plan, group, last)
+                deal(plan, ranks, frames, last=last)
             continue
-        count = account(plan, group, last)
+        dealt = deal(plan, ranks, frames, last=last)
+        count = dealt.account
         turns = product(range(count.steps), range(ranks))
-        dealt = np.array([deal(plan.blocks, ranks, per_rank, *turn) for turn in turns])
-        assert dealt.shape == (count.steps * ranks, per_rank), case
-        assert np.array_equal(np.sort(dealt[dealt >= 0]), np.arange(count.blocks)), case
-        assert (dealt == -1).sum() * plan.t_max == count.filler < group * plan.t_max, case
+        rows = np.array([blocks_of(dealt, *turn) for turn in turns])
+        assert rows.shape == (count.steps * ranks, per_rank), case
+        assert np.array_equal(np.sort(rows[rows >= 0]), np.arange(count.blocks)), case
+        assert (rows == -1).sum() * plan.t_max == count.filler < group * plan.t_max, case
         assert plan.blocks - count.blocks < group, case
-        assert count.processed == dealt.size * plan.t_max, case
+        assert count.processed == rows.size * plan.t_max, case
         assert count.frames == sum(plan.block(b).frames for b in range(count.blocks)), case
+        assert count.frames == sum(map(dealt.step_frames, range(count.steps))), case
         assert count.frames + count.padding + count.filler == count.processed, case
         assert count.frames + count.deleted == plan.frames, case
         if last == "drop":
@@ -39,10 +56,175 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
 
 def test_a_step_is_the_same_for_any_number_of_ranks():
     for group, plan in product([1, 6, 8, 12], PLANS):
-        for step in range(account(plan, group).steps):
-            blocks = np.arange(step * group, (step + 1) * group)
-            expected = np.where(blocks < plan.blocks, blocks, -1)
-            for ranks in (r for r in range(1, group + 1) if group % r == 0):
-                parts = [deal(plan.blocks, ranks, group // ranks, step, r) for r in range(ranks)]
-                # like cards: the r-th rank's parts are every ranks-th of the step
-                assert np.array_equal(np.stack(parts, axis=1).ravel(), expected), (group, ranks)
+        for ranks in (r for r in range(1, group + 1) if group % r == 0):
+            each = group // ranks
+            rows_of = {1: [each]} | ({each: [1]} if each > 1 else {})
+            for micro_batches, rows in ((m, r) for m, some in rows_of.items() for r in some):
+                dealt = deal(plan, ranks, rows * plan.t_max, micro_batches=micro_batches)
+                for step in range(dealt.steps):
+                    blocks = np.arange(step * group, (step + 1) * group)
+                    expected = np.where(blocks < plan.blocks, blocks, -1)
+                    parts = np.full((ranks, each), -1)  # a batch without a block is left out
+                    for rank, part in enumerate(parts):
+                        mine = blocks_of(dealt, step, rank)
+                        part[: len(mine)] = mine
+                    # like cards: the r-th rank's parts are every ranks-th of the step
+                    assert np.array_equal(parts.T.ravel(), expected)
+
+
+def cases():
+    for plan, ranks, micro, seed in product(
+        [*PLANS[2:6], plan_of_sizes(), plan_of_sizes(1, 333)], (1, 2, 3, 8, 64), (1, 4), (0, 1)
+    ):
+        yield plan, ranks, micro, np.random.default_rng([seed, 1])
+
+
+@pytest.mark.parametrize("how", DEALS)
+def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
+    for plan, ranks, micro, rng in cases():
+        dealt = deal(plan, ranks, 16, micro_batches=micro, how=how, cost=SQUARES, rng=rng)
+        trained = dealt.block[dealt.block >= 0]
+        assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
+        counts = np.diff(dealt.shares).reshape(dealt.steps, ranks)
+        assert counts.min() >= 1
+        if how != "counts":
+            assert counts.max() <= micro
+            assert (counts[:-1] == micro).all()
+        sizes = np.diff(dealt.offsets) * dealt.slots
+        assert sizes.max() <= 16
+        assert dealt.account.frames == plan.frames
+        assert dealt.loads().sum() == dealt.account.processed
+
+
+@pytest.mark.parametrize("how", [how for how in DEALS if how != "queue"])
+def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
+    def sets(ranks, frames, micro=1):
+        rng = np.random.default_rng(5)
+        dealt = deal(PLANS[5], ranks, frames, micro_batches=micro, how=how, cost=SQUARES, rng=rng)
+        steps = [
+            np.concatenate([blocks_of(dealt, step, rank) for rank in range(ranks)])
+            for step in range(dealt.steps)
+        ]
+        return [sorted(blocks[blocks >= 0].tolist()) for blocks in steps]
+
+    assert sets(8, 8) == sets(4, 16) == sets(1, 64) == sets(2, 16, 2) == sets(1, 16, 4)
+    if how in ("pairs", "counts"):
+        assert sets(8, 8) == [sorted(range(s, min(s + 8, 90))) for s in range(0, 90, 8)]
+
+
+def test_free_shares_are_close_to_the_best_there_are_and_equal_ones_are_equal():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        cost_U, ranks = rng.integers(1, 50, 9).astype(float), 3
+        best = min(
+            np.bincount(np.array(of), cost_U, ranks).max() for of in product(range(ranks), repeat=9)
+        )
+        free = SHARES["free"](cost_U, ranks, np.ones(ranks))
+        assert np.bincount(free, cost_U, ranks).max() <= (4 / 3 - 1 / (3 * ranks)) * best + 1e-9
+        equal = SHARES["equal"](cost_U, ranks, np.ones(ranks))
+        assert np.bincount(equal, minlength=ranks).tolist() == [3, 3, 3]
+        for units in range(1, 9):
+            some = SHARES["equal"](cost_U[:units], ranks, np.ones(ranks))
+            assert np.bincount(some, minlength=ranks).max() <= -(-units // ranks)
+
+
+def long_tail():
+    drawn = np.random.default_rng(0).lognormal(6.0, 1.3, 20_000)
+    return np.clip(drawn.round(), 1, 8192).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("how", "micro_batches", "action_genome", "tail"),
+    [
+        ("cards", 1, 1.127, 1.357),
+        ("cards", 4, 1.059, 1.149),
+        ("pairs", 4, 1.0185, 1.031),
+        ("window", 1, 1.016, 1.020),
+        ("queue", 1, 1.046, 1.075),
+    ],
+)
+def test_balance_on_eight_ranks(how, micro_batches, action_genome, tail):
+    """Against ideal, cost l + l^2 / T_max."""
+    for lengths, reached in ((action_genome_lengths(), action_genome), (long_tail(), tail)):
+        plan = make_plan(lengths, "bload_exact")
+        cost = Cost(slot=0, frame=1, pair=1 / plan.t_max)
+        rng = np.random.default_rng([0, 0, 1])
+        dealt = deal(plan, 8, micro_batches=micro_batches, how=how, cost=cost, rng=rng)
+        assert reached - 0.002 < dealt.imbalance(cost) <= reached
+        assert 1 <= dealt.imbalance() < 1.001  # as many slots but in the last step
+
+
+def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
+    plan, cost = plan_of_sizes(blocks=200), Cost(slot=0, walk=1)
+    found = {
+        how: deal(plan, 2, 8, micro_batches=6, how=how, cost=cost).imbalance(cost)
+        for how in ("cards", "pairs", "counts")
+    }
+    assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["cards"]
+    free = deal(PLANS[5], 3, 8, micro_batches=4, how="counts", cost=Cost(slot=0))
+    assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
+
+
+@pytest.mark.parametrize("how", DEALS)
+def test_even_ranks_have_as_many_batches_in_every_step(how):
+    for plan, ranks, micro, rng in cases():
+        dealt = deal(
+            plan, ranks, 16, micro_batches=micro, how=how, cost=SQUARES, rng=rng, even=True
+        )
+        counts = np.diff(dealt.shares).reshape(dealt.steps, ranks)
+        assert (counts == counts[:, :1]).all()
+        assert np.array_equal(np.sort(dealt.block[dealt.block >= 0]), np.arange(plan.blocks))
+
+
+def test_slow_ranks_are_given_fewer_blocks():
+    plan = make_plan(action_genome_lengths(), "bload_exact")
+    speed_R = np.array([1.0, 0.5] * 4)
+    dealt = deal(plan, 8, 94, micro_batches=8, how="counts", speeds=speed_R)
+    seconds_SR = dealt.loads() / speed_R
+    ideal = seconds_SR.shape[0] * plan.t_max * 64 / speed_R.sum()
+    assert seconds_SR.max(axis=1).sum() < 1.07 * ideal
+    even = deal(plan, 8, 94, micro_batches=8).loads() / speed_R
+    assert even.max(axis=1).sum() > 1.45 * ideal
+
+
+def test_what_is_dealt_is_refused_if_it_is_wrong():
+    plan, one = plan_of_sizes(blocks=3), np.array([0, 1, 2, 3])
+    right = Dealt(plan, 1, np.arange(3), plan.slots, one, one)
+    assert right.steps == 3
+    with pytest.raises(ValueError, match="twice"):
+        Dealt(plan, 1, np.array([0, 1, 1]), plan.slots, one, one)
+    with pytest.raises(ValueError, match="another size"):
+        Dealt(plan, 1, np.arange(3), np.full(3, 16), one, one)
+    with pytest.raises(ValueError, match="nothing to compute"):
+        Dealt(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 1, 3]))
+    with pytest.raises(ValueError, match="must be those of the steps"):
+        Dealt(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 2]))
+    with pytest.raises(ValueError, match="begin at 0"):
+        Dealt(plan, 2, np.arange(3), plan.slots, one, one)
+    with pytest.raises(ValueError, match="does not have"):
+        Dealt(plan, 1, np.array([0, 1, 3]), plan.slots, one, one)
+    with pytest.raises(ValueError, match="read-only"):
+        right.block[0] = 2
+    long = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], one, carries=True)
+    rows = np.full(3, 4), one, one
+    assert Dealt(long, 1, np.arange(3), *rows).steps == 3
+    with pytest.raises(ValueError, match="go on in the row"):
+        Dealt(long, 1, np.array([0, 2, 1]), *rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"how": "poker"}, "deal"),
+        ({"steps": 3}, "'steps' is no option of deal=\"cards\", which has none"),
+        ({"how": "window", "steps": 0}, "steps is 0"),
+        ({"how": "window", "levels": (0.5,)}, "'levels' is no option of .*, which has steps"),
+        ({"how": "queue", "levels": (2,)}, "levels is"),
+        ({"how": "counts", "speeds": np.ones(3)}, "give 2 numbers above 0"),
+        ({"micro_batches": 0}, "micro_batches is 0"),
+        ({"micro_batches": "two"}, "micro_batches is 'two'"),
+    ],
+)
+def test_wrong_options_of_a_deal_are_refused(options, says):
+    with pytest.raises(InputError, match=says):
+        deal(plan_of_sizes(blocks=3), 2, **options)

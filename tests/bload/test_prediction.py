@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from bload import InputError, action_genome_lengths, make_plan
-from bload.dealing import deal
-from bload.prediction import predict_work, ragged_work
+from bload.prediction import predict_work
 from bload.recommendation import recommend_t_max
 
 
 def ragged_by_hand(lengths, ranks, batch_frames, seed):
     """Slots of ragged batches, one sequence and one step at a time."""
     batches = [[]]
-    for length in np.random.default_rng(seed).permutation(lengths).tolist():
+    for length in np.random.default_rng([seed, 0]).permutation(lengths).tolist():
         if batches[-1] and sum(batches[-1]) + length > batch_frames:
             batches.append([])
         batches[-1].append(length)
@@ -20,31 +19,33 @@ def ragged_by_hand(lengths, ranks, batch_frames, seed):
     return len(steps), sum(ranks * max(sum(batch) for batch in step) for step in steps)
 
 
+def ragged_work(lengths, ranks, batch_frames, seed=0):
+    frames = max(batch_frames, int(np.max(lengths)))
+    plan = make_plan(lengths, "ragged", seed=seed, batch_frames=batch_frames)
+    return predict_work([plan], ranks, frames)
+
+
 @pytest.mark.parametrize("ranks", [1, 3, 8])
-@pytest.mark.parametrize("batch_frames", [1, 5, 12, 40, 10_000])
+@pytest.mark.parametrize("batch_frames", [13, 20, 40, 10_000])
 def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, batch_frames):
     for seed in range(5):
-        work = ragged_work(small_lengths, ranks, batch_frames, np.random.default_rng(seed))
+        work = ragged_work(small_lengths, ranks, batch_frames, seed)
         by_hand = ragged_by_hand(small_lengths, ranks, batch_frames, seed)
         assert (work.steps, work.slots) == by_hand, seed
 
 
 def test_one_rank_waits_for_nobody_and_equal_lengths_leave_nothing_to_wait_for():
     lengths = action_genome_lengths("test")
-    assert ragged_work(lengths, 1, 121, np.random.default_rng(0)).slots == lengths.sum()
-    work = ragged_work([5] * 48, 4, 10, np.random.default_rng(0))
+    assert ragged_work(lengths, 1, 242).slots == lengths.sum()
+    work = ragged_work([5] * 48, 4, 10)
     assert (work.steps, work.slots) == (6, 240)
 
 
 def test_predicted_work_is_what_the_ranks_are_dealt(small_lengths):
     plans = [make_plan(small_lengths, "bload", 13, epoch=epoch) for epoch in range(4)]
     for ranks, batch_frames in [(1, 13), (3, 13), (2, 40)]:
-        blocks, slots = batch_frames // 13, []
-        for plan in plans:
-            step = 0
-            while (deal(plan.blocks, ranks, blocks, step, 0) >= 0).any():
-                step += 1
-            slots.append(step * ranks * blocks * 13)
+        group = ranks * (batch_frames // 13)
+        slots = [-(-plan.blocks // group) * group * 13 for plan in plans]
         assert predict_work(plans, ranks, batch_frames).slots == np.mean(slots)
     with pytest.raises(InputError, match=r"12 .* 13"):
         predict_work(plans, 1, 12)

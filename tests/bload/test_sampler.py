@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bload import BlockSampler, InputError
+from bload import BlockSampler, Cost, InputError
 
 LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
 
@@ -21,12 +21,41 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
         ({"lengths": LENGTHS[:-1]}, "sequences was 40 and is 39"),
         ({"lengths": LENGTHS[::-1]}, "lengths digest was"),
         ({"seed": 1, "last": "drop"}, "seed was 0 and is 1; last was fill and is drop"),
+        ({"deal": "pairs"}, "deal was None and is pairs"),
+        ({"shapes": [6, 12]}, r"shapes was None and is \[6, 12\]"),
     ]:
         other = BlockSampler(**(settings | changes))
         with pytest.raises(InputError, match=words) as refusal:
             other.load_state_dict(state)
         assert "\n" not in str(refusal.value)
         assert (other.epoch, other.next_step) == (0, 0)
+
+
+def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
+    settings = {"lengths": LENGTHS, "t_max": 12}
+    for packer, deal, words in (
+        ("bload", "queue", "ranks was 1 and is 2"),
+        ("single", "cards", "batches per step was 1 and is 2"),
+    ):
+        one = BlockSampler(packer=packer, deal=deal, batch_frames=24, **settings)
+        two = BlockSampler(packer=packer, deal=deal, rank=0, world_size=2, **settings)
+        with pytest.raises(InputError, match=words):
+            two.load_state_dict(one.state_dict(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({}, ""),
+        ({"deal": "pairs"}, 'every block costs the same, so deal="pairs" has nothing to balance'),
+        ({"deal": "pairs", "cost": Cost(pair=1)}, ""),
+        ({"deal": "counts", "shapes": [6, 12]}, "every batch costs the same, so deal="),
+        ({"deal": "counts", "shapes": [6, 12], "cost": Cost(walk=1)}, ""),
+    ],
+)
+def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
+    found = BlockSampler(LENGTHS, "bload", batch_frames=12, t_max=12, **options).note
+    assert found.startswith(note) if note else not found
 
 
 def test_what_is_no_position_is_refused():

@@ -81,10 +81,10 @@ def interrupted(at: tuple[int, int]) -> Iterator[None]:
     """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
     train_step = engine.train_step
 
-    def stop_there(training: Any, batch: Any, epoch: int, step: int, steps: int) -> engine.Step:
+    def stop_there(training: Any, batches: Any, epoch: int, step: int, *rest: Any) -> engine.Step:
         if (epoch, step) == at:
             raise KeyboardInterrupt
-        return train_step(training, batch, epoch, step, steps)
+        return train_step(training, batches, epoch, step, *rest)
 
     with mock.patch.object(engine, "train_step", stop_there):
         yield

@@ -61,7 +61,11 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("loaderr=naive", "'loaderr'", "loader?"),
         ("train.zzz=3", "'train.zzz'", "train.epochs, train.batch_frames"),
         ("+train.epoch=3", "'train.epoch'", "train.epochs?"),
-        ("loader=blod", "loader 'blod'", "bload, bload_exact, mix, naive, sampling"),
+        (
+            "loader=blod",
+            "loader 'blod'",
+            "bload, bload_exact, bucket, mix, naive, ragged, sampling, single",
+        ),
         ("experiment=null", "experiment 'null'", "paper_table"),
         ("train.epochs=many", "train.epochs=many", "'many' of type 'str'"),
         ("dataset.frame_size=480", "dataset.frame_size=480", "list"),
@@ -104,7 +108,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("loader=naive", "loader.name was 'bload' and is naive", "run.name"),
         ("run.resume=nowhere.pt", "no checkpoint nowhere.pt", ".pt file"),
         ("run.resume=never wandb.mode=on", "'on'", "offline"),
-        ("loader=mix loader.draw=length", "'loader.draw'", "loader.last, loader.place"),
+        ("loader=mix loader.draw=length", "'loader.draw'", "mean loader.deal?"),
         ("train.seed=3,4", "2 runs, over train.seed", "python train.py -m "),
         ("-m train.seed=3,4", "'train.seed=3'", "run.name"),
     ):

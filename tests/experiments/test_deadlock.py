@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
-from bload import PACKERS
+from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments import deadlock
 from experiments.rank_pair import RankOutcome
+from experiments.sequences import FeatureSequences
 
 TINY = ["--videos=12", "--batch-frames=188", "--timeout=2", "--seed=2"]
 FINE = RankOutcome("finished", 3, 3, 0.1)
@@ -79,6 +81,16 @@ def test_rows_that_do_not_end_as_they_should_are_named_and_are_status_1(measure,
     out = capsys.readouterr().out
     assert "plain DDP, uneven" not in out
     assert "DDP with Join, uneven: timed out, where finished was expected" in out
+
+
+def test_what_a_loader_pads_is_told_of_the_plan_that_it_trains(measure):
+    record, _ = measure(*TINY, run_pair=Mock(return_value=[FINE, FINE]))
+    says = {row["loader"]: row["says"] for row in record["rows"]}
+    source = FeatureSequences(np.random.default_rng(2).choice(action_genome_lengths(), 12))
+    for name in PACKERS:
+        counted = BlockLoader(source, name, batch_frames=188, rank=0, world_size=2).account
+        assert says[name].startswith(f"{counted.padding:,} padded"), name
+        assert says[name].endswith(f" {counted.filler:,} filler"), name
 
 
 def test_the_record_has_the_command_the_options_and_the_times(measure):

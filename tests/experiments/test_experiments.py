@@ -10,7 +10,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
-from bload import PACKERS, account, make_plan
+from bload import PACKERS, deal, make_plan
+from bload.packers import packer_options
 from datasets.synthetic.world import draw_lengths
 from experiments import cli
 from experiments.config import register
@@ -38,9 +39,10 @@ def experiment(name):
 def slots_per_epoch(job):
     """The work of one rank, from the config alone."""
     lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
-    options = {key: of for key, of in job.loader.options.items() if key not in ("t_max", "last")}
+    known = packer_options(job.loader.name)
+    options = {key: of for key, of in job.loader.options.items() if key in known}
     plan = make_plan(lengths, job.loader.name, job.loader.t_max, **options)
-    return account(plan, job.train.batch_frames // plan.t_max, job.loader.last).processed
+    return deal(plan, 1, job.train.batch_frames, last=job.loader.last).account.processed
 
 
 def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():

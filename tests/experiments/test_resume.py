@@ -11,6 +11,7 @@ import torch
 
 import train
 from bload import InputError
+from bload.ahead import Ahead
 from experiments import engine
 from experiments.checkpoint import load_model
 from tests.experiments.jobs import (
@@ -49,8 +50,18 @@ def train_in_two_goes(config, at):
 
 @pytest.mark.parametrize(
     "options",
-    [("train.workers=1",), ("model.dropout=0.3",)],
-    ids=["a-worker", "dropout"],
+    [
+        ("train.workers=1",),
+        ("model.dropout=0.3",),
+        (
+            "train.micro_batches=2",
+            "loader=naive",
+            "loader.deal=pairs",
+            "loader.cost=[0,1]",
+        ),
+        ("loader.long=carry", "loader.t_max=10", "train.batch_frames=30"),
+    ],
+    ids=["a-worker", "dropout", "batches-and-pairs", "carry"],
 )
 def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_run, options):
     # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
@@ -250,3 +261,17 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
     assert steps == sorted(set(steps))
     assert lines[-1]["kind"] == "summary"
+
+
+def test_planning_ahead_changes_no_weight(config, tmp_path, whole_run):
+    taken, take = [], Ahead.take
+
+    def noted(self, epoch):
+        taken.append(take(self, epoch))
+        return taken[-1]
+
+    with mock.patch.object(Ahead, "take", noted):
+        train.train(config(*OFTEN, "loader.ahead=true"), one_rank())
+    assert taken
+    assert None not in taken  # the planner's, not made anew here
+    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))

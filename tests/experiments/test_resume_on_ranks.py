@@ -70,11 +70,14 @@ def steps_of(folder):
 
 @pytest.mark.slow
 @pytest.mark.dist
+@pytest.mark.parametrize(
+    "options", [("loader=naive",), ("loader.t_max=10", "loader.long=carry", "model.time=gap")]
+)
 def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
-    config, tmp_path, two_ranks, four_ranks
+    config, tmp_path, two_ranks, four_ranks, options
 ):
-    """Two steps an epoch of four blocks of 45, the same ones, whichever ranks share them out."""
-    often = (*OFTEN, "loader=naive", "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
+    """Steps of 180 slots, the same ones, whichever ranks share them out."""
+    often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
     train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
     two, four = config(*often, "train.batch_frames=90"), config(*often, "train.batch_frames=45")
     four_ranks.run(train_until, four, (1, 1), timeout=180)  # inside an epoch
@@ -90,3 +93,22 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
 def train_until(ranks, config, at):
     with interrupted(at), pytest.raises(KeyboardInterrupt) if at else contextlib.nullcontext():
         train.train(config, ranks)
+
+
+def best_that_counts(ranks, config):
+    """The best Recall@20 of a run that goes on, where rank 1 does not see its checkpoint."""
+    data = train.open_data(config, ranks)
+    folder = RunFolder(config.run.root, run_name(config, ranks.world_size))
+    if not ranks.is_first:
+        folder.best = folder.path / "elsewhere.pt"
+    training = train.open_training(config, ranks, data)
+    return train.go_on(config, folder, training, data).progress.best
+
+
+@pytest.mark.dist
+def test_rank_0_decides_whether_there_is_a_best_checkpoint(config, two_ranks):
+    """All ranks take part in saving a better one if their weights differ."""
+    job = config("loader=naive", "train.batch_frames=180", "train.epochs=1")
+    two_ranks.run(train_whole, job)
+    one, other = two_ranks.run(best_that_counts, job)
+    assert one == other >= 0

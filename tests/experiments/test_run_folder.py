@@ -97,6 +97,18 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
 
 
+def test_a_key_that_names_leave_out_is_compared_too(folder, config):
+    folder.write_json(folder.config, asdict(config("train.sync=local")))
+    with pytest.raises(InputError, match=r": train.sync was 'local' and is allreduce;"):
+        folder.check_same_config(config(), sampler(1, 64))
+    early = asdict(config())
+    del early["train"]["sync"]  # as written before there was another
+    folder.write_json(folder.config, early)
+    folder.check_same_config(config(), sampler(1, 64))
+    with pytest.raises(InputError, match=r": train.sync was 'allreduce' and is local;"):
+        folder.check_same_config(config("train.sync=local"), sampler(1, 64))
+
+
 LINES = [
     {"kind": kind, "epoch": epoch, "step": step, "loss": 0.1 + epoch}
     for epoch in range(3)

@@ -133,7 +133,10 @@ def test_jobs_that_cannot_be_are_reported_before_any_starts(
         "experimnt=lengths": ["'experimnt'", "experiment?"],
         "experiment=lengths train.epoch=3": ["'train.epoch'", "train.epochs?"],
         "loader=naive,bload train.epoch=1,2": ["'train.epoch'", "train.epochs?"],
-        "loader=naive,blod": ["loader 'blod'", "bload, bload_exact, mix, naive, sampling"],
+        "loader=naive,blod": [
+            "loader 'blod'",
+            "bload, bload_exact, bucket, mix, naive, ragged, sampling, single",
+        ],
         "train.epochs=3,many": ["train.epochs=many", "'many' of type 'str'"],
         "train.starts=table,nowhere": ["'nowhere'"],
         "train.workers=1,2": ["'train.workers=1'", "'train.workers=2'"],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bload import DEALS, BlockSampler, Cost
 from bload.lengths import read_lengths
 from bload.packers import PACKERS, make_plan
 from bload.plan import Plan
@@ -60,8 +61,10 @@ SLOTS = (
     st.none() | st.integers(-1, 60) | st.sampled_from([10**6, 2**31 - 1, 2**31, 2**70]) | SCALARS
 )
 OPTIONS = st.dictionaries(
-    st.sampled_from(["long", "draw", "place", "clips", "last", "rng", "x"]),
+    st.sampled_from(["long", "draw", "place", "clips", "last", "rng", "x"])
+    | st.sampled_from(["long", "shapes", "buckets", "batch_frames", "t_max"]),
     st.sampled_from(["split", "truncate", "error", "video", "length", "first", "all", "one"])
+    | st.sampled_from(["carry", [7], [5, 30], [30, 15, 5], 1, 2, 50])
     | VALUES,
     max_size=2,
 )
@@ -78,16 +81,61 @@ OPTIONS = st.dictionaries(
 def test_a_plan_holds_every_frame_once_or_is_refused(
     refused_or, lengths, packer, t_max, seed, options
 ):
-    plan = refused_or(make_plan, lengths, packer, t_max, seed, **options)
+    plan = refused_or(make_plan, lengths, packer, **{"t_max": t_max} | options, seed=seed)
     if plan is not None:
         assert isinstance(plan, Plan)
         assert plan.frames == sum(map(int, lengths)) == plan.placed + plan.deleted
-        assert plan.blocks * plan.t_max == plan.processed == plan.placed + plan.padding
+        assert plan.slots.sum() == plan.processed == plan.placed + plan.padding
+        assert plan.slots.max(initial=0) <= plan.t_max
         assert plan.deleted >= 0
         refused_or(lambda: plan.lower_bound)
         if packer in ("naive", "bload", "bload_exact") and options.get("long") != "truncate":
             assert plan.deleted == 0
             assert plan.blocks >= plan.lower_bound
+
+
+COUNTS = st.integers(1, 5) | st.sampled_from([0, 64, 10**7]) | SCALARS
+DEALT = st.fixed_dictionaries(
+    {},
+    optional={
+        "deal": st.sampled_from([*DEALS]) | TEXTS,
+        "micro_batches": COUNTS,
+        "world_size": COUNTS,
+        "batch_frames": SLOTS,
+        "shapes": COUNTS | st.lists(st.integers(-1, 60), max_size=4),
+        "cost": st.tuples(*[st.sampled_from([0.0, 1.0, 0.5, -1.0, float("nan")])] * 5),
+        "deal_options": OPTIONS | st.just({"steps": 3}) | st.just({"levels": (0.5,)}),
+        "last": st.sampled_from(["fill", "drop"]),
+        "long": st.sampled_from(["split", "carry"]),
+        "even": st.booleans(),
+    },
+)
+
+
+@hostile(0.1, few=60)
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    packer=st.sampled_from([*PACKERS]),
+    t_max=st.none() | st.integers(8, 40) | SLOTS,
+    options=DEALT,
+)
+def test_a_deal_holds_every_block_once_in_equal_steps_or_is_refused(
+    refused_or, lengths, packer, t_max, options
+):
+    def dealt_on(**known):
+        cost = {"cost": Cost(*known.pop("cost"))} if "cost" in known else {}
+        return BlockSampler(lengths, packer, t_max=t_max, rank=0, **known, **cost).dealt
+
+    dealt = refused_or(dealt_on, **{"world_size": 1} | options)
+    if dealt is not None:
+        trained = dealt.block[dealt.block >= 0]
+        assert len(np.unique(trained)) == len(trained)
+        assert options.get("last") == "drop" or len(trained) == dealt.plan.blocks
+        assert len(dealt.shares) == dealt.steps * dealt.ranks + 1
+        assert (np.diff(dealt.shares) >= 1).all()
+        account = dealt.account
+        assert account.processed == account.frames + account.padding + account.filler
+        assert account.frames + account.deleted == dealt.plan.frames
 
 
 @pytest.mark.parametrize("packer", [*PACKERS])

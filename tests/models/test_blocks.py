@@ -39,7 +39,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, tem
     annotations = [annotate(video, len(frames)) for video, frames in enumerate(videos)]
     ordered = [frame for block in BLOCKS for video in block for frame in annotations[video]]
     targets = to_tensors(ordered)
-    total = counts(targets, queries=5)
+    total = counts(targets.objects, queries=5)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     frames = frames.double().masked_fill(~valid[..., None, None, None], float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])

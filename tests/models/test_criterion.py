@@ -78,7 +78,7 @@ def restated(
                 sums["labels"] += sum(
                     focal(relations[r].item(), bool(labels_MR[m, r])) for r in range(3, 26)
                 )
-    expected_pairs, expected_weight = counts(targets, QUERIES).tolist()
+    expected_pairs, expected_weight = counts(targets.objects, QUERIES).tolist()
     assert pairs == pytest.approx(expected_pairs)
     assert weight == pytest.approx(expected_weight)
     sums["attention"] *= relation_weight
@@ -93,7 +93,7 @@ def restated(
 def test_losses_equal_the_literal_restatement(case, relations_on, weight, match_boxes):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
-    total = counts(targets, QUERIES)
+    total = counts(targets.objects, QUERIES)
     losses = Criterion(relations_on, weight, match_boxes)(outputs, targets, valid, total)
     everywhere = relations_on == "all"
     expected = restated(outputs, annotations, valid, everywhere, match_boxes, weight)
@@ -106,7 +106,7 @@ def test_losses_equal_the_literal_restatement(case, relations_on, weight, match_
 def test_parts_are_those_of_the_last_layer(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
-    total = counts(targets, QUERIES)
+    total = counts(targets.objects, QUERIES)
     losses = Criterion()(outputs, targets, valid, total)
     last = Outputs(**{name: field[-1:] for name, field in tensors(outputs).items()})
     alone = Criterion()(last, targets, valid, total)
@@ -124,7 +124,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     for relations_on, small in (("matched", False), ("all", True)):
         model = tiny(temporal=temporal, anchored=small, dense=small)
         outputs = model(frames, nothing, nothing)
-        losses = Criterion(relations_on)(outputs, targets, nothing, counts(targets, 5))
+        losses = Criterion(relations_on)(outputs, targets, nothing, counts(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small
         assert all(value.item() == 0 for value in losses.values())
@@ -135,4 +135,4 @@ def test_missing_targets_are_reported_with_both_numbers(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations[:-1])
     with pytest.raises(InputError, match=r"5 frames .* 4 targets"):
-        Criterion()(outputs, targets, valid, counts(targets, QUERIES))
+        Criterion()(outputs, targets, valid, counts(targets.objects, QUERIES))

@@ -37,7 +37,7 @@ def loss_and_gradients(model, batch, valid_BT):
     frames, start_BT, extent_BT2 = batch
     targets = to_tensors(annotate(0, int(valid_BT.sum())))
     outputs = model(frames, start_BT, valid_BT, extent_BT2=extent_BT2)
-    loss = Criterion()(outputs, targets, valid_BT, counts(targets, 5))["loss"]
+    loss = Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
     loss.backward()
     return loss.detach(), gradients(model)
 

@@ -68,7 +68,7 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     extent_BT2 = torch.tensor([[[1, 1], [0.5, 0.75], [0.28, 1]]]).expand(2, -1, -1)
     valid = torch.ones_like(start)
     targets = to_tensors(annotate(0, 6))
-    total = counts(targets, 5)
+    total = counts(targets.objects, 5)
     outputs = model(frames, start, valid, extent_BT2=extent_BT2)
     exact = Criterion()(outputs, targets, valid, total)["loss"]
     with torch.autocast("cpu", torch.bfloat16):

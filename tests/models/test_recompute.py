@@ -1,12 +1,19 @@
-"""Recomputing activations changes what is kept, and nothing else."""
+"""Recomputing and offloading activations change what is kept where, and nothing else."""
+
+from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import models.recompute
+from bload.errors import InputError
 from models import Criterion, counts, to_tensors
-from models.cost import kept_bytes
+from models.cost import PER_FRAME, kept_bytes
+from models.recompute import offloaded, share_of
 from tests.models.conftest import SIDE, annotate, gradients, tiny
+from tests.models.live import Live
 
 FRAMES = 7
 
@@ -26,14 +33,14 @@ def frames():
     return frames_BTCHW, start_BT, torch.ones_like(start_BT), None, extent_BT2
 
 
-def loss_and_gradients(model, frames, recompute, half):
-    model.recompute = recompute
-    targets = to_tensors(annotate(0, FRAMES))
+def loss_and_gradients(model, frames, share, half=False):
+    model.recompute = share
+    targets = to_tensors(annotate(0, int(frames[2].sum())))
     torch.manual_seed(4)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         outputs = model(*frames)
     torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
-    loss = Criterion()(outputs, targets, frames[2], counts(targets, 5))["loss"]
+    loss = Criterion()(outputs, targets, frames[2], counts(targets.objects, 5))["loss"]
     loss.backward()
     return loss.detach(), gradients(model)
 
@@ -50,20 +57,134 @@ KINDS = ({"norm_first": False}, {"anchored": True, "dense": True}, {"dropout": 0
 def test_losses_and_gradients_are_the_same(frames, monkeypatch, changes):
     half = not changes
     model = tiny(**changes).float() if half else tiny(**changes)
-    again = loss_and_gradients(model, frames, True, half)
+    again = loss_and_gradients(model, frames, 1.0, half)
     by_chunk = half or "dropout" in changes  # roundings and random numbers follow the chunks
     monkeypatch.setattr(models.recompute, "checkpoint", keep_all)
-    kept = loss_and_gradients(model, frames, by_chunk, half)
+    kept = loss_and_gradients(model, frames, float(by_chunk), half)
     assert kept[1].abs().max() > 0.01
     torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)
 
 
-def test_nothing_of_the_per_frame_part_is_kept(frames):
+def first(frames, count):
+    """The first so many frames."""
+    return tuple(None if values is None else values[:, :count] for values in frames)
+
+
+@pytest.mark.parametrize("count", [1, 2, FRAMES])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_every_share_gives_the_same_gradients(frames, count, skipped):
+    """Of 1 and 2 pictures less than a chunk, of 7 also a rest, and with padding left out fewer."""
     model = tiny()
-    keeping = kept_bytes(model, frames, torch.autocast("cpu", enabled=False))
-    model.recompute = True
-    recomputing = kept_bytes(model, frames, torch.autocast("cpu", enabled=False))
-    assert keeping["backbone"] > 0
-    assert keeping["encoder"] > 0
-    assert {"backbone", "input_proj", "encoder"}.isdisjoint(recomputing)
-    assert recomputing.total() < 0.7 * keeping.total()
+    model.skips_padding = skipped
+    frames = list(first(frames, count))
+    frames[2] = torch.arange(count)[None] % 3 != 1
+    kept = loss_and_gradients(model, frames, 0.0)
+    assert kept[1].abs().max() > 0.01
+    for share in (0.1, 0.3, 0.5, 0.9, 1.0):
+        again = loss_and_gradients(model, frames, share)
+        torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-12)
+
+
+def test_with_dropout_a_share_follows_its_own_random_numbers(frames, monkeypatch):
+    model = tiny(dropout=0.3)
+    again = loss_and_gradients(model, frames, 0.6)
+    monkeypatch.setattr(models.recompute, "checkpoint", keep_all)
+    torch.testing.assert_close(loss_and_gradients(model, frames, 0.6), again, rtol=0, atol=1e-12)
+
+
+def kept_by(model, frames):
+    return kept_bytes(model, frames, torch.autocast("cpu", enabled=False))
+
+
+def per_frame(kept):
+    return sum(kept[part] for part in PER_FRAME)
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_every_picture_more_that_is_recomputed_keeps_as_much_less(frames, skipped):
+    model = tiny()
+    model.skips_padding = skipped
+    frames[2][0, 5:] = False
+    pictures = 5 if skipped else FRAMES
+    kept = []
+    for again in range(pictures + 1):
+        model.recompute = again / pictures
+        kept.append(per_frame(kept_by(model, frames)))
+    assert kept[-1] == 0
+    assert kept[0] > 0
+    steps = [more - less for more, less in pairwise(kept)]
+    assert steps == pytest.approx([kept[0] / pictures] * pictures, rel=0.05)
+
+
+def test_what_is_kept_is_gone_before_anything_is_recomputed(frames, monkeypatch):
+    """So that the chunk under way takes no memory beyond the peak."""
+    model, order = tiny(), []
+    model.recompute = 4 / FRAMES
+    encode = model.encode_alone
+
+    def encode_alone(frames_ICHW, extent_I2=None):
+        tokens = encode(frames_ICHW, extent_I2)
+        if tokens.requires_grad:
+            tokens.register_hook(lambda _: order.append(len(frames_ICHW)))
+        return tokens
+
+    monkeypatch.setattr(model, "encode_alone", encode_alone)
+    loss_and_gradients(model, frames, model.recompute)
+    assert order[0] == 3
+
+
+def test_offloading_gives_the_same_gradients_and_sees_the_per_frame_part_alone(frames, monkeypatch):
+    model = tiny()
+    kept, gradients = kept_by(model, frames), loss_and_gradients(model, frames, 0.0)
+    packed, unpacked = [], []
+
+    def hooks(pin_memory):
+        assert not pin_memory
+
+        def pack(tensor):
+            packed.append(tensor.clone())
+            return len(packed) - 1
+
+        def unpack(index):
+            unpacked.append(index)
+            return packed[index]
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+    model.offload = True
+    monkeypatch.setattr(models.recompute, "save_on_cpu", hooks)
+    stays = kept_by(model, frames)
+    packed.clear()
+    torch.testing.assert_close(loss_and_gradients(model, frames, 0.0), gradients, rtol=0, atol=0)
+    assert per_frame(stays) == 0
+    assert {part: kept[part] for part in stays if part not in ("other", *PER_FRAME)} == {
+        part: stays[part] for part in stays if part not in ("other", *PER_FRAME)
+    }
+    assert sum(tensor.nbytes for tensor in packed) >= per_frame(kept)
+    assert {*unpacked} == {*range(len(packed))}
+
+
+def test_offloading_leaves_less_on_a_gpu():
+    """With fake tensors on a GPU that need not be there."""
+
+    def four_squares(values_I):
+        return values_I.square().square().square().square()
+
+    with FakeTensorMode():
+        values_I = torch.zeros(1000, device="cuda", requires_grad=True)
+        for function, alive in ((four_squares, 4), (partial(offloaded, four_squares), 1)):
+            with Live("cuda") as live:
+                result = function(values_I)
+            assert live.now == alive * values_I.nbytes
+            del result
+
+
+@pytest.mark.parametrize("choice", ["all", "-0.1", "1.5", "nan", ""])
+def test_what_is_no_share_is_refused(choice):
+    with pytest.raises(InputError, match=r"model\.checkpoint is"):
+        share_of(choice)
+
+
+def test_shares_by_name_and_number():
+    choices = ("none", "offload", "backbone", "0", "0.3", "1")
+    assert [share_of(choice) for choice in choices] == [0, 0, 1, 0, 0.3, 1]

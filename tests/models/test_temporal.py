@@ -137,7 +137,7 @@ def test_the_learned_start_of_scan_acts_inside_a_block_as_at_its_beginning():
 
 def test_a_query_of_dds_attends_to_memories_by_its_own_position():
     layer = part_of("dds").layers[0]
-    layer.present = lambda embeddings, _: embeddings  # else positions would be in these already
+    layer.present = lambda embeddings, *_: embeddings  # else positions would be in these already
     nn.init.normal_(layer.memory_attn.in_proj_weight)
     nn.init.constant_(layer.present_gate.bias, 100)  # else a query would know its own memory
     embeddings, position = draw(1, 2, 2, 16), draw(2, 16)

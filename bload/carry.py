@@ -1,0 +1,85 @@
+"""Sequences longer than a block that nothing is forgotten of: the state passes from step to step.
+
+    row 0   |a a a a a a|a a a a a a|a a b b b .|c c c c d d|      a is cut into three pieces, in
+    row 1   |e e e f f f|g g g g g .|h h h h h h|h h i i i i|      three steps; a step is a column
+
+The pieces of a long sequence stand in the same row of successive steps of the same rank. Only the
+first is a start; the others go on with the row's state at the end of the step before, detached
+(truncated back-propagation through time). The last piece shares its block with short sequences,
+which stay whole.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bload.packers.bload import random_fill
+from bload.pieces import whole_pieces
+from bload.plan import Plan, plan_from_blocks
+
+
+def pack_carry(
+    pack: Callable[..., Plan],
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    **options: Any,
+) -> Plan:
+    """Cut what is longer than a block, and leave the other sequences to a packer.
+
+    Args:
+        pack: the packer; what its blocks put side by side also fills up those of last pieces.
+        options: the packer's own, but for ``long``.
+    """
+    pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
+    is_long = lengths[sequence] > t_max
+    long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
+    blocks = [[piece] for piece in long.tolist()]
+    if not getattr(pack, "one_each", False):
+        with_room = np.flatnonzero(length[long] < t_max)
+        rooms = t_max - length[long[with_room]]
+        filled = random_fill(length[short], t_max, rng, rooms=rooms.tolist())
+        for block, mine in zip(with_room.tolist(), filled, strict=True):
+            blocks[block] += short[mine].tolist()
+        short = np.delete(short, [i for mine in filled for i in mine])
+    if len(short):
+        plan = pack(length[short], t_max, rng, **options)
+        blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.blocks)]
+    blocks = [blocks[b] for b in rng.permutation(len(blocks))]
+    return plan_from_blocks(blocks, pieces, lengths, t_max, carries=True)
+
+
+def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the block of every row in every step, -1 for a filler, ``(steps, rows)``.
+
+    Blocks that go on in one another stand in one row, in successive steps; the longest such chains
+    are placed first, each into the row with the fewest blocks. The chains of a row come in random
+    order, and rows that end early end with fillers.
+
+    Args:
+        rows: of all ranks together.
+    """
+    goes_on = np.full(plan.blocks, -1)
+    later = np.flatnonzero(plan.follows >= 0)
+    goes_on[plan.follows[later]] = later
+    chains = []
+    for head in np.flatnonzero(plan.follows < 0).tolist():
+        chain = [head]
+        while goes_on[chain[-1]] >= 0:
+            chain.append(int(goes_on[chain[-1]]))
+        chains.append(chain)
+    chains = sorted((chains[i] for i in rng.permutation(len(chains))), key=len, reverse=True)
+    taken: list[list[list[int]]] = [[] for _ in range(rows)]
+    heap = [(0, int(tie), row) for row, tie in enumerate(rng.permutation(rows))]
+    heapq.heapify(heap)
+    for chain in chains:
+        filled, tie, row = heapq.heappop(heap)
+        taken[row].append(chain)
+        heapq.heappush(heap, (filled + len(chain), tie, row))
+    grid = np.full((max(filled for filled, _, _ in heap), rows), -1)
+    for row, mine in enumerate(taken):
+        column = [block for i in rng.permutation(len(mine)) for block in mine[i]]
+        grid[: len(column), row] = column
+    return grid

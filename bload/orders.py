@@ -1,0 +1,70 @@
+"""Which units make a step: U units by their cost, in random order -> the units of every step.
+
+    def order(cost_U, size, ranks, rng) -> [units of step 0, units of step 1, ...]
+
+A unit is a block, or with blocks of several sizes a micro-batch. Every step has `size` units, the
+last one at most that. Only `queue` looks at `ranks`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+Order = Callable[[np.ndarray, int, int, np.random.Generator], list[np.ndarray]]
+
+
+def plan(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """As the plan has them: every step is a random draw."""
+    units = np.arange(len(cost_U))
+    return [units[i : i + size] for i in range(0, len(units), size)]
+
+
+def window(
+    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator, *, steps: int = 16
+) -> list[np.ndarray]:
+    """Sorted by cost within windows of so many steps; the steps of a window in random order.
+
+    Steps of like cost need no further balance (Hydraulis, arXiv 2412.07894, in two stages).
+    """
+    made: list[np.ndarray] = []
+    for units in plan(cost_U, size * steps, ranks, rng):
+        units = units[np.argsort(-cost_U[units], kind="stable")]
+        full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
+        made += [full[i] for i in rng.permutation(len(full))]
+        made += [units[len(full) * size :]] if len(units) % size else []
+    return made
+
+
+def queue(
+    cost_U: np.ndarray,
+    size: int,
+    ranks: int,
+    rng: np.random.Generator,
+    *,
+    levels: tuple[float, ...] = (0.7, 0.85, 0.95),
+) -> list[np.ndarray]:
+    """Costly units wait, by level, until there is one for every rank (WLB-LLM, arXiv 2503.17924).
+
+    Args:
+        levels: quantiles of the cost at which the levels begin.
+    """
+    level_U = np.searchsorted(np.quantile(cost_U, levels), cost_U, side="right")
+    waiting: list[list[int]] = [[] for _ in range(len(levels) + 1)]
+    made: list[np.ndarray] = []
+    ready: list[int] = []  # costly ones, as many as ranks at a time
+    plain = waiting[0]
+    for unit, level in enumerate(level_U.tolist()):
+        waiting[level].append(unit)
+        if level and len(waiting[level]) == ranks:
+            ready += waiting[level]
+            waiting[level] = []
+        costly = min(len(ready), size)
+        if costly + len(plain) >= size:
+            made.append(np.array(ready[:costly] + plain[: size - costly]))
+            del ready[:costly], plain[: size - costly]
+    rest = np.array(sum(waiting, ready), dtype=np.int64)
+    rest = rest[np.argsort(-cost_U[rest], kind="stable")]
+    return made + [rest[i : i + size] for i in range(0, len(rest), size)]
+
+
+ORDERS: dict[str, Order] = {"plan": plan, "window": window, "queue": queue}

@@ -1,0 +1,42 @@
+"""Which rank this process is."""
+
+import os
+
+import torch.distributed as dist
+
+from bload.errors import InputError
+
+
+def find_place(
+    rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
+) -> tuple[int, int]:
+    """Return the rank and the world size: those given, else those of the process group."""
+    for name, value in (("rank", rank), ("world_size", world_size)):
+        if value is not None and not hasattr(value, "__index__"):
+            raise InputError(f"{name} is {value!r}; give a whole number")
+    if dist.is_available() and dist.is_initialized():
+        group = dist.get_rank(process_group), dist.get_world_size(process_group)
+        if group[0] < 0:
+            raise InputError("this process is not in the process_group that was given")
+        given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
+        if given != group:
+            raise InputError(
+                f"rank {given[0]} of {given[1]} was given, but this process is rank {group[0]} of "
+                f"{group[1]} in its process group; leave rank and world_size out, or give the "
+                "process_group of the ranks that share the data"
+            )
+        return group
+    waiting = int(os.environ.get("WORLD_SIZE", 1))  # set by torchrun
+    if rank is None and world_size is None and waiting > 1:
+        raise InputError(
+            f"WORLD_SIZE is {waiting} but there is no process group yet; call "
+            "torch.distributed.init_process_group first, or give rank and world_size"
+        )
+    if (rank is None) != (world_size is None) and world_size != 1:
+        raise InputError(
+            f"rank is {rank} and world_size is {world_size} without a process group; give both"
+        )
+    rank, world_size = rank or 0, 1 if world_size is None else world_size
+    if not 0 <= rank < world_size:
+        raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
+    return rank, world_size

@@ -1,0 +1,59 @@
+"""Which rank gets which unit of a step: the cost of U units -> the rank of each, ``(U,)``.
+
+def share(cost_U, ranks, speed_R) -> rank_U
+"""
+
+import heapq
+from collections.abc import Callable
+
+import numpy as np
+
+Share = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
+
+
+def cards(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+    """One after another in turn, like cards."""
+    return np.arange(len(cost_U)) % ranks
+
+
+def equal(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+    """As many for every rank and of like cost, by differencing.
+
+    Karmarkar and Karp (1982) with equal numbers: the groups of one unit a rank that differ most
+    are joined, the costliest of one with the cheapest of the other.
+    """
+    each = -(-len(cost_U) // ranks)
+    units = np.full(each * ranks, -1)
+    units[: len(cost_U)] = np.argsort(-cost_U, kind="stable")
+    sums = np.append(cost_U, 0.0)[units].reshape(each, ranks)
+    heap = [
+        (-float(sums_R.max() - sums_R.min()), k, sums_R, units_R[:, None])
+        for k, (sums_R, units_R) in enumerate(zip(sums, units.reshape(each, ranks), strict=True))
+    ]
+    heapq.heapify(heap)
+    for tie in range(each, 2 * each - 1):
+        _, _, one_R, of_one = heapq.heappop(heap)
+        _, _, two_R, of_two = heapq.heappop(heap)
+        down, up = np.argsort(-one_R, kind="stable"), np.argsort(two_R, kind="stable")
+        sums_R = one_R[down] + two_R[up]
+        joined = np.concatenate([of_one[down], of_two[up]], axis=1)
+        heapq.heappush(heap, (-float(sums_R.max() - sums_R.min()), tie, sums_R, joined))
+    rank_U = np.zeros(len(cost_U), dtype=np.int64)
+    for rank, mine in enumerate(heap[0][3]):
+        rank_U[mine[mine >= 0]] = rank
+    return rank_U
+
+
+def free(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+    """The costliest first, to the rank that is done with it first, in whatever numbers."""
+    rank_U, busy_R = np.zeros(len(cost_U), dtype=np.int64), np.zeros(ranks)
+    held_R = np.zeros(ranks, dtype=np.int64)
+    for unit in np.argsort(-cost_U, kind="stable"):
+        done_R = busy_R + cost_U[unit] / speed_R
+        rank = np.lexsort((held_R, done_R))[0]  # of those done first, the one with fewest units
+        rank_U[unit], busy_R[rank] = rank, done_R[rank]
+        held_R[rank] += 1
+    return rank_U
+
+
+SHARES: dict[str, Share] = {"cards": cards, "equal": equal, "free": free}

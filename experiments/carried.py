@@ -1,0 +1,89 @@
+"""What rows remember from step to step under ``long=carry``, and how a checkpoint keeps it.
+
+B rows of a batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from bload import BlockLoader
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What the rows of one batch of a step remember."""
+
+    state: Any
+    """Of the model's memory: lists and tuples of tensors ``(B, ...)``, and None."""
+    number_B: Tensor
+    """Number of each row's last frame in its video."""
+
+
+def pack_carried(carried: Sequence[Carried]) -> list[Any]:
+    """As plain lists of tensors on the host, for a checkpoint."""
+    return [_plain((one.state, one.number_B)) for one in carried]
+
+
+def open_carried(
+    saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
+) -> list[Carried] | None:
+    """What this rank's rows remember, of what all ranks have saved, on any number of ranks.
+
+    The rows of a step are numbered over all ranks as blocks are dealt: one to each rank in turn.
+
+    Args:
+        saved: `pack_carried` of every rank; of none, an epoch has just begun.
+        device: of the model.
+
+    Returns:
+        One for each batch of a step, none if an epoch begins; None if nothing ever goes on.
+    """
+    if not loader.plan.carries:
+        return None
+    if not saved or not saved[0]:
+        return []
+    by_rank = [_side_by_side(batches) for batches in saved]
+    rows = len(by_rank[0][1])  # of each rank, then
+    everyone = _side_by_side(by_rank)  # rank after rank
+    sampler = loader.sampler
+    mine = torch.arange(sampler.rank, rows * len(saved), sampler.world_size)
+    index = mine % len(saved) * rows + mine // len(saved)
+    batches = [_take(everyone, some) for some in index.split(sampler.blocks_per_batch)]
+    return [Carried(_to(state, device), number_B) for state, number_B in batches]
+
+
+def _plain(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.detach().cpu()
+    return [_plain(part) for part in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _take(tree: Any, index: Tensor) -> Any:
+    return tree_map_only(Tensor, lambda values: values[index], tree)
+
+
+def _to(tree: Any, device: torch.device) -> Any:
+    return tree_map_only(Tensor, lambda values: values.to(device), tree)
+
+
+def _side_by_side(trees: Sequence[Any]) -> Any:
+    """Join trees of tensors along their rows; shorter caches of slots are filled up before."""
+    first = trees[0]
+    if isinstance(first, list):
+        return [_side_by_side(parts) for parts in zip(*trees, strict=True)]
+    if first is None:
+        return None
+    most = max(tree.shape[1:2] for tree in trees)
+    return torch.cat([_filled_up(tree, most) for tree in trees])
+
+
+def _filled_up(values: Tensor, slots: torch.Size) -> Tensor:
+    if values.shape[1:2] == slots:
+        return values
+    missing = values.new_zeros(len(values), slots[0] - values.shape[1], *values.shape[2:])
+    return torch.cat([missing, values], dim=1)

@@ -1,0 +1,87 @@
+"""The config of a loader: what all loaders take, and the options of its packer."""
+
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from functools import cache
+from inspect import Parameter, signature
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from bload.cost import Cost
+from bload.dealing import DEALS, Last
+from bload.errors import InputError, check_choice, check_number
+from bload.packers import PACKERS
+
+COSTS = ("slots", "fitted")
+
+
+def _check_list(key: str, values: Any, most: int, other: str) -> None:
+    """Refuse what is no list of 1 to `most` numbers; `other` says what the option may be too."""
+    right = isinstance(values, list) and 1 <= len(values) <= most
+    if not right or any(type(value) not in (int, float) or not value >= 0 for value in values):
+        raise InputError(f"{key} is {values!r}; give {other} a list of 1 to {most} numbers")
+
+
+LATER = {"later": True}
+"""Of keys that came after the first release: at its default, a run's name is as it was without."""
+
+
+@dataclass
+class LoaderConfig:
+    name: str
+    t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
+    last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
+    # which blocks make a step, and which rank gets which: cards, pairs, counts, window, queue
+    deal: str = field(default="cards", metadata=LATER)
+    # deal=window: steps whose blocks are sorted by cost
+    window: int = field(default=16, metadata=LATER)
+    # of a block: slots, fitted (timed here), or the numbers of a Cost
+    cost: Any = field(default="slots", metadata=LATER)
+    # sizes of blocks, such as [94,47], or how many to choose
+    shapes: Any = field(default=1, metadata=LATER)
+    # plan the next epoch in a process of its own while one is trained
+    ahead: bool = field(default=False, metadata={"defining": False})
+
+    def __post_init__(self) -> None:
+        if self.t_max is not None:
+            check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
+        check_choice("loader.last", self.last, get_args(Last))
+        check_choice("loader.deal", self.deal, DEALS)
+        check_number("loader.window", self.window, 1, 10**9)
+        if self.cost not in COSTS:
+            _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
+        if not isinstance(self.shapes, int):
+            _check_list("loader.shapes", self.shapes, 100, "a number of block sizes, or")
+        for option, kind in get_type_hints(PACKERS[self.name]).items():
+            if get_origin(kind) is Literal:
+                check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the name, as `bload.BlockLoader` takes them; `cost` unless it is fitted."""
+        values = {key: value for key, value in asdict(self).items() if key != "name"}
+        cost, window = values.pop("cost"), values.pop("window")
+        values["deal_options"] = {"steps": window} if self.deal == "window" else {}
+        if cost != "fitted":
+            values["cost"] = Cost() if cost == "slots" else Cost(*cost)
+        return values
+
+    def __reduce__(self):  # the class is made from a packer, so pickle would not find it
+        return _unpickled, (asdict(self),)
+
+
+def _unpickled(values: dict[str, Any]) -> LoaderConfig:
+    return loader_schema(values["name"])(**values)
+
+
+@cache
+def loader_schema(packer: str) -> type[LoaderConfig]:
+    """The config class of a loader: `LoaderConfig` and the options of its packer."""
+    options = [
+        (option.name, _type_of(option.default), field(default=option.default))
+        for option in signature(PACKERS[packer]).parameters.values()
+        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_frames"  # train's
+    ]
+    return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
+
+
+def _type_of(default: Any) -> Any:
+    return Any if default is None else type(default)

@@ -1,0 +1,115 @@
+"""Long sequences in pieces, whose state passes from step to step: nothing cut off, nothing lost."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from bload import BlockLoader, InputError, Plan, deal, make_plan, walk
+from bload.carry import place_in_rows
+
+SHAPES = {
+    "few are long": np.random.default_rng(1).integers(1, 40, 200),
+    "all are long": np.random.default_rng(2).integers(11, 70, 30),
+    "one is very long": np.array([3, 5, 400, 2, 9, 10, 10, 1]),
+    "none is long": np.random.default_rng(3).integers(1, 11, 50),
+    "whole blocks": np.array([20, 30, 10, 40]),
+}
+
+
+class Numbers:
+    """Every frame is a number of its own."""
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+        self.before = np.cumsum(lengths) - lengths
+
+    def read(self, sequence, first, length):
+        return torch.arange(length)[:, None].double() + self.before[sequence] + first
+
+
+@pytest.mark.parametrize("packer", ["naive", "bload", "bload_exact"])
+@pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
+def test_every_frame_is_planned_once_and_short_sequences_stay_whole(packer, lengths):
+    for seed in range(3):
+        plan = make_plan(lengths, packer, 10, seed, long="carry")
+        assert plan.deleted == 0
+        assert plan.placed == lengths.sum()
+        whole = plan.first == 0
+        assert (plan.length[whole] == np.minimum(lengths, 10)[plan.sequence[whole]]).all()
+        assert (plan.follows >= 0).sum() == (-(-lengths // 10) - 1).sum()
+        if packer != "naive" and (lengths <= 10).any():
+            assert plan.padding <= make_plan(lengths, "naive", 10, seed, long="carry").padding
+
+
+def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
+    shares = [(1, 1, 4), (2, 2, 1), (4, 1, 1)]
+    for lengths, (ranks, micro, rows) in product(SHAPES.values(), shares):
+        plan = make_plan(lengths, "bload_exact", 10, long="carry")
+        dealt = deal(plan, ranks, 10 * rows, micro_batches=micro, rng=np.random.default_rng(7))
+        trained = dealt.block[dealt.block >= 0]
+        assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
+        grid = place_in_rows(plan, 4, np.random.default_rng(7))
+        place = {}
+        for step, rank in product(range(dealt.steps), range(ranks)):
+            for batch, number in enumerate(dealt.micro_batches(step, rank)):
+                for row, block in enumerate(dealt.blocks(number).tolist()):
+                    place[block] = step, rank, batch, row
+                    column = (batch * rows + row) * ranks + rank
+                    assert grid[step, column] == block  # the same step for any number of ranks
+        for block, before in enumerate(plan.follows.tolist()):
+            if before >= 0:
+                assert place[block] == (place[before][0] + 1, *place[before][1:])
+        # no longer than the longest sequence or all blocks take
+        longest = -(-lengths.max() // 10)
+        assert dealt.steps <= max(-(-plan.blocks // 4), longest) + longest - 1
+
+
+class Sum:
+    """A state that remembers all frames of a sequence."""
+
+    def init_state(self, inputs):
+        return torch.zeros_like(inputs)
+
+    def step(self, inputs, state):
+        return state + inputs, state + inputs
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
+def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, world_size):
+    source, remembered = Numbers(lengths), {}
+    for rank in range(world_size):
+        loader = BlockLoader(
+            source,
+            t_max=10,
+            long="carry",
+            batch_frames=40 // world_size,
+            rank=rank,
+            world_size=world_size,
+        )
+        state = None
+        for batch in loader:
+            sums_BT, state = walk(Sum(), batch.frames_BT, batch.start_BT, state)
+            numbers, values = (of[batch.valid_BT].flatten() for of in (batch.frames_BT, sums_BT))
+            remembered |= zip(numbers.int().tolist(), values.tolist(), strict=True)
+    assert len(remembered) == lengths.sum()
+    for sequence, length in enumerate(lengths):
+        sums = source.read(sequence, 0, int(length)).cumsum(0).flatten().tolist()
+        first = int(source.before[sequence])
+        assert [remembered[first + i] for i in range(length)] == sums
+
+
+def test_what_cannot_be_carried_is_refused():
+    lengths = SHAPES["few are long"]
+    with pytest.raises(InputError, match='long="carry" keeps rows together; use deal="cards"'):
+        BlockLoader(Numbers(lengths), t_max=10, long="carry", deal="pairs")
+    with pytest.raises(InputError, match='long="carry" needs blocks of one size'):
+        BlockLoader(Numbers(lengths), t_max=10, long="carry", shapes=[5, 10])
+    with pytest.raises(InputError, match="long is 'carry'"):
+        make_plan(lengths, "ragged", 10, long="carry")
+    with pytest.raises(ValueError, match="cannot go on"):
+        Plan(4, [6], [0, 0], [4, 0], [2, 3], [0, 1, 2], carries=True)
+    with pytest.raises(ValueError, match="cannot go on"):
+        Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)

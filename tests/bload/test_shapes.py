@@ -1,0 +1,111 @@
+"""Blocks of several sizes: the menu is the best there is, and every packer's plan is right."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from bload import PACKERS, BlockLoader, Cost, InputError, action_genome_lengths, make_plan
+from bload.packers import makes_batches
+from bload.shapes import choose_sizes
+
+WALKED = Cost(slot=1, walk=0.5, launch=2)
+
+
+def price_of(menu, lengths, batch_frames, cost, fills):
+    """What an epoch costs with a menu, counted size by size."""
+    sizes, total, left = sorted(menu), 0.0, int(lengths.sum())
+    for above, size in list(zip([0, *sizes], sizes, strict=False))[::-1]:
+        mine = lengths[(lengths > above) & (lengths <= size)]
+        each = size * cost.slot + (size * cost.walk + cost.launch) / (batch_frames // size)
+        if not fills:
+            blocks = len(mine)
+        elif size == sizes[0]:
+            blocks = left / size
+        else:
+            blocks = max(-(-int(mine.sum()) // size), int((mine > max(above, size / 2)).sum()))
+        left -= blocks * size
+        total += blocks * each
+    return total
+
+
+@pytest.mark.parametrize("fills", [True, False])
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_no_other_menu_costs_less(most, fills):
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        lengths = rng.choice([3, 5, 6, 9, 10, 14, 18, 20], 40)
+        t_max, frames = int(lengths.max()), 40
+        found = choose_sizes(lengths, t_max, most, frames, WALKED, fills=fills)
+        candidates = {*lengths.tolist(), *(t_max // n for n in (1, 2, 3, 4))} - {t_max}
+        menus = [
+            (*others, t_max)
+            for count in range(most)
+            for others in combinations(sorted(candidates), count)
+        ]
+        best = min(price_of(menu, lengths, frames, WALKED, fills) for menu in menus)
+        assert len(found) <= most
+        assert price_of(found, lengths, frames, WALKED, fills) == pytest.approx(best)
+
+
+def long_tail(sequences):
+    return np.clip(np.random.default_rng(0).lognormal(6.0, 1.3, sequences).round(), 1, 8192)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "share"), [(action_genome_lengths(), 0.0605), (long_tail(1000).astype(int), 0.12)]
+)
+def test_sixteen_buckets_pad_little(lengths, share):
+    t_max = int(lengths.max())
+    sizes = choose_sizes(lengths, t_max, 16, t_max, Cost(), fills=False)
+    plan = make_plan(lengths, "naive", shapes=sizes)
+    assert plan.padding / plan.frames < share
+
+
+@pytest.mark.parametrize("packer", [name for name in PACKERS if not makes_batches(name)])
+def test_every_packer_works_with_shapes(packer):
+    lengths = np.random.default_rng(4).integers(1, 41, 300)
+    t_max = 20 if packer in ("mix", "sampling") else 40
+    for shapes in ((t_max // 2, t_max), (t_max // 4, t_max // 2, t_max), (t_max,)):
+        plan = make_plan(lengths, packer, t_max, seed=2, shapes=shapes)
+        assert {*plan.slots.tolist()} <= {*shapes}
+        smallest = np.array(shapes)[np.searchsorted(shapes, plan.block_frames)]
+        assert np.array_equal(plan.slots, smallest)
+        if packer not in ("mix", "sampling"):
+            assert plan.deleted == 0
+            assert (plan.length == lengths[plan.sequence]).all()  # none is cut
+        again = make_plan(lengths, packer, t_max, seed=2, shapes=shapes)
+        assert np.array_equal(plan.sequence, again.sequence)
+
+
+def test_exact_packing_stays_near_its_bound_with_two_sizes():
+    plan = make_plan(action_genome_lengths(), "bload_exact", shapes=(47, 94))
+    assert plan.padding / plan.frames < 0.002
+    assert np.unique(plan.slots, return_counts=True)[1].tolist()[1] == 382  # as many as are long
+
+
+class Nothing:
+    lengths = np.array([3, 8, 20, 11, 5, 20])
+
+    def read(self, sequence, first, length):
+        raise AssertionError
+
+
+def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
+    loader = BlockLoader(Nothing(), batch_frames=40, shapes=[5, 10, 20])
+    shapes = {
+        tuple((block.t_max, len(blocks)) for block in blocks[:1]) for blocks in loader.sampler
+    }
+    assert all(size * rows <= 40 for ((size, rows),) in shapes)
+    for blocks in loader.sampler:
+        assert len({block.t_max for block in blocks}) == 1
+    for shapes, words in [
+        ([5, 10], r"\[5, 10\] and the largest block has 20 slots"),
+        ([0, 20], "block sizes from 1 slot on"),
+        ("20", "a number of block sizes, or their list"),
+        (0, "a number of block sizes"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            BlockLoader(Nothing(), batch_frames=40, shapes=shapes)
+    with pytest.raises(InputError, match="packer makes batches"):
+        BlockLoader(Nothing(), "ragged", batch_frames=40, shapes=2)

@@ -1,0 +1,289 @@
+"""Blocks from a stream: whole sequences, each once, hardly any padding, and exact resume."""
+
+import json
+import os
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths, lower_bound
+from bload.window import Window
+from tests.several_ranks import SeveralRanks
+
+LENGTHS = np.random.default_rng(7).integers(1, 13, size=40).tolist()
+T_MAX = 12
+
+
+class Numbers:
+    """Sequence s is the frames (s, position); its targets are (s, position, reading process)."""
+
+    def __init__(self, lengths=LENGTHS):
+        self.lengths = lengths
+        self.decoded = []
+
+    def __call__(self, sequence):
+        self.decoded.append(sequence)
+        positions = torch.arange(self.lengths[sequence])
+        frames = torch.stack([torch.full_like(positions, sequence), positions], dim=1)
+        return frames, [(sequence, int(p), os.getpid()) for p in positions]
+
+
+def loader_of(sequences=40, **settings):
+    settings = {"t_max": T_MAX, "window": 2, "decode": Numbers()} | settings
+    return StreamLoader(range(sequences), **settings)
+
+
+def rows_of(batches):
+    """The (sequence, position) of every frame, block by block; targets must be theirs."""
+    rows = []
+    for batch in batches:
+        numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
+        assert torch.equal(batch.frames_BT[batch.valid_BT], numbers_BT[batch.valid_BT])
+        assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
+        rows += [row[v].tolist() for row, v in zip(numbers_BT, batch.valid_BT, strict=True)]
+    return rows
+
+
+def packed(lengths, t_max, size):
+    """Blocks of a stream of these lengths; nothing may be held beyond the window."""
+    window, blocks, passed = Window(t_max, size), [], 0
+    for number, frames in enumerate(lengths):
+        window.put(number, frames)
+        while window.is_over:
+            oldest = window.waiting[0]
+            blocks.append(window.take_block())
+            passed = 0 if oldest in blocks[-1] else passed + 1
+            assert passed <= size  # nothing waits for ever
+        assert sum(frames for _, frames in window.waiting) == window.frames <= size * t_max
+    return blocks + window.take_all()
+
+
+@pytest.mark.parametrize(("size", "more"), [(4, 2), (16, 0), (64, 0)])
+def test_action_genome_in_random_order_takes_as_few_blocks_as_any_packing(size, more):
+    lengths = action_genome_lengths()
+    for seed in range(3):
+        stream = np.random.default_rng(seed).permutation(lengths)
+        blocks = packed(stream.tolist(), 94, size)
+        assert len(blocks) <= lower_bound(lengths, 94) + more
+        assert 1 - lengths.sum() / (94 * len(blocks)) < 0.005
+        found = sorted(pair for block in blocks for pair in block)
+        assert found == [*enumerate(stream)]
+
+
+def test_a_window_fills_blocks_of_any_lengths():
+    rng = np.random.default_rng(3)
+    for t_max, size in [(1, 1), (7, 1), (7, 3), (100, 2)]:
+        lengths = rng.integers(1, t_max + 1, 300).tolist()
+        blocks = packed(lengths, t_max, size)
+        assert max(sum(frames for _, frames in block) for block in blocks) <= t_max
+        assert sorted(pair for block in blocks for pair in block) == [*enumerate(lengths)]
+    even = rng.integers(1, 95, 1000)
+    assert len(packed(even.tolist(), 94, 64)) < 1.05 * lower_bound(even, 94)
+    assert packed([], 7, 3) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_frames", [T_MAX, 3 * T_MAX])
+def test_every_sequence_is_in_one_block_of_one_rank_and_worker(workers, batch_frames):
+    whole = [[s, p] for s, n in enumerate(LENGTHS) for p in range(n)]
+    for ranks in (1, 3):
+        found, readers = [], set()
+        for rank in range(ranks):
+            options = {"rank": rank, "world_size": ranks, "num_workers": workers}
+            batches = [*loader_of(batch_frames=batch_frames, **options)]
+            assert {tuple(b.valid_BT.shape) for b in batches} == {(batch_frames // T_MAX, T_MAX)}
+            assert [b.step_frames for b in batches] == [int(b.valid_BT.sum()) for b in batches]
+            rows = rows_of(batches)
+            found += [frame for row in rows for frame in row]
+            readers |= {target[2] for batch in batches for target in batch.targets}
+            # whole: its frames follow one another in a block
+            starts = sum(int(batch.start_BT.sum()) for batch in batches)
+            assert starts == len({frame[0] for row in rows for frame in row})
+        assert sorted(found) == whole
+        assert len(readers) == (ranks * workers if workers else 1)
+
+
+def part(shard, shards):
+    return range(shard, 40, shards)
+
+
+def test_a_function_gives_the_part_of_a_shard_alone():
+    plain = StreamBlocks(range(40), T_MAX, decode=Numbers(), rank=1, world_size=3)
+    parts = StreamBlocks(part, T_MAX, decode=Numbers(), rank=1, world_size=3)
+    assert rows_of(plain) == rows_of(parts)
+    assert rows_of(DataLoader(parts, batch_size=None)) == rows_of(plain)
+    assert {*plain.decode.decoded} == {*range(1, 40, 3)}  # no others are decoded
+
+
+@pytest.mark.parametrize(("workers", "batch_frames"), [(0, 12), (0, 36), (2, 12)])
+def test_resume_at_every_step_gives_exactly_the_rest(workers, batch_frames):
+    options = {"num_workers": workers, "batch_frames": batch_frames}
+    original = loader_of(**options)
+    whole, states = [], []
+    for batch in original:
+        whole.append(rows_of([batch]))
+        states.append(json.loads(json.dumps(original.state_dict())))
+    stops = [5, 12, len(states)] if workers else range(1, len(states) + 1)
+    for step in stops:
+        state = states[step - 1]
+        resumed = loader_of(**options)
+        resumed.load_state_dict(state)
+        assert json.loads(json.dumps(resumed.state_dict())) == state
+        assert [rows_of([batch]) for batch in resumed] == whole[step:], step
+        assert resumed.step == len(whole)
+        resumed.load_state_dict(state)  # once more: a position stays as it was saved
+        assert [rows_of([batch]) for batch in islice(resumed, 2)] == whole[step : step + 2], step
+    assert [rows_of([batch]) for batch in resumed] == whole  # and then it begins again
+
+
+def test_resuming_decodes_only_what_waited():
+    original = loader_of()
+    done = rows_of(islice(original, 9))
+    decode = Numbers()
+    resumed = loader_of(decode=decode)
+    resumed.load_state_dict(original.state_dict())
+    next(iter(resumed))
+    placed = {frame[0] for row in done for frame in row}
+    waited = {number for number, _ in original.state_dict()["positions"][0]["waiting"]}
+    read = original.state_dict()["positions"][0]["read"]
+    assert waited == {*range(read)} - placed
+    assert {number for number in decode.decoded if number < read} == waited
+    assert len(decode.decoded) == len({*decode.decoded})
+
+
+def test_another_stream_or_other_options_do_not_resume():
+    original = loader_of()
+    list(islice(original, 9))
+    state = original.state_dict()
+    for sequences, lengths in [(5, LENGTHS), (40, [n % 12 + 1 for n in LENGTHS])]:
+        other = loader_of(sequences, decode=Numbers(lengths))
+        other.load_state_dict(state)
+        with pytest.raises(InputError, match="not the one of the saved position"):
+            next(iter(other))
+    for changes, words in [
+        ({"window": 3}, "window was 2 and is 3"),
+        ({"num_workers": 2}, "workers was 1 and is 2"),
+        ({"rank": 0, "world_size": 2}, "ranks was 1 and is 2"),
+        ({"t_max": 13, "batch_frames": 26}, "t_max was 12 and is 13; blocks per batch was 1 and"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            loader_of(**changes).load_state_dict(state)
+    with pytest.raises(InputError, match="no state_dict"):
+        loader_of().load_state_dict({})
+
+
+def frames(*lengths):
+    return [torch.zeros(length, 2) for length in lengths]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "words"),
+    [
+        (frames(3, 13), "sequence 1 of the stream has 13 frames but t_max is 12; .* t_max to 13"),
+        (frames(3, 0), "sequence 1 of the stream has 0 frames but t_max is 12; leave it out"),
+        ([*frames(3), torch.zeros(3, 4)], r"kind \(4,\) float32, but earlier .* \(2,\) float32"),
+        (["abc"], "frames of type str; give a tensor or array"),
+        ([(torch.zeros(3), torch.zeros(4))], "3 and 4 frames and targets"),
+        ([(torch.zeros(3), 7)], 'targets of type int; .* targets_per="sequence"'),
+        ([], "the stream has no sequence"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused_in_one_sentence(sequences, words):
+    with pytest.raises(InputError, match=words):
+        list(StreamLoader(sequences, T_MAX))
+
+
+def test_a_worker_refuses_with_the_sentence_alone():
+    with pytest.raises(InputError, match=r"^sequence 0 of the stream has 13 frames .* to 13$"):
+        list(StreamLoader(frames(13), T_MAX, num_workers=1))
+
+
+def test_wrong_options_are_refused_at_once():
+    for sequences, options, words in [
+        (iter([1]), {}, "can be read only once"),
+        ([1], {"t_max": 0}, "t_max is 0"),
+        ([1], {"window": 0}, "window is 0"),
+        ([1], {"batch_frames": 11}, "batch_frames is 11"),
+        ([1], {"targets_per": "video"}, "targets_per is 'video'"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            StreamLoader(sequences, **({"t_max": T_MAX} | options))
+
+
+def test_dicts_arrays_and_targets_per_sequence():
+    items = [({"a": np.full((n, 3), n), "b": torch.ones(n)}, n % 2) for n in (3, 8, 5)]
+    loader = StreamLoader(items, T_MAX, targets_per="sequence", batch_frames=24, pad={"a": -7})
+    (batch,) = loader
+    assert batch.frames_BT["a"][~batch.valid_BT].unique().tolist() == [-7]
+    sequences = batch.sequence_BT[batch.start_BT].tolist()
+    assert sorted(sequences) == [0, 1, 2]
+    assert batch.targets_S.tolist() == [items[sequence][1] for sequence in sequences]
+
+
+def test_an_iterator_ends_with_a_sentence_when_another_begins():
+    one = loader_of()
+    first, second = iter(one), iter(one)
+    next(first)
+    next(second)
+    with pytest.raises(InputError, match="ended when another of the same loader began"):
+        next(first)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory):
+    """Two ranks in a process group."""
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+def trained(ranks, sequences, workers=0, stop=None, states=None):
+    """Rows, frames of every step, and the state, of one rank."""
+    context = "fork" if workers else None  # a rank's own would import torch in each
+    loader = loader_of(sequences, num_workers=workers, multiprocessing_context=context)
+    if states:
+        loader.load_state_dict(states[ranks.rank])
+    batches = [*islice(loader, stop)]
+    shapes = {(batch.frames_BT.dtype, tuple(batch.frames_BT.shape)) for batch in batches}
+    return rows_of(batches), [batch.step_frames for batch in batches], loader.state_dict(), shapes
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("sequences", [1, 7, 40])
+def test_ranks_take_equal_steps_and_those_without_sequences_get_padding(two_ranks, sequences):
+    one, other = two_ranks.run(trained, sequences)
+    assert len(one[0]) == len(other[0]) > 0
+    assert one[1] == other[1] == [len(a) + len(b) for a, b in zip(one[0], other[0], strict=True)]
+    assert one[3] == other[3]
+    found = sorted(frame for row in one[0] + other[0] for frame in row)
+    assert found == [[s, p] for s in range(sequences) for p in range(LENGTHS[s])]
+    if sequences == 1:
+        assert other[0] == [[]]
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranks_resume_where_they_stopped(two_ranks, workers):
+    whole = two_ranks.run(trained, 40, workers)
+    for stop in (3, len(whole[0][0]))[: 2 - workers // 2]:
+        before = two_ranks.run(trained, 40, workers, stop)
+        states = [one[2] for one in before]
+        after = two_ranks.run(trained, 40, workers, None, states)
+        for rank in range(2):
+            assert before[rank][0] + after[rank][0] == whole[rank][0]
+            assert before[rank][1] + after[rank][1] == whole[rank][1]
+
+
+def refused(ranks):
+    with pytest.raises(InputError) as refusal:
+        next(iter(loader_of(window=1 + ranks.rank)))
+    return str(refusal.value)
+
+
+@pytest.mark.dist
+def test_ranks_that_would_share_the_stream_differently_are_refused(two_ranks):
+    words = "window is 1 on rank 0 and 2 on rank 1; give every rank the same options"
+    assert all(words in answer for answer in two_ranks.run(refused))

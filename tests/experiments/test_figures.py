@@ -1,0 +1,29 @@
+"""The figures of an epoch, and how they are printed."""
+
+import pandas as pd
+import pytest
+
+from bload import Plan, deal
+from experiments.figures import imbalance
+from experiments.printing import comparison, epoch_line
+
+FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
+FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
+
+
+def test_the_fullest_rank_of_each_step_makes_the_imbalance():
+    plan = Plan(6, [6, 2, 4, 3], [0, 1, 2, 3], [0] * 4, [6, 2, 4, 3], [0, 1, 2, 3, 4])
+    dealt = deal(plan, 2)
+    assert imbalance(dealt, skips=False) == 1
+    assert imbalance(dealt, skips=True) == pytest.approx((6 + 4) / (4 + 3.5))
+
+
+def test_an_imbalance_is_shown_only_where_there_is_one():
+    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.126}).endswith("  imbalance 1.126")
+    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.0}).endswith("deleted 0")
+    columns = ("padding", "deleted", "epoch_seconds", "with/recall@20", "with/recall@20_memory")
+    runs = pd.DataFrame({name: [1.0, 2.0] for name in columns}).assign(state="finished")
+    assert "imbalance" not in comparison(runs)
+    assert "imbalance" not in comparison(runs.assign(imbalance=1.0))
+    shown = comparison(runs.assign(imbalance=[1.0, 1.126]))
+    assert [line.split()[3] for line in shown.splitlines()[1:]] == ["1.000", "1.126"]
