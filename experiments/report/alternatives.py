@@ -43,7 +43,7 @@ def speed_lines(results: Results) -> list[tuple[str, dict[str, Estimate], str]]:
     ranks = ways.index.get_level_values("ranks").max()
     return [
         (
-            f"Frames per second beside BLoad exact's, padding {padding}, {_ranks(ranks)}: ours",
+            f"Speed on {_ranks(ranks)}, padding {padding}: ours",
             {key[0]: beside for key, beside in ways.beside.items() if key[1:] == (padding, ranks)},
             "2",
         )

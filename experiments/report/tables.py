@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
-from bload.packers import PACKERS
+from bload.packers import PACKERS, makes_batches
 from bload.paper import NOT_DERIVABLE
 from experiments.report.alternatives import speed_lines
 from experiments.report.figures import Cell, Exhibit, Part, cell, estimate, missing, note, rows
@@ -18,6 +18,7 @@ from experiments.report.times import best_times, time_table, timed_runs, turn_ti
 def overview(results: Results) -> list[Part]:
     """The paper's figure, ours and what lies between: measures down, loaders across."""
     theirs, ours, times = paper(), packed(), best_times(results)
+    shown = [key for key in PACKERS if not makes_batches(key)]  # the others stand further down
     trained = {"equal epochs": equal_epochs(results), "equal work": equal_work(results)}
     known = {when: found for when, found in trained.items() if found}
     lines: list[tuple[str, Any, str]] = []
@@ -40,7 +41,7 @@ def overview(results: Results) -> list[Part]:
         recall = found.main.groupby("loader").recall.apply(estimate)
         lines.append((f"Recall@20, {when}: ours", recall, "1"))
     table = [
-        {"measure": Cell(name)} | {label_of(key): cell(of.get(key), form) for key in PACKERS}
+        {"measure": Cell(name)} | {label_of(key): cell(of.get(key), form) for key in shown}
         for name, of, form in lines
     ]
     text = note("overview", ours, COMMAND, NOT_DERIVABLE, times, [*known.values()])

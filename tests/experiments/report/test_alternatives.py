@@ -44,7 +44,7 @@ def test_a_table_for_each_number_of_ranks_has_ratios_round_by_round(runs):
 def test_the_overview_has_the_ratios_on_most_ranks(runs):
     table = exhibits(runs, "paper")[OVERVIEW]
     for padding, ratio in (("computed", 0.25), ("skipped", 0.75)):
-        line = f"Frames per second beside BLoad exact's, padding {padding}, 2 ranks: ours"
+        line = f"Speed on 2 ranks, padding {padding}: ours"
         assert column(table, "naive")[line] == pytest.approx(ratio)
         assert column(table, "mix pad")[line] is None
 
