@@ -68,7 +68,7 @@ def test_rank_0_decides_whether_a_cost_is_taken_up_again(
 
 @pytest.mark.slow
 def test_a_fitted_cost_predicts_steps_that_it_has_not_seen(config):
-    cfg = config(*OPTIONS, "dataset.image_size=64", "train.batch_frames=180")
+    cfg = config(*OPTIONS, "train.batch_frames=180")
     source = build_source(cfg.dataset, "train")
     cost = fit.fit(cfg, source, one_rank())
     training = fit.train_apart(cfg, source, one_rank())

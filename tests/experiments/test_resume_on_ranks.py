@@ -71,7 +71,7 @@ def steps_of(folder):
 @pytest.mark.slow
 @pytest.mark.dist
 @pytest.mark.parametrize(
-    "options", [("loader=naive",), ("loader.t_max=10", "loader.long=carry", "model.time=gap")]
+    "options", [("loader=naive",), ("loader.t_max=9", "loader.long=carry", "model.time=gap")]
 )
 def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
     config, tmp_path, two_ranks, four_ranks, options
