@@ -72,7 +72,7 @@ def deal(
             dropping would leave no step at all.
     """
     check_choice(spell("last"), last, ("fill", "drop"))
-    check_options(how, options)
+    check_options(how, cost, options)
     order, share = ORDERS[DEALS[how][0]], SHARES[DEALS[how][1]]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole(spell("micro_batches"), micro_batches, 1)
@@ -111,9 +111,11 @@ def deal(
     return _placed(plan, ranks, units, steps, rank_U, rows, even)
 
 
-def check_options(how: str, options: Mapping[str, Any]) -> None:
+def check_options(how: str, cost: Cost, options: Mapping[str, Any]) -> None:
     """Raise InputError unless there is such a deal and these are its options."""
     check_choice(spell("deal"), how, DEALS)
+    if not isinstance(cost, Cost):
+        raise InputError(f"cost is {cost!r}; give a bload.Cost")
     parameters = signature(ORDERS[DEALS[how][0]]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
     for name in options:

@@ -46,10 +46,10 @@ class BlockSampler(Sampler[list[Block]]):
         even: let all ranks have as many batches in a step, some of fillers, as in `bload.deal`.
         deal: a key of `bload.DEALS`: how the blocks of a step are chosen and shared out.
         cost: of a block, for `deal`.
-        deal_options, ahead: see `BlockLoader`.
+        deal_options: of `deal`, see `BlockLoader`.
+        ahead: plan the next epoch in a process of its own.
         names: of the sequences, for error messages.
-        process_group: of the ranks that share the data, where not all do (tensor or pipeline
-            parallelism): ``mesh["dp"].get_group()``. None takes the default group.
+        process_group: of the ranks that share the data, see `BlockLoader`.
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
@@ -97,7 +97,7 @@ class BlockSampler(Sampler[list[Block]]):
             self._plan = self._planner(self.epoch)()
         except TooLongError as error:
             raise (error.named(names) if names else error) from None
-        check_options(deal, deal_options or {})
+        check_options(deal, cost, deal_options or {})
         self.micro_batches, self.even = micro_batches, even
         self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})
         self._dealt: Dealt | None = None

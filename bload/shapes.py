@@ -148,6 +148,11 @@ def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
         raise InputError(
             f"{spell('shapes')} is {sizes!r}; give a list of block sizes from 1 slot on"
         )
+    if sizes and max(sizes) > t_max:
+        raise InputError(
+            f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; leave "
+            f"out what is larger, or set {spell('t_max')}"
+        )
     if not sizes or max(sizes) != t_max:
         raise InputError(
             f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; give "

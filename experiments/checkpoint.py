@@ -38,9 +38,8 @@ class Progress:
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
     evaluated: int = 0
-    """Epochs that were finished at the last evaluation."""
+    """Epochs that were finished at the last evaluation, whose figures are `recall`."""
     recall: dict[str, float] = field(default_factory=dict)
-    """Figures of the last evaluation."""
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums of the epoch that is under way, one per rank."""
     carried: list[Any] = field(default_factory=list)
@@ -66,7 +65,7 @@ def save_training(
 ) -> None:
     """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it.
 
-    All ranks call this. If they are apart it has the states of all, and as "model" their mean.
+    All ranks call this. If they are apart it has the states of all; "model" is their mean.
     """
     learned = training.learned()
     if training.apart:
@@ -86,12 +85,13 @@ def save_training(
 
 
 def sealed(state: dict[str, Any]) -> bytes:
-    """What `torch.save` writes, with its own SHA-256 as the zip file's comment."""
-    contents = io.BytesIO()
-    torch.save(state, contents)
-    plain = contents.getvalue()
-    seal = hashlib.sha256(plain).hexdigest().encode()
-    return plain[:-2] + len(seal).to_bytes(2, "little") + seal
+    """What `torch.save` writes, with its own SHA-256 as the zip file's comment; in memory once."""
+    torch.save(state, contents := io.BytesIO())
+    with contents.getbuffer() as plain:
+        seal = hashlib.sha256(plain).hexdigest().encode()
+    contents.seek(-2, io.SEEK_END)
+    contents.write(len(seal).to_bytes(2, "little") + seal)
+    return contents.getvalue()
 
 
 def _check_seal(contents: bytes) -> None:

@@ -17,7 +17,9 @@ def _check_list(key: str, values: Any, most: int, other: str) -> None:
     """Refuse what is no list of 1 to `most` numbers; `other` says what the option may be too."""
     right = isinstance(values, list) and 1 <= len(values) <= most
     if not right or any(type(value) not in (int, float) or not value >= 0 for value in values):
-        raise InputError(f"{key} is {values!r}; give {other} a list of 1 to {most} numbers")
+        raise InputError(
+            f"{key} is {values!r}; give {other} a list of 1 to {most} numbers from 0 on"
+        )
 
 
 LATER = {"later": True}
