@@ -7,6 +7,7 @@ A segment is a run of frames of one sequence; a block has ``t_max`` slots. A pla
 arrays, so ten million sequences fit, and it checks itself.
 """
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -272,8 +273,26 @@ def plan_from_blocks(
         sequence_lengths: frames of every sequence, ``(sequences,)``.
     """
     sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
-    flat = [piece for block in blocks for piece in block]
-    order = np.array(flat, dtype=np.int64)
+    order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(sizes.sum()))
+    return plan_from_arrays(order, sizes, pieces, sequence_lengths, t_max, carries)
+
+
+def plan_from_arrays(
+    order: np.ndarray,
+    sizes: np.ndarray,
+    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sequence_lengths: np.ndarray,
+    t_max: int,
+    carries: bool = False,
+) -> Plan:
+    """Make a plan from piece numbers in the order in which they stand, block after block.
+
+    Args:
+        order: piece numbers, ``(pieces,)``.
+        sizes: pieces of every block, ``(blocks,)``.
+        pieces: sequence, first frame and length of every piece (see `bload.pieces`).
+        sequence_lengths: frames of every sequence, ``(sequences,)``.
+    """
     sequence, first, length = (array[order] for array in pieces)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Plan(t_max, sequence_lengths, sequence, first, length, offsets, carries=carries)
