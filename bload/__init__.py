@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bload.state import RecurrentPart, reset_state, walk
     from bload.stream import StreamBlocks
     from bload.stream_loader import StreamLoader
+    from bload.walk_order import WalkOrder
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ __all__ = [
     "SequenceSource",
     "StreamBlocks",
     "StreamLoader",
+    "WalkOrder",
     "action_genome_lengths",
     "collate_blocks",
     "deal",
@@ -83,6 +85,7 @@ _WITH_TORCH = {
     "state": ("RecurrentPart", "reset_state", "walk"),
     "stream": ("StreamBlocks",),
     "stream_loader": ("StreamLoader",),
+    "walk_order": ("WalkOrder",),
 }
 
 

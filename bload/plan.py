@@ -112,16 +112,7 @@ class Plan:
             return
         if self.sequence.min() < 0 or self.sequence.max() >= len(self.sequence_lengths):
             raise ValueError("a segment names a sequence that the data set does not have")
-        end = self.first + self.length
-        outside = (
-            (self.length < 1) | (self.first < 0) | (end > self.sequence_lengths[self.sequence])
-        )
-        if outside.any():
-            s = int(np.flatnonzero(outside)[0])
-            raise ValueError(
-                f"segment {s} takes frames {self.first[s]} to {end[s]} of sequence "
-                f"{self.sequence[s]}, which has {self.sequence_lengths[self.sequence[s]]}"
-            )
+        self._check_inside()
         if len(self.slots) != self.blocks or self.slots.max(initial=0) > self.t_max:
             raise ValueError(f"a plan needs slots for each of its blocks, at most {self.t_max}")
         if np.any(self.block_frames > self.slots):
@@ -135,12 +126,28 @@ class Plan:
                 raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
             if np.any(np.diff(self.slots) * (np.diff(self.batch_of_block()) == 0)):
                 raise ValueError("blocks of one batch must have equally many slots")
-        order = np.lexsort((self.first, self.sequence))
-        same = np.diff(self.sequence[order]) == 0
-        if np.any(same & (self.first[order][1:] < end[order][:-1])):
-            raise ValueError("a frame appears twice in the plan")
+        self._check_frames_once()
         if self.carries:
             _ = self.follows
+
+    def _check_inside(self) -> None:
+        of_sequence = self.sequence_lengths[self.sequence]
+        outside = self.first > of_sequence - self.length
+        if outside.any() or self.length.min() < 1 or self.first.min() < 0:
+            s = int((outside | (self.length < 1) | (self.first < 0)).argmax())
+            raise ValueError(
+                f"segment {s} takes frames {self.first[s]} to {self.first[s] + self.length[s]} of "
+                f"sequence {self.sequence[s]}, which has {of_sequence[s]}"
+            )
+
+    def _check_frames_once(self) -> None:
+        several = np.bincount(self.sequence) > 1
+        some = np.flatnonzero(several[self.sequence]) if several.any() else np.zeros(0, np.int64)
+        some = some[np.lexsort((self.first[some], self.sequence[some]))]
+        sequence, first = self.sequence[some], self.first[some]
+        end = first + self.length[some]
+        if np.any((sequence[1:] == sequence[:-1]) & (first[1:] < end[:-1])):
+            raise ValueError("a frame appears twice in the plan")
 
     @property
     def blocks(self) -> int:
@@ -195,9 +202,9 @@ class Plan:
     @cached_property
     def block_frames(self) -> np.ndarray:
         """Frames in each block, ``(blocks,)``."""
-        running: np.ndarray = np.concatenate([[0], np.cumsum(self.length)])
-        frames: np.ndarray = running[self.offsets[1:]] - running[self.offsets[:-1]]
-        return frames
+        running = np.zeros(self.segments + 1, dtype=np.int64)
+        np.cumsum(self.length, out=running[1:])
+        return np.diff(running[self.offsets])
 
     @cached_property
     def follows(self) -> np.ndarray:
@@ -266,12 +273,7 @@ def plan_from_blocks(
     t_max: int,
     carries: bool = False,
 ) -> Plan:
-    """Make a plan from lists of piece numbers, one list per block.
-
-    Args:
-        pieces: sequence, first frame and length of every piece (see `bload.pieces`).
-        sequence_lengths: frames of every sequence, ``(sequences,)``.
-    """
+    """Make a plan from lists of piece numbers, one per block; the rest as `plan_from_arrays`."""
     sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(sizes.sum()))
     return plan_from_arrays(order, sizes, pieces, sequence_lengths, t_max, carries)
@@ -291,7 +293,6 @@ def plan_from_arrays(
         order: piece numbers, ``(pieces,)``.
         sizes: pieces of every block, ``(blocks,)``.
         pieces: sequence, first frame and length of every piece (see `bload.pieces`).
-        sequence_lengths: frames of every sequence, ``(sequences,)``.
     """
     sequence, first, length = (array[order] for array in pieces)
     offsets = np.concatenate([[0], np.cumsum(sizes)])

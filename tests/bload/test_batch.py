@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from bload import (
     BlockDataset,
     BlockLoader,
     BlockSample,
+    BlockSampler,
     InputError,
     collate_blocks,
     make_plan,
@@ -111,6 +113,42 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
         assert sample.targets_V == []
     assert source.calls[0] == (0, 0, 1)
     assert len(source.calls) == 3
+
+
+def test_a_full_block_alone_becomes_the_batch_without_a_copy():
+    dataset = BlockDataset(source_of(torch.zeros(2, dtype=torch.uint8)))
+    plan = make_plan([4, 3], "bload", 7)
+    sample = dataset[plan.block(0)]
+    assert collate_blocks([sample]).frames_BT.data_ptr() == sample.frames_V.data_ptr()
+    two = collate_blocks([sample, sample])
+    assert two.frames_BT.data_ptr() != sample.frames_V.data_ptr()
+    assert torch.equal(two.frames_BT, torch.stack([sample.frames_V] * 2))
+
+
+class SharedFrames:
+    """A collate function that says whether the batch is in shared memory before it is sent."""
+
+    def __call__(self, samples):
+        batch = collate_blocks(samples)
+        return batch.frames_BT.is_shared(), batch.frames_BT.dtype, batch
+
+
+def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source):
+    source = numbered_source([3, 4, 2])
+    sampler = BlockSampler(source.lengths, batch_frames=8)
+    for workers in (0, 1):
+        loader = DataLoader(
+            BlockDataset(source),
+            batch_sampler=sampler,
+            collate_fn=SharedFrames(),
+            num_workers=workers,
+        )
+        for (shared, dtype, batch), whole in zip(
+            loader, BlockLoader(source, batch_frames=8), strict=True
+        ):
+            assert shared is bool(workers)
+            assert dtype == whole.frames_BT.dtype
+            assert torch.equal(batch.frames_BT, whole.frames_BT)
 
 
 def test_too_few_or_too_many_frames_or_targets_are_an_error():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bload import make_plan, partner_information
-from bload.packers.bload_exact import _Chances, best_fit_decreasing, fullest_subset
+from bload.squeeze import Chances, fullest_subset
 
 LENGTHS, T_MAX, EPOCHS = [4, 3, 2, 2, 2, 1], 5, 1000
 
@@ -62,7 +62,7 @@ def test_packings_come_with_the_chances_of_their_law(draw, other):
 
 def test_every_fullest_subset_is_drawn_by_a_fair_coin():
     """Pieces that are alike are drawn alike; of a whole block and its parts, each half the time."""
-    chances = _Chances(np.random.default_rng(0))
+    chances = Chances(np.random.default_rng(0))
     alike = dict.fromkeys(combinations(range(6), 3), 1 / 20)
     for sizes, law in [([1] * 6, alike), ([3, 1, 1, 1], {(0,): 0.5, (1, 2, 3): 0.5})]:
         drawn: Counter = Counter()
@@ -79,25 +79,6 @@ def test_segments_of_an_exact_block_stand_in_random_order():
     blocks = [plan.block(b).length.tolist() for plan in plans for b in range(plan.blocks)]
     pairs = Counter(tuple(block) for block in blocks if 6 in block)
     assert chi_square(pairs, {(6, 4): 0.5, (4, 6): 0.5}) < bar(2)
-
-
-def test_best_fit_decreasing_shuffles_sequences_of_equal_length():
-    lengths = np.full(6, 5)
-    packings = {
-        frozenset(map(frozenset, best_fit_decreasing(lengths, 10, np.random.default_rng(seed))))
-        for seed in range(200)
-    }
-    assert len(packings) == 15  # all the ways to pair six
-
-
-def test_exact_packing_is_never_worse_than_best_fit_decreasing():
-    rng = np.random.default_rng(3)
-    for case in range(16):
-        longest = int(rng.integers(20, 60))
-        lengths = rng.integers(rng.integers(1, longest // 3), longest + 1, rng.integers(60, 120))
-        lengths[0] = longest
-        decreasing = len(best_fit_decreasing(lengths, longest, rng))
-        assert make_plan(lengths, "bload_exact", seed=case).blocks <= decreasing, case
 
 
 def test_exact_packing_keeps_the_random_blocks_where_sorted_ones_are_no_fewer():

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from bload import BlockLoader, walk
+from bload import BlockLoader, InputError, WalkOrder, walk
+from tests.calls import Calls
 
 
 class Gru(nn.Module):
@@ -62,11 +63,12 @@ class Inputs:
 
 
 SEQUENCES = range(len(Inputs.lengths))
+BOTH = pytest.mark.parametrize("by", ["segments", "slots"])
 
 
 def one_batch():
     """All the sequences in one batch of packed blocks, and a filler at the end."""
-    (batch,) = BlockLoader(Inputs(), batch_frames=40, t_max=10, seed=2)
+    (batch,) = BlockLoader(Inputs(), batch_frames=40, t_max=10, seed=39)
     assert batch.start_BT.sum(1).tolist() == [4, 3, 1, 0]
     return batch
 
@@ -88,10 +90,11 @@ def alone(part):
     return outputs, gradients[:number], gradients[number:]
 
 
-def test_a_block_equals_its_sequences_alone():
+@BOTH
+def test_a_block_equals_its_sequences_alone(by):
     part, batch = Nested(), one_batch()
     inputs_BT = batch.frames_BT.clone().requires_grad_()
-    outputs_BT, _ = walk(part, inputs_BT, batch.start_BT)
+    outputs_BT, _ = walk(part, inputs_BT, batch.start_BT, by=by)
     loss = (outputs_BT[batch.valid_BT] * torch.stack(batch.targets)).sum()
     *gradients, gradient_BT = torch.autograd.grad(loss, [*part.parameters(), inputs_BT])
     outputs, expected_gradients, expected_input_gradients = alone(part)
@@ -104,23 +107,76 @@ def test_a_block_equals_its_sequences_alone():
     assert not gradient_BT[~batch.valid_BT].any()
 
 
-def test_continuing_inside_a_segment_equals_one_shot():
+@BOTH
+def test_continuing_inside_a_segment_equals_one_shot(by):
     part, batch = Nested(), one_batch()
-    whole_BT, last = walk(part, batch.frames_BT, batch.start_BT)
+    close = {"rtol": 1e-12, "atol": 1e-12} if by == "segments" else {"rtol": 0, "atol": 0}
+    whole_BT, last = walk(part, batch.frames_BT, batch.start_BT, by=by)
     for cut in range(1, 10):
-        first_BT, state = walk(part, batch.frames_BT[:, :cut], batch.start_BT[:, :cut])
+        first_BT, state = walk(part, batch.frames_BT[:, :cut], batch.start_BT[:, :cut], by=by)
         rest = batch.frames_BT[:, cut:], batch.start_BT[:, cut:]
-        second_BT, end = walk(part, *rest, state)
-        assert torch.equal(torch.cat([first_BT, second_BT], dim=1), whole_BT), cut
-        assert all(map(torch.equal, tree_leaves(end), tree_leaves(last))), cut
-        anew_BT, _ = walk(part, *rest)
+        second_BT, end = walk(part, *rest, state, by=by)
+        torch.testing.assert_close(torch.cat([first_BT, second_BT], dim=1), whole_BT, **close)
+        torch.testing.assert_close(tree_leaves(end), tree_leaves(last), **close)
+        anew_BT, _ = walk(part, *rest, by=by)
         assert cut > 6 or not torch.allclose(anew_BT, whole_BT[:, cut:]), cut
 
 
-def test_a_state_gone_bad_does_not_survive_a_start_and_the_table_has_every_slot():
+def test_segments_side_by_side_equal_slots_one_after_another():
+    part, generator = Nested(), torch.Generator().manual_seed(3)
+    close = {"rtol": 1e-11, "atol": 1e-11}
+    for blocks, slots, share in ((1, 1, 0), (1, 9, 1), (3, 12, 0.3), (5, 7, 0.1), (2, 20, 0.2)):
+        start_BT = torch.rand(blocks, slots, generator=generator) < share
+        inputs_BT = torch.randn(blocks, slots, 3, generator=generator, dtype=torch.float64)
+        with torch.no_grad():  # some rows go on, some do not
+            _, before = walk(part, inputs_BT, start_BT, by="slots")
+        weight_BT = torch.randn(blocks, slots, 11, generator=generator, dtype=torch.float64)
+        found = []
+        for by in ("slots", "segments", WalkOrder.of(start_BT)):
+            given_BT = inputs_BT.clone().requires_grad_()
+            outputs_BT, last = walk(part, given_BT, start_BT, before, by=by)
+            loss = (outputs_BT * weight_BT).sum() + sum(leaf.sum() for leaf in tree_leaves(last))
+            gradients = torch.autograd.grad(
+                loss, [*part.parameters(), given_BT], allow_unused=True, materialize_grads=True
+            )
+            found.append([outputs_BT, *tree_leaves(last), *gradients])
+        for others in found[1:]:
+            torch.testing.assert_close(others, found[0], **close)
+
+
+def test_segments_take_as_many_steps_as_the_longest_and_clear_nothing():
+    class Count(Gru):
+        rows = ()
+
+        def step(self, inputs, state):
+            self.rows += (len(inputs),)
+            return super().step(inputs, state)
+
+    batch = one_batch()
+    for by, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
+        part = Count()
+        with Calls() as calls:
+            walk(part, batch.frames_BT, batch.start_BT, by=by)
+        assert part.rows == rows
+        assert calls.count["aten.where.self"] == (10 if by == "slots" else 0)
+    start_BT = torch.tensor([[True, False, False, True, False], [False, True, True, False, False]])
+    order = WalkOrder.of(start_BT)
+    assert order.rows_T == (5, 3, 2)
+    assert order.steps == 3
+    assert order.slot_V.tolist() == [0, 7, 3, 5, 6, 1, 8, 4, 2, 9]
+    assert order.starts_S.tolist() == [True, True, True, False, True]
+    assert order.last_B.tolist() == [2, 1]
+    values_BT = torch.arange(10).view(2, 5)
+    assert torch.equal(order.unpacked(order.packed(values_BT)), values_BT)
+
+
+@BOTH
+def test_a_state_gone_bad_does_not_survive_a_start_and_the_table_has_every_slot(by):
     part, state = Gru(), torch.full((1, 4), float("nan"), dtype=torch.float64)
     start_BT = torch.tensor([[True, False]])
-    outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state)
+    outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state, by=by)
     assert outputs_BT.isfinite().all()
-    with pytest.raises(ValueError):
-        walk(part, torch.zeros(1, 3, 3).double(), start_BT)
+    with pytest.raises(ValueError, match=r"\(1, 3\) blocks and slots .* \(1, 2\)"):
+        walk(part, torch.zeros(1, 3, 3).double(), start_BT, by=by)
+    with pytest.raises(InputError, match=r"by is 'frames'; .* segments or slots"):
+        walk(part, torch.zeros(1, 2, 3).double(), start_BT, by="frames")

@@ -1,0 +1,77 @@
+"""Best-fit decreasing: the longest piece first, each into the fullest block with room for it.
+
+|d d d d d d d d|a|.|
+|e e e e e e|b b b|.|      many blocks of one recipe are handled as one, so the cost is that
+|e e e e e e|b b b|.|      of the number of different lengths, not of pieces
+"""
+
+import numpy as np
+
+Recipe = tuple["Recipe", int, int] | None
+"""What the blocks of a group hold: the recipe before, and a length with its number of pieces."""
+
+
+def best_fit_decreasing(
+    size_P: np.ndarray, t_max: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Return the block of every piece, ``(pieces,)``, and the number of blocks.
+
+    Args:
+        size_P: frames of every piece, ``(pieces,)``.
+        t_max: slots in a block.
+        rng: decides which of the pieces of one length goes where.
+    """
+    sizes, counts = np.unique(size_P, return_counts=True)
+    groups = _groups(sizes.tolist(), counts.tolist(), t_max)
+    length, block, pieces, copies = [], [], [], []
+    blocks = 0
+    for number, recipe in groups:
+        while recipe is not None:
+            recipe, size, times = recipe
+            length.append(size)
+            block.append(blocks)
+            copies.append(number)
+            pieces.append(times)
+        blocks += number
+    copies_E = np.array(copies)
+    block_C = np.arange(copies_E.sum()) + np.repeat(
+        np.array(block) - np.cumsum(copies_E) + copies_E, copies_E
+    )
+    times_C = np.repeat(pieces, copies_E)
+    places = np.repeat(block_C, times_C)
+    longs = np.repeat(np.repeat(length, copies_E), times_C)
+    shuffled = rng.permutation(len(size_P))
+    home_P = np.empty(len(size_P), dtype=np.int32)
+    by_size = shuffled[np.argsort(size_P[shuffled], kind="stable")]
+    home_P[by_size] = places[np.argsort(longs, kind="stable")]
+    return home_P, blocks
+
+
+def _groups(sizes: list[int], counts: list[int], t_max: int) -> list[tuple[int, Recipe]]:
+    """Return number and recipe of all groups of like blocks; sizes ascend."""
+    with_room: dict[int, list[tuple[int, Recipe]]] = {}
+    full: list[tuple[int, Recipe]] = []
+    rooms = 0  # bit r is set when some block has r free slots
+    for size, count in zip(reversed(sizes), reversed(counts), strict=True):
+        while count:
+            enough = rooms >> size
+            if enough:
+                room = size + (enough & -enough).bit_length() - 1
+                number, recipe = with_room[room].pop()
+            else:
+                room, number, recipe = t_max, count, None
+            times = min(room // size, count)  # the fullest block stays the fullest
+            used = min(number, count // times)
+            count -= used * times
+            for rest, many, what in (
+                (room - times * size, used, (recipe, size, times)),
+                (room, number - used if enough else 0, recipe),
+            ):
+                if many and rest:
+                    with_room.setdefault(rest, []).append((many, what))
+                    rooms |= 1 << rest
+                elif many:
+                    full.append((many, what))
+            if enough and not with_room[room]:
+                rooms &= ~(1 << room)
+    return full + [group for groups in with_room.values() for group in groups]

@@ -1,0 +1,50 @@
+"""The fewest blocks of a few pieces, by going through all their subsets.
+
+Every packing comes from some order of the pieces: fill a block until the next does not fit, then
+begin another. Of each subset it is enough to know the order that ends soonest on the line of all
+blocks, so n pieces take n 2**n steps (dynamic programming, as Held and Karp's).
+"""
+
+import numpy as np
+
+FEW = 12
+"""Pieces of which all subsets are gone through: 2 ms."""
+
+
+def fewest_blocks(
+    size_P: np.ndarray, t_max: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Return the block of every piece, ``(pieces,)``, and the least possible number of blocks.
+
+    Args:
+        size_P: frames of every piece, ``(pieces,)``, at most about twenty.
+        t_max: slots in a block.
+        rng: shuffles the pieces, since the first of several best packings is taken.
+    """
+    pieces = len(size_P)
+    shuffled = rng.permutation(pieces)
+    bit_P1 = (1 << np.arange(pieces))[:, None]
+    subset_S = np.arange(1 << pieces)
+    members_S = ((subset_S & bit_P1) > 0).sum(0)
+    end_S = np.zeros(1 << pieces, dtype=np.int64)
+    last_S = np.zeros(1 << pieces, dtype=np.int64)
+    for members in range(1, pieces + 1):
+        subset_M = subset_S[members_S == members]
+        end_PM = _after(end_S[subset_M & ~bit_P1], size_P[shuffled][:, None], t_max)
+        end_PM[(subset_M & bit_P1) == 0] = np.iinfo(np.int64).max
+        last_S[subset_M] = end_PM.argmin(0)
+        end_S[subset_M] = end_PM.min(0)
+    home_P = np.empty(pieces, dtype=np.int32)
+    subset = len(subset_S) - 1
+    while subset:
+        last = last_S[subset]
+        home_P[shuffled[last]] = (end_S[subset] - 1) // t_max
+        subset ^= 1 << int(last)
+    return home_P, int(home_P.max()) + 1
+
+
+def _after(end: np.ndarray, size: np.ndarray, t_max: int) -> np.ndarray:
+    """Return where a piece ends that is put behind `end`, in the same block or the next."""
+    room = -end % t_max
+    after: np.ndarray = end + size + np.where(size <= room, 0, room)
+    return after

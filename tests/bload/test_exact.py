@@ -1,0 +1,221 @@
+"""The exact packer, part by part: line, rounds, squeezing, sorted lengths, recipes, few pieces."""
+
+import numpy as np
+import pytest
+
+from bload import action_genome_lengths, lower_bound, make_plan, partner_information, repeat_share
+from bload.decreasing import best_fit_decreasing
+from bload.fewest import FEW, fewest_blocks
+from bload.line import STEPS, cut_line
+from bload.packers import bload_exact
+from bload.recipes import whole_recipes
+from bload.rounds import full_blocks
+from bload.squeeze import Chances, fullest_subset, squeeze
+
+
+def lognormal(number, seed=0):
+    """Lengths with a heavy tail, 1 to 8,192."""
+    drawn = np.random.default_rng(seed).lognormal(6.0, 1.3, number)
+    return np.clip(drawn, 1, 8192).astype(np.int64)
+
+
+def triplets(number, t_max, rng):
+    """Three lengths above a quarter that fill a block, as often as asked."""
+    low, high = t_max // 4 + 1, t_max // 2
+    drawn = rng.integers(low, high, (number * 20, 2))
+    last = t_max - drawn.sum(1)
+    return np.column_stack([drawn, last])[(last >= low) & (last < high)][:number].ravel()
+
+
+HARD = {
+    "two lengths": (np.random.default_rng(0).choice([33, 40], 1000), 100),
+    "33 to 46": (np.random.default_rng(1).integers(33, 47, 1000), 140),
+    "uniform": (np.random.default_rng(2).integers(1, 1001, 1000), 1000),
+    "triplets": (triplets(60, 1000, np.random.default_rng(3)), 1000),
+    "20 to 50": (np.random.default_rng(4).integers(20, 51, 1000), 100),
+}
+
+
+def frames_of(home, lengths, t_max):
+    """Frames of every block, after a check that none overflows or is empty."""
+    frames = np.bincount(home, lengths)
+    assert 1 <= frames.min() <= frames.max() <= t_max
+    return frames
+
+
+def plain_best_fit_decreasing(lengths, t_max):
+    """Blocks of the rule, one piece at a time."""
+    rooms: list[int] = []
+    for length in sorted(lengths.tolist(), reverse=True):
+        fits = [room for room in rooms if room >= length]
+        if fits:
+            rooms.remove(min(fits))
+        rooms.append((min(fits) if fits else t_max) - length)
+    return rooms
+
+
+def test_a_line_is_cut_before_the_piece_that_does_not_fit():
+    first, after = cut_line(np.array([5, 4, 3, 8, 2, 7, 6]), 10)
+    assert [*zip(first.tolist(), after.tolist(), strict=True)] == [(0, 2), (2, 3), (3, 5), (5, 6)]
+    lengths = np.random.default_rng(0).integers(1, 95, 20_000)
+    first, after = cut_line(lengths, 94)
+    ends = np.cumsum(lengths)
+    frames = ends[after - 1] - ends[first] + lengths[first]
+    assert frames.max() <= 94
+    assert (frames + lengths[after] > 94).all()  # the next would not have fitted
+    lines = 1 + ends[-1] // (94 * STEPS)
+    assert (np.diff(np.sort(first)) >= 1).all()
+    assert (after - first).sum() > len(lengths) - lines * 94
+    assert [len(column) for column in cut_line(np.array([3, 4]), 10)] == [0, 0]
+
+
+def test_rounds_leave_full_blocks_and_a_rest_that_does_not_grow_with_the_number():
+    for number in (2_000, 20_000, 200_000):
+        lengths = lognormal(number)
+        bound = lower_bound(lengths, 8192)
+        home, blocks = full_blocks(lengths, 8192, bound, np.random.default_rng(0))
+        placed = home >= 0
+        rooms = 8192 - frames_of(home[placed], lengths[placed], 8192)
+        assert len(rooms) == blocks
+        assert rooms.sum() <= bound * 8192 - lengths.sum()
+        assert np.count_nonzero(~placed) < 700, number
+
+
+def test_lengths_of_a_heavy_tail_reach_the_bound_at_random():
+    lengths = lognormal(100_000)
+    plans = [make_plan(lengths, "bload_exact", 8192, epoch=epoch) for epoch in range(2)]
+    assert [plan.blocks for plan in plans] == [plans[0].lower_bound] * 2
+    assert partner_information(plans) < 0.02
+    assert repeat_share(*plans) < 0.001
+
+
+@pytest.mark.slow
+def test_a_million_lengths_reach_the_bound():
+    plan = make_plan(lognormal(1_000_000), "bload_exact", 8192)
+    assert plan.blocks == plan.lower_bound
+
+
+def test_squeezing_stops_at_the_bound_or_when_the_work_is_done():
+    looked_up = []
+
+    class Sizes(list):
+        def __getitem__(self, piece):
+            looked_up.append(piece)
+            return super().__getitem__(piece)
+
+    alone = [[piece] for piece in range(40)]
+    for size, bound, least in ([3] * 40, 12, 14), ([2] * 40, 8, 8):
+        found = squeeze(alone, Sizes(size), 10, bound, Chances(np.random.default_rng(0)), 2_000)
+        assert sorted(piece for block in found for piece in block) == [*range(40)]
+        assert len(found) == least
+        assert len(looked_up) < 3 * 2_000
+        looked_up.clear()
+    assert len(squeeze(alone, [3] * 40, 10, 14, Chances(np.random.default_rng(0)), 0)) == 40
+
+
+def test_best_fit_decreasing_on_counts_is_the_rule_one_piece_at_a_time():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        t_max = int(rng.integers(1, 40))
+        lengths = rng.integers(rng.integers(1, t_max + 1), t_max + 1, rng.integers(1, 120))
+        home, blocks = best_fit_decreasing(lengths, t_max, rng)
+        rooms = t_max - frames_of(home, lengths, t_max)
+        assert len(rooms) == blocks
+        assert sorted(rooms) == sorted(plain_best_fit_decreasing(lengths, t_max))
+
+
+def test_best_fit_decreasing_shuffles_sequences_of_equal_length():
+    homes = (
+        best_fit_decreasing(np.full(6, 5), 10, np.random.default_rng(s))[0] for s in range(200)
+    )
+    packings = {frozenset(frozenset(np.flatnonzero(h == b)) for b in range(3)) for h in homes}
+    assert len(packings) == 15  # all the ways to pair six
+
+
+def every_packing(lengths, t_max):
+    """The fewest blocks of all packings, by putting each piece into every block in turn."""
+
+    def best(left, rooms, limit):
+        if len(rooms) >= limit or not left:
+            return min(len(rooms), limit)
+        for room in {room for room in rooms if room >= left[0]}:
+            others = [*rooms]
+            others.remove(room)
+            limit = best(left[1:], [*others, room - left[0]], limit)
+        return best(left[1:], [*rooms, t_max - left[0]], limit)
+
+    return best(sorted(lengths.tolist(), reverse=True), [], len(lengths))
+
+
+def few_pieces(rng):
+    t_max = int(rng.integers(4, 60))
+    low = int(rng.integers(1, t_max // 2))
+    return rng.integers(low, t_max - low + 2, int(rng.integers(6, FEW + 1))), t_max
+
+
+def test_few_pieces_never_take_more_than_the_fewest_blocks():
+    rng = np.random.default_rng(6)
+    for case in range(300):
+        lengths, t_max = few_pieces(rng)
+        least = every_packing(lengths, t_max)
+        home, blocks = fewest_blocks(lengths, t_max, rng)
+        assert len(frames_of(home, lengths, t_max)) == blocks == least, (lengths, t_max)
+        plan = make_plan(lengths, "bload_exact", t_max, case)
+        assert plan.blocks == least, (lengths, t_max)
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_hard_lengths_take_bounded_work_and_no_more_blocks_than_sorted_ones(case, monkeypatch):
+    lengths, t_max = HARD[case]
+    pooled = []
+
+    def counted(pool, *others):
+        pooled.append(len(pool))
+        return fullest_subset(pool, *others)
+
+    monkeypatch.setattr("bload.squeeze.fullest_subset", counted)
+    blocks = make_plan(lengths, "bload_exact", t_max).blocks
+    assert sum(pooled) <= 2 * bload_exact.WORK
+    assert lower_bound(lengths, t_max) <= blocks <= len(plain_best_fit_decreasing(lengths, t_max))
+
+
+def test_the_linear_program_is_a_bound_and_its_recipes_leave_few_pieces():
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        t_max = int(rng.integers(10, 60))
+        low = int(rng.integers(1, t_max // 2))
+        lengths = rng.integers(low, t_max + 1, 800)
+        home, blocks, least = whole_recipes(lengths, t_max, rng)
+        left = home < 0
+        assert len(frames_of(home[~left], lengths[~left], t_max)) == blocks
+        assert (
+            lower_bound(lengths, t_max) <= least <= len(plain_best_fit_decreasing(lengths, t_max))
+        )
+        assert least - len(np.unique(lengths)) <= blocks <= least
+        assert lengths[left].sum() <= len(np.unique(lengths)) * t_max
+
+
+@pytest.mark.parametrize(
+    ("lengths", "t_max", "least"),
+    [
+        (np.repeat([33, 40], [1500, 1500]), 100, 1250),  # 33 33 33 and 40 40, or 33 33 and 40
+        (np.repeat([5, 7], [1500, 1500]), 24, 750),
+        (np.repeat([6, 7, 10], 2000), 15, 4000),
+    ],
+)
+def test_few_lengths_reach_the_fewest_blocks(lengths, t_max, least):
+    assert make_plan(lengths, "bload_exact", t_max).blocks == least
+
+
+@pytest.mark.parametrize(("t_max", "least"), [(16, 10_456), (32, 5_231), (47, 3_549)])
+def test_action_genome_in_small_blocks_reaches_the_bound_of_the_linear_program(t_max, least):
+    plan = make_plan(action_genome_lengths(), "bload_exact", t_max, long="split")
+    _, _, bound = whole_recipes(plan.length, t_max, np.random.default_rng(0))
+    assert plan.blocks == bound == least
+
+
+def test_what_nothing_fits_beside_does_not_hide_the_bound():
+    """Blocks of 9 of 10 slots have room that nothing fits; all the others are full."""
+    lengths = np.repeat([9, 7, 3, 2], [500, 30, 30, 90])
+    for seed in range(5):
+        assert make_plan(lengths, "bload_exact", 10, seed).blocks == 500 + 48
