@@ -34,6 +34,9 @@ class Attention(nn.Module):
         `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; where a bool one is
         False, the memory is not seen.
         """
+        width, dropout = len(self.out_proj.bias), self.dropout if self.training else 0.0
+        if query_IQD.shape[-2] * self.heads <= width and not dropout and key_ISD.dim() == 3:
+            return self._read_by_few(query_IQD, key_ISD, value_ISD, bias)
         weights, offsets = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (
             split_heads(F.linear(tokens, weight, offset), self.heads)
@@ -41,9 +44,57 @@ class Attention(nn.Module):
                 (query_IQD, key_ISD, value_ISD), weights, offsets, strict=True
             )
         )
-        dropout = self.dropout if self.training else 0.0
         read = F.scaled_dot_product_attention(query, key, value, bias, dropout)
         return self.out_proj(join_heads(read))
+
+    def among(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Self-attention, the position ``(S, D)`` or ``(I, S, D)`` added to queries and keys.
+
+        All projections are one product; the position's own is added to it.
+        """
+        placed = 2 * tokens_ISD.shape[-1]
+        projected = F.linear(tokens_ISD, self.in_proj_weight, self.in_proj_bias)
+        shift = F.linear(position, self.in_proj_weight[:placed])
+        query, key, value = (
+            split_heads(part, self.heads)
+            for part in (projected + F.pad(shift, (0, placed // 2))).chunk(3, dim=-1)
+        )
+        dropout = self.dropout if self.training else 0.0
+        return self.out_proj(
+            join_heads(F.scaled_dot_product_attention(query, key, value, bias, dropout))
+        )
+
+    def _read_by_few(
+        self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """The same for few queries, which are projected to the memory instead of it to them.
+
+        Products of two weights stand between queries and keys, and between values and outputs, so
+        that nothing is computed per memory token but scores and sums. What a key's offset adds to
+        all scores of a query alike, the softmax takes away.
+        """
+        heads = self.heads
+        query_HED, key_HED, value_HED = self.in_proj_weight.view(3, heads, -1, query_IQD.shape[-1])
+        to_query_E, _, to_value_D = self.in_proj_bias.chunk(3)
+        key_HDE = key_HED.transpose(1, 2) * query_HED.shape[1] ** -0.5
+        asked = F.linear(
+            query_IQD,
+            (key_HDE @ query_HED).flatten(0, 1),
+            (key_HDE @ to_query_E.view(heads, -1, 1)).flatten(),
+        ).view(len(query_IQD), -1, query_IQD.shape[-1])
+        if bias is None:
+            score = torch.bmm(asked, key_ISD.transpose(1, 2))
+        else:
+            if bias.dtype == torch.bool:
+                bias = torch.zeros_like(bias, dtype=asked.dtype).masked_fill(~bias, float("-inf"))
+            bias = bias.expand(-1, heads, query_IQD.shape[1], -1).transpose(1, 2).flatten(1, 2)
+            score = torch.baddbmm(bias.to(asked.dtype), asked, key_ISD.transpose(1, 2))
+        read = torch.bmm(score.softmax(-1).to(value_ISD.dtype), value_ISD)
+        out, offset = self.out_proj.weight, self.out_proj.bias
+        from_value = (out.unflatten(1, (heads, -1)).transpose(0, 1) @ value_HED).transpose(0, 1)
+        return F.linear(
+            read.view(*query_IQD.shape[:2], -1), from_value.flatten(1), offset + out @ to_value_D
+        )
 
 
 def split_heads(tokens_ISD: Tensor, heads: int) -> Tensor:

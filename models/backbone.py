@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
+import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
@@ -89,6 +90,19 @@ def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Ten
     centred = grouped - mean(grouped)
     normed = centred * (mean(centred.square()) + norm.eps).rsqrt()
     return normed.flatten(1, 2) * norm.weight[:, None, None] + norm.bias[:, None, None]
+
+
+class Pointwise(nn.Conv2d):
+    """A 1 x 1 convolution whose outputs are tokens, ``(I, C, H, W)`` -> ``(I, H, W, D)``.
+
+    It is one matrix product on features that lie channels last.
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__(channels, width, 1)
+
+    def forward(self, features_ICHW: Tensor) -> Tensor:
+        return F.linear(features_ICHW.movedim(1, -1), self.weight.flatten(1), self.bias)
 
 
 BACKBONES: dict[str, Callable[[], ResNet | Conv]] = {

@@ -3,6 +3,7 @@
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W waves.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -13,7 +14,13 @@ from models.anchors import Windows
 from models.exchange import HERE, Spread
 from models.padding import put
 from models.position import NEAR_WAVES, sine_position
-from models.temporal import Remember, build_temporal, in_chunks
+from models.temporal import (
+    Remember,
+    build_temporal,
+    in_chunks,
+    through_time_together,
+    timelines_of,
+)
 from models.transformer import LayerSizes, SpatialDecoder
 
 GAP_WAVES = 16
@@ -85,23 +92,18 @@ class Branch(nn.Module):
             position_ND = sine_position(self.windows.points_N2, width, **NEAR_WAVES)
             self.query_embed.weight = nn.Parameter(position_ND)
 
-    def forward(
+    def spatial(
         self,
         tokens: Tokens,
-        start_BT: Tensor,
-        bptt: int | None = None,
+        block: tuple[int, int],
         gap_BT: Tensor | None = None,
         computed_BT: Tensor | None = None,
         spread: Spread = HERE,
-        remember: Remember | None = None,
-        state: list[Any] | None = None,
-    ) -> tuple[Tensor, list[Any]]:
-        """Return the embeddings of all spatial, then all temporal layers, ``(L, B, T, N, D)``.
+    ) -> tuple[Tensor, Tensor]:
+        """Return the embeddings of all spatial layers ``(L, B, T, N, D)``, for so many B and T.
 
-        Also return the temporal part's state. `bptt`, `gap_BT` and `state` as in
-        `models.dds.DDS.forward`; `computed_BT` marks the slots whose tokens are given, on the
-        ranks that `spread` says. `remember` as in `models.temporal.layers.TemporalStack`; it looks
-        after `bptt` too.
+        Also return those that the temporal part takes. `computed_BT` marks the slots whose tokens
+        are given, on the ranks that `spread` says; `gap_BT` as in `models.dds.DDS.forward`.
         """
         position_ND = self.query_embed.weight
         seen = as_keys(tokens.inside_IS)
@@ -113,17 +115,44 @@ class Branch(nn.Module):
             if seen is not None:
                 windows = windows.masked_fill(~seen, float("-inf"))
             spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
-        spatial = put(spread.home(spatial), (start_BT.shape[0], start_BT.shape[1]), computed_BT)
+        spatial = put(spread.home(spatial), block, computed_BT)
         timed = spatial[-1]
         if self.gap is not None:
             timed = timed + self.gap(gap_BT)[:, :, None].to(timed.dtype)
+        return spatial, timed
+
+
+def through_time(
+    branches: Sequence[Branch],
+    timed: Iterable[Tensor],
+    start_BT: Tensor,
+    bptt: int | None = None,
+    computed_BT: Tensor | None = None,
+    remember: Remember | None = None,
+    state: Sequence[Any] | None = None,
+    together: bool = True,
+) -> tuple[Sequence[Tensor], Sequence[Any]]:
+    """Return the outputs of the branches' temporal layers, ``(L, B, T, N, D)``, and their states.
+
+    `timed` are those of `Branch.spatial`, each asked for when the one before is in use; `bptt` and
+    `state` as in `models.dds.DDS.forward`. `remember` as in `models.temporal.layers.TemporalStack`;
+    it looks after `bptt` too. With `together` they walk segments, with one another.
+    """
+    position = [branch.query_embed.weight for branch in branches]
+    if together and remember is None:
+        timelines = timelines_of(start_BT, bptt, len(branches))
+        stacks = [branch.temporal for branch in branches]
+        return through_time_together(stacks, timed, position, timelines, computed_BT, state)
+    found = []
+    each = zip(branches, timed, position, state or [None] * len(branches), strict=True)
+    for branch, one, where, before in each:
         if remember is None:
-            temporal, state = in_chunks(
-                self.temporal, timed, position_ND, start_BT, bptt, computed_BT, state
-            )
+            past = start_BT, bptt, computed_BT, before
+            found.append(in_chunks(branch.temporal, one, where, *past))
         else:
-            temporal, state = self.temporal(timed, position_ND, start_BT, remember=remember)
-        return torch.cat((spatial, temporal)), state
+            found.append(branch.temporal(one, where, start_BT, remember=remember))
+    outputs, states = zip(*found, strict=True)
+    return outputs, states
 
 
 def as_keys(inside_IS: Tensor | None) -> Tensor | None:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.ops import sigmoid_focal_loss
 
 from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
-from models.matcher import Matches, Predictions, generalized_iou, match
+from models.matcher import Matches, Predictions, box_distances, match
 from models.outputs import CLASSES, LABELS, Outputs, valid_frames
 from models.targets import Targets
 
@@ -68,7 +67,7 @@ class Criterion(nn.Module):
             outputs: of every slot.
             targets: of the F valid frames, in the order of ``valid_BT.flatten()``.
             valid_BT: bool, False on padding.
-            counts: `counts` summed over all batches of the step, on all ranks.
+            counts: `counts` summed over all batches of the step, on all ranks; on the host.
 
         Returns:
             ``loss``, the sum of all parts over all layers, and the parts of the last layer:
@@ -81,39 +80,48 @@ class Criterion(nn.Module):
         """
         predictions = select(outputs, valid_BT, len(targets.objects))
         matches = match(predictions, targets, self.match_boxes)
-        pairs, class_weight = counts.to(valid_BT.device).clamp(min=1).unbind()
-        l1_L, giou_L = box_losses(predictions, targets, matches)
-        attention_L, labels_L = relation_losses(
-            predictions, targets, matches, everywhere=self.relations_on == "all"
-        )
-        parts_L = {
-            "class": WEIGHT_CLASS * class_loss(predictions, targets, matches) / class_weight,
-            "l1": WEIGHT_L1 * l1_L / pairs,
-            "giou": WEIGHT_GIOU * giou_L / pairs,
-            "attention": self.relation_weight * attention_L / pairs,
-            "labels": self.relation_weight * labels_L / pairs,
+        answers = Predictions(predictions.all_LFNC[matches.answers][:, None])
+        pairs, class_weight = counts.clamp(min=1).tolist()  # they are on the host
+        relation_weight = self.relation_weight / pairs
+        factors = {
+            "class": WEIGHT_CLASS / class_weight,
+            "l1": WEIGHT_L1 / pairs,
+            "giou": WEIGHT_GIOU / pairs,
+            "attention": relation_weight,
+            "labels": relation_weight,
         }
+        everywhere = predictions if self.relations_on == "all" else None
+        parts_5L = torch.stack(
+            (
+                class_loss(predictions, targets, matches),
+                *box_losses(answers, targets, matches),
+                *relation_losses(answers, targets, matches, everywhere),
+            )
+        )
+        parts_5L = parts_5L * parts_5L.new_tensor([*factors.values()])[:, None]
+        parts = dict(zip(factors, parts_5L[:, -1].unbind(), strict=True))
+        loss = parts_5L.sum()
         if outputs.dense_logits_BTHWE is not None:
             dense = dense_loss(outputs.dense_logits_BTHWE, targets, valid_BT, outputs.extent_BT2)
-            parts_L["dense"] = (dense / pairs)[None]
-        total = torch.cat(tuple(parts_L.values())).sum()
-        return {"loss": total, **{name: part_L[-1] for name, part_L in parts_L.items()}}
+            parts["dense"] = dense / pairs
+            loss = loss + parts["dense"]
+        return {"loss": loss, **parts}
 
 
 def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
     frame_F = valid_frames(valid_BT, frames, "targets")
-
-    def take(field: Tensor) -> Tensor:
-        return field.flatten(1, 2).index_select(1, frame_F)
-
-    return Predictions(
-        person_boxes_LFN4=take(outputs.person_boxes_LBTN4),
-        object_boxes_LFN4=take(outputs.object_boxes_LBTN4),
-        class_logits_LFNK=take(outputs.class_logits_LBTNK),
-        union_boxes_LFN4=take(outputs.union_boxes_LBTN4),
-        relation_logits_LFNR=take(outputs.relation_logits_LBTNR),
+    fields = (
+        outputs.person_boxes_LBTN4,
+        outputs.object_boxes_LBTN4,
+        outputs.union_boxes_LBTN4,
+        outputs.class_logits_LBTNK,
+        outputs.relation_logits_LBTNR,
     )
+    all_LFNC = torch.cat(fields, dim=-1).flatten(1, 2)
+    if frames < all_LFNC.shape[1]:
+        all_LFNC = all_LFNC.index_select(1, frame_F)
+    return Predictions(all_LFNC)
 
 
 def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> Tensor:
@@ -129,33 +137,32 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
     return loss.view(wanted_LFN.shape).sum((1, 2))
 
 
-def box_losses(
-    predictions: Predictions, targets: Targets, matches: Matches
-) -> tuple[Tensor, Tensor]:
+def box_losses(answers: Predictions, targets: Targets, matches: Matches) -> tuple[Tensor, Tensor]:
     """L1 and 1 - GIoU of person, object and union box, summed over pairs, ``(L,)`` each."""
-    predicted = torch.stack([boxes[matches.answers] for boxes in predictions.boxes], dim=1)
-    wanted = torch.stack([boxes[matches.objects] for boxes in targets.boxes], dim=1)
-    wanted = wanted.to(predicted.dtype)
-    l1 = (predicted - wanted).abs().sum((1, 2, 3))
-    return l1, (1 - generalized_iou(predicted, wanted)).sum((1, 2))
+    predicted = answers.boxes.squeeze(2).movedim(-1, 0)
+    wanted = targets.boxes_FM34[matches.objects].to(predicted.dtype).permute(3, 2, 0, 1)
+    l1, giou = box_distances(predicted, wanted)
+    return l1.sum((0, 2)), (1 - giou).sum((0, 2))
 
 
 def relation_losses(
-    predictions: Predictions, targets: Targets, matches: Matches, everywhere: bool
+    answers: Predictions, targets: Targets, matches: Matches, everywhere: Predictions | None = None
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
 
-    A pair without an attention label adds nothing to the first. `everywhere` takes the focal loss
-    of unmatched queries too.
+    A pair without an attention label adds nothing to the first. The second is that of all queries
+    `everywhere`, if given.
     """
-    logits = predictions.relation_logits_LFNR[matches.answers]
+    logits = answers.relation_logits_LFNR.squeeze(1)
     wanted = targets.relations_FMR[matches.objects].to(logits.dtype)
     attention = -(wanted[..., ATTENTION] * logits[..., ATTENTION].log_softmax(-1)).sum((1, 2))
     logits, wanted = logits[..., LABELS], wanted[..., LABELS]
     if everywhere:
         matched = wanted
-        logits = predictions.relation_logits_LFNR[..., LABELS]
+        logits = everywhere.relation_logits_LFNR[..., LABELS]
         wanted = torch.zeros_like(logits)
         wanted[matches.answers] = matched
-    labels = sigmoid_focal_loss(logits, wanted, alpha=-1, gamma=2.0)
+    # The logit of the wrong answer: its softplus is the cross-entropy, its sigmoid the focus.
+    wrong = logits * (1 - 2 * wanted)
+    labels = F.softplus(wrong) * wrong.sigmoid().square()
     return attention, labels.flatten(1).sum(1)

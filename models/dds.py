@@ -10,6 +10,7 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,36 +20,20 @@ from torch import Tensor, nn
 from bload.errors import InputError, check_choice
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
-from models.backbone import build_backbone
-from models.branch import Branch, Tokens, as_keys
+from models.backbone import Pointwise, build_backbone
+from models.box_head import BoxHead
+from models.branch import Branch, Tokens, as_keys, through_time
 from models.exchange import HERE, Spread, compute_with_ranks
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.outputs import CLASSES, LABELS, Outputs
 from models.padding import put, take, to_compute
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.recompute import offloaded, recomputed
-from models.temporal import Remember
+from models.temporal import WALKED, Remember
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
-
-
-class BoxHead(nn.Module):
-    """Three linear layers to a box (cx, cy, w, h) in 0..1, as in DETR.
-
-    With a reference, in logits, the box is relative to it.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, out) for out in (width, width, 4))
-
-    def forward(self, embeddings: Tensor, reference: Tensor | None = None) -> Tensor:
-        """Embeddings ``(..., N, D)``, reference ``(..., N or 1, 4)`` -> boxes ``(..., N, 4)``."""
-        first, second, last = self.layers
-        logits = last(second(first(embeddings).relu()).relu())
-        return (logits if reference is None else logits + reference).sigmoid()
 
 
 class DDS(nn.Module):
@@ -107,6 +92,7 @@ class DDS(nn.Module):
         super().__init__()
         check_choice("model.time", time, ("none", "gap"))
         self.time = time
+        self.temporal = temporal
         self.queries = queries
         sizes = LayerSizes(
             width=width,
@@ -116,7 +102,7 @@ class DDS(nn.Module):
             norm_first=norm_first,
         )
         self.backbone = build_backbone(backbone)
-        self.input_proj = nn.Conv2d(self.backbone.channels, width, 1)
+        self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
             Branch(
@@ -136,6 +122,8 @@ class DDS(nn.Module):
         self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
         self.skips_padding = False
         """Compute what sees one frame alone for valid frames only, see `models.padding`."""
+        self.walk = "segments"
+        """How recurrent temporal parts walk: segments side by side, or slot after slot."""
         self.exchange = "none"
         """Work of other ranks done in training, see `models.exchange.EXCHANGES`."""
         self.recompute = 0.0
@@ -222,15 +210,25 @@ class DDS(nn.Module):
     ) -> Outputs:
         """Predict the slots whose frames are given, by `spread` those of other ranks too.
 
-        The other arguments as in `models.branch.Branch.forward`; the state is of both branches.
+        The other arguments as in `models.branch`; the state is of both branches.
         """
         tokens = self.encode(frames_ICHW, extent_I2)
-        inside = start_BT, bptt, gap_BT, computed_BT, spread, remember
-        before, other = state or (None, None)
-        objects, before = self.object_branch(tokens, *inside, before)
-        relations, other = self.relation_branch(tokens, *inside, other)
-        precision = self.relation.weight.dtype
         block = start_BT.shape[0], start_BT.shape[1]
+        branches = self.object_branch, self.relation_branch
+        inside = block, gap_BT, computed_BT, spread
+        spatial = []
+
+        def timed() -> Iterator[Tensor]:
+            for branch in branches:
+                layers, last = branch.spatial(tokens, *inside)
+                spatial.append(layers)
+                yield last
+
+        together = self.walk == "segments" and self.temporal in WALKED
+        past = start_BT, bptt, computed_BT, remember, state
+        temporal, state = through_time(branches, timed(), *past, together=together)
+        objects, relations = map(torch.cat, zip(spatial, temporal, strict=True))
+        precision = self.relation.weight.dtype
         with torch.autocast(frames_ICHW.device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
             memory_ISD = tokens.memory_ISD.to(precision)
@@ -253,7 +251,7 @@ class DDS(nn.Module):
                 union_boxes_LBTN4=predict(self.union_box, relations, self.reference),
                 relation_logits_LBTNR=predict(self.relation, relations),
                 dense_logits_BTHWE=dense,
-                state=(before, other),
+                state=tuple(state),
             )
 
     def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:
@@ -276,14 +274,16 @@ class DDS(nn.Module):
 
     def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""
-        pixels = (frames_ICHW.to(self.pixel_mean.dtype) / 255 - self.pixel_mean) / self.pixel_std
+        frames_ICHW = frames_ICHW.contiguous(memory_format=torch.channels_last)
+        scale, shift = 1 / (255 * self.pixel_std), -self.pixel_mean / self.pixel_std
+        pixels = torch.addcmul(shift, frames_ICHW.to(scale.dtype), scale)
         inside_IHW = None
         if extent_I2 is not None:
             inside_IHW = cells_inside(extent_I2, *pixels.shape[-2:])
             pixels = pixels.masked_fill(~inside_IHW[:, None], 0)
-        features = self.input_proj(self.backbone(pixels, inside_IHW))
-        rows, columns = features.shape[-2:]
-        tokens_ISD = features.flatten(2).transpose(1, 2)
+        tokens_IHWD = self.input_proj(self.backbone(pixels, inside_IHW))
+        rows, columns = tokens_IHWD.shape[1:3]
+        tokens_ISD = tokens_IHWD.flatten(1, 2)
         position = self.position(rows, columns, extent_I2).to(tokens_ISD.dtype)
         seen = as_keys(tokens_inside(extent_I2, rows, columns))
         return self.encoder(tokens_ISD, position, seen).unflatten(1, (rows, columns))

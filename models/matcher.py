@@ -10,29 +10,40 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
-from torchvision.ops import box_convert
 
 from bload.errors import InputError
-from models.outputs import relation_scores
+from datasets.annotations.vocabulary import RELATIONS
+from models.outputs import CLASSES, relation_scores
 from models.targets import Targets
 
 COST_CLASS, COST_RELATION, COST_L1, COST_GIOU = 1.0, 1.0, 2.5, 1.0
+BOXES = slice(0, 12)
+CLASS_LOGITS = slice(BOXES.stop, BOXES.stop + CLASSES)
+RELATION_LOGITS = slice(CLASS_LOGITS.stop, CLASS_LOGITS.stop + len(RELATIONS))
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """The network's outputs at the valid frames alone; fields as in `models.outputs.Outputs`."""
+    """The network's outputs at the valid frames alone, in one tensor: one copy takes some of them.
 
-    person_boxes_LFN4: Tensor
-    object_boxes_LFN4: Tensor
-    class_logits_LFNK: Tensor
-    union_boxes_LFN4: Tensor
-    relation_logits_LFNR: Tensor
+    Its channels C are the coordinates of person, object and union box, then the logits of classes
+    and relations; their meaning is that in `models.outputs.Outputs`.
+    """
+
+    all_LFNC: Tensor
 
     @property
-    def boxes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Person, object and union boxes."""
-        return self.person_boxes_LFN4, self.object_boxes_LFN4, self.union_boxes_LFN4
+    def boxes(self) -> Tensor:
+        """Person, object and union boxes, ``(3, L, F, N, 4)``."""
+        return self.all_LFNC[..., BOXES].unflatten(-1, (3, 4)).movedim(-2, 0)
+
+    @property
+    def class_logits_LFNK(self) -> Tensor:
+        return self.all_LFNC[..., CLASS_LOGITS]
+
+    @property
+    def relation_logits_LFNR(self) -> Tensor:
+        return self.all_LFNC[..., RELATION_LOGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +79,38 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
     Raises:
         InputError: a cost is not a number; the training has diverged.
     """
-    cost_LFNM = matching_cost(predictions, targets, boxes).cpu().numpy()
-    layers, _, queries, _ = cost_LFNM.shape
+    cost_LFMN = matching_cost(predictions, targets, boxes).cpu().numpy()
+    layers, _, most, queries = cost_LFMN.shape
     # Padded rows are finite whatever they hold, so one look at everything is enough.
-    if not np.isfinite(cost_LFNM).all():
-        bad = np.count_nonzero(~np.isfinite(cost_LFNM))
+    if not np.isfinite(cost_LFMN).all():
+        bad = np.count_nonzero(~np.isfinite(cost_LFMN))
         raise InputError(
-            f"{bad} of {cost_LFNM.size} matching costs are not finite: the training has diverged; "
+            f"{bad} of {cost_LFMN.size} matching costs are not finite: the training has diverged; "
             f"lower the learning rate or the clipping norm, or train in float32"
         )
-    pairs_F = [min(count, queries) for count in targets.objects]
-    frames = np.repeat(np.arange(len(pairs_F)), pairs_F)
-    chosen = np.empty((2, layers, len(frames)), np.int64)
-    first = 0
-    for frame, (count, pairs) in enumerate(zip(targets.objects, pairs_F, strict=True)):
-        last = first + pairs
-        for layer in range(layers):
-            # Objects are the rows: they are few, and come back in order.
-            rows, columns = linear_sum_assignment(cost_LFNM[layer, frame, :, :count].T)
-            chosen[0, layer, first:last] = rows
-            chosen[1, layer, first:last] = columns
-        first = last
-    device = predictions.class_logits_LFNK.device
+    objects_F = np.array(targets.objects, np.int64)
+    pairs_F = np.minimum(objects_F, queries)
+    first_F = np.cumsum(pairs_F) - pairs_F
+    frame_P, object_P = np.nonzero(np.arange(most) < pairs_F[:, None])
+    # Where the objects of a frame like different queries best, no other assignment costs less.
+    best_LFM = cost_LFMN.argmin(-1)
+    chosen = np.stack(
+        (np.broadcast_to(object_P, (layers, len(object_P))), best_LFM[:, frame_P, object_P])
+    )
+    apart_M = -1 - np.arange(most)
+    best_LFM = np.sort(np.where(np.arange(most) < objects_F[:, None], best_LFM, apart_M))
+    for layer, frame in np.argwhere((best_LFM[..., 1:] == best_LFM[..., :-1]).any(-1)):
+        pairs = slice(first_F[frame], first_F[frame] + pairs_F[frame])
+        # Objects are the rows: they are few, and come back in order.
+        chosen[:, layer, pairs] = linear_sum_assignment(cost_LFMN[layer, frame, : objects_F[frame]])
+    device = predictions.all_LFNC.device
     objects_LP, queries_LP = torch.from_numpy(chosen).to(device, non_blocking=True).unbind()
-    frame_P = torch.from_numpy(frames).to(device, non_blocking=True)
-    return Matches(frame_P=frame_P, object_LP=objects_LP, query_LP=queries_LP)
+    frames_P = torch.from_numpy(frame_P).to(device, non_blocking=True)
+    return Matches(frame_P=frames_P, object_LP=objects_LP, query_LP=queries_LP)
 
 
 def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Tensor:
-    """Cost of query n answering for object m, ``(L, F, N, M)``.
+    """Cost of query n answering for object m, ``(L, F, M, N)``.
 
     Object class and relations count by their scores, boxes by L1 and generalised IoU. For these,
     ``boxes="worst"`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399), and
@@ -104,48 +118,45 @@ def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "wors
     is the person's, which is equally bad in all queries; the sum lets the object's box decide from
     the first step on.
     """
-    probability = predictions.class_logits_LFNK.softmax(-1)
-    layers, _, queries, _ = probability.shape
-    classes = targets.classes_FM[None, :, None].expand(layers, -1, queries, -1)
-    cost = -COST_CLASS * probability.gather(-1, classes)
-    scores = relation_scores(predictions.relation_logits_LFNR)
-    cost = cost + COST_RELATION * _relation_cost(scores, targets.relations_FMR.to(scores.dtype))
-
-    predicted = torch.stack(predictions.boxes)[..., None, :]
-    wanted = torch.stack(targets.boxes)[:, None, :, None].to(predicted.dtype)
-    l1 = (predicted - wanted).abs().sum(-1)
-    giou = generalized_iou(predicted, wanted)
+    # Queries lie side by side in memory: operations on short last dimensions are slow.
+    predicted = predictions.boxes.movedim(-1, 0).contiguous()[..., None, :]
+    wanted = targets.boxes_FM34.to(predicted.dtype).permute(3, 2, 0, 1)[:, :, None, ..., None]
+    l1, giou = box_distances(predicted, wanted)
     if boxes == "sum":
         l1, giou = l1.sum(0), giou.sum(0)
     else:
         l1, giou = l1[:2].amax(0), giou[:2].amin(0)
-    return cost + COST_L1 * l1 - COST_GIOU * giou
+    probability_LFKN = predictions.class_logits_LFNK.softmax(-1).mT
+    classes = targets.classes_FM[None, ..., None].expand_as(l1)
+    cost = (COST_L1 * l1).sub_(giou, alpha=COST_GIOU)
+    cost.sub_(probability_LFKN.gather(2, classes), alpha=COST_CLASS)
+    scores_LFNR = relation_scores(predictions.relation_logits_LFNR)
+    relations_FMR = targets.relations_FMR.to(scores_LFNR.dtype)
+    return cost.add_(_relation_cost(scores_LFNR.mT, relations_FMR), alpha=COST_RELATION)
 
 
-def _relation_cost(scores_LFNR: Tensor, relations_FMR: Tensor) -> Tensor:
+def _relation_cost(scores_LFRN: Tensor, relations_FMR: Tensor) -> Tensor:
     """QPIC's: minus the mean of (mean score of labels that hold, mean 1 - score of the others)."""
-    present = relations_FMR / (relations_FMR.sum(-1, keepdim=True) + 1e-4)
-    absent = 1 - relations_FMR
-    absent = absent / (absent.sum(-1, keepdim=True) + 1e-4)
-    hits = scores_LFNR @ present.transpose(-1, -2)
-    return -(hits + (1 - scores_LFNR) @ absent.transpose(-1, -2)) / 2
+    count_FM1 = relations_FMR.sum(-1, keepdim=True)
+    present = relations_FMR / (count_FM1 + 1e-4)
+    absent = (1 - relations_FMR) / (len(RELATIONS) + 1e-4 - count_FM1)
+    return ((absent - present) @ scores_LFRN - absent.sum(-1, keepdim=True)) / 2
 
 
-def generalized_iou(first: Tensor, second: Tensor) -> Tensor:
-    """Generalised IoU of boxes (cx, cy, w, h) ``(..., 4)``, in -1..1, with broadcasting.
+def box_distances(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """L1 distance and generalised IoU (-1..1) of boxes (cx, cy, w, h) ``(4, ...)``, broadcast.
 
-    Boxes without area give a finite value. torchvision's pairwise function takes one picture at a
-    time, and its elementwise loss indexes by a mask, which makes the host wait for the device.
-    Source: arXiv 1902.09630.
+    Boxes without area give finite values. Along an axis two boxes share half the sum of their sizes
+    less the distance of their centres, or the smaller size if one lies within the other; around
+    both lies what is left of that sum. So no corners are needed. Source: arXiv 1902.09630.
     """
     tiny = torch.finfo(first.dtype).tiny ** 0.5
-
-    def area(low: Tensor, high: Tensor) -> Tensor:
-        return (high - low).clamp(min=0).prod(-1)
-
-    low1, high1 = box_convert(first, "cxcywh", "xyxy").split(2, dim=-1)
-    low2, high2 = box_convert(second, "cxcywh", "xyxy").split(2, dim=-1)
-    inside = area(torch.maximum(low1, low2), torch.minimum(high1, high2))
-    union = area(low1, high1) + area(low2, high2) - inside
-    hull = area(torch.minimum(low1, low2), torch.maximum(high1, high2))
-    return inside / union.clamp(min=tiny) - (hull - union) / hull.clamp(min=tiny)
+    away = (first - second).abs()
+    place, size = away.split(2)
+    size1, size2 = first[2:], second[2:]
+    both = size1 + size2
+    shared = both / 2 - torch.maximum(place, size / 2)
+    width, height = torch.stack((shared.clamp(min=0), both - shared), dim=1).unbind()
+    inside, hull = (width * height).unbind()
+    union = size1[0] * size1[1] + size2[0] * size2[1] - inside
+    return away.sum(0), inside / union.clamp(min=tiny) + union / hull.clamp(min=tiny) - 1

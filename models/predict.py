@@ -3,7 +3,7 @@
 B blocks, T slots, F valid frames, N queries, K object classes, R relations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from datasets.scoring.prediction import FramePrediction
 from models.outputs import Outputs, relation_scores, valid_frames
 
 
-@torch.no_grad()
 def predict(
     outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
 ) -> list[FramePrediction]:
@@ -27,32 +26,47 @@ def predict(
     `sizes_hw` are the native (height, width) of the valid frames, in the order of
     ``valid_BT.flatten()``; raises `InputError` if there are not as many.
     """
+    return predict_later(outputs, valid_BT, sizes_hw)()
+
+
+@torch.no_grad()
+def predict_later(
+    outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
+) -> Callable[[], list[FramePrediction]]:
+    """As `predict`, but return a function that makes the predictions, in any thread.
+
+    All that takes torch is done or queued on the device now. With `valid_BT` on the host nothing
+    here waits for the device; the function does.
+    """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
-    if not sizes_hw:
-        return []
+    device = outputs.class_logits_LBTNK.device
+    frame_F = frame_F.to(device, non_blocking=True)
 
     def last(field: Tensor) -> Tensor:
         return field[-1].flatten(0, 1).index_select(0, frame_F)
 
-    scale_F14 = torch.tensor([(w, h, w, h) for h, w in sizes_hw], dtype=torch.float32)[:, None]
+    score_FN, class_FN = last(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float().max(-1)
+    made = (
+        *(
+            box_convert(last(boxes), "cxcywh", "xyxy").clamp(0, 1).float()
+            for boxes in (outputs.person_boxes_LBTN4, outputs.object_boxes_LBTN4)
+        ),
+        class_FN + 1,
+        torch.ones_like(score_FN),
+        score_FN,
+        relation_scores(last(outputs.relation_logits_LBTNR)).float(),
+    )
+    hosted = [tensor.to("cpu", non_blocking=True) for tensor in made]  # pinned: they do not wait
+    arrived = torch.cuda.Event(blocking=True) if device.type == "cuda" else None
+    if arrived:
+        arrived.record(torch.cuda.current_stream(device))
 
-    def pixels(boxes: Tensor) -> Tensor:
-        corners = box_convert(boxes, "cxcywh", "xyxy").clamp(0, 1)
-        return corners.float().cpu() * scale_F14
+    def finish() -> list[FramePrediction]:
+        if arrived:
+            arrived.synchronize()
+        persons_FN4, objects_FN4, *rest = (tensor.numpy() for tensor in hosted)
+        scale_F14 = np.array([(w, h, w, h) for h, w in sizes_hw], np.float32).reshape(-1, 1, 4)
+        frames = zip(persons_FN4 * scale_F14, objects_FN4 * scale_F14, *rest, strict=True)
+        return [FramePrediction(*arrays) for arrays in frames]
 
-    persons_FN4 = pixels(last(outputs.person_boxes_LBTN4)).numpy()
-    objects_FN4 = pixels(last(outputs.object_boxes_LBTN4)).numpy()
-    probability = last(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float()
-    scores_FN, classes_FN = (tensor.cpu().numpy() for tensor in probability.max(-1))
-    relations_FNR = relation_scores(last(outputs.relation_logits_LBTNR)).float().cpu().numpy()
-    return [
-        FramePrediction(
-            person_boxes_P4=persons_FN4[frame],
-            object_boxes_P4=objects_FN4[frame],
-            object_classes_P=classes_FN[frame] + 1,
-            person_scores_P=np.ones_like(scores_FN[frame]),
-            object_scores_P=scores_FN[frame],
-            relation_scores_PR=relations_FNR[frame],
-        )
-        for frame in range(len(sizes_hw))
-    ]
+    return finish

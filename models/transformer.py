@@ -78,8 +78,7 @@ class EncoderLayer(nn.Module):
         It is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
         """
         read = self.sublayer1.before(tokens_ISD)
-        placed = read + position
-        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn(placed, placed, read, bias))
+        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn.among(read, position, bias))
         update = self.feedforward(self.sublayer2.before(tokens_ISD))
         return self.sublayer2.after(tokens_ISD, update)
 
@@ -108,8 +107,8 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Queries ``(I, N, D)`` -> ``(I, N, D)``; `bias` as in `Attention`, for the tokens."""
         read = self.sublayer1.before(queries_IND)
-        placed = read + query_position_ND
-        queries_IND = self.sublayer1.after(queries_IND, self.self_attn(placed, placed, read))
+        update = self.self_attn.among(read, query_position_ND)
+        queries_IND = self.sublayer1.after(queries_IND, update)
         placed = self.sublayer2.before(queries_IND) + query_position_ND
         update = self.multihead_attn(placed, key_ISD, value_ISD, bias)
         queries_IND = self.sublayer2.after(queries_IND, update)

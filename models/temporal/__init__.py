@@ -8,11 +8,13 @@ names; the tests go over all entries.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
-| dds | the embeddings of all queries one frame before, mixed in by a gate | T steps |
-| gru | its own state, by a gated recurrent unit | T steps |
+| dds | the embeddings of all queries one frame before, mixed in by a gate | T steps, or fewer |
+| gru | its own state, by a gated recurrent unit | T steps, or fewer |
 | attention | its own frames of the video so far | a step per 128 slots |
 | scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
 | none | nothing: the baseline | one |
+
+Those that take fewer walk segments side by side, in as many steps as the longest has slots.
 """
 
 from collections.abc import Callable
@@ -33,9 +35,18 @@ from models.temporal.layers import (
     in_chunks,
 )
 from models.temporal.scan import ScanMemory
+from models.temporal.together import through_time_together, timelines_of
 from models.transformer import LayerSizes
 
-__all__ = ["PARTS", "Remember", "build_temporal", "in_chunks"]
+__all__ = [
+    "PARTS",
+    "WALKED",
+    "Remember",
+    "build_temporal",
+    "in_chunks",
+    "through_time_together",
+    "timelines_of",
+]
 
 PARTS: dict[str, Callable[..., nn.Module]] = {
     "dds": TemporalLayer,
@@ -45,6 +56,9 @@ PARTS: dict[str, Callable[..., nn.Module]] = {
     "none": MemorylessLayer,
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
+
+WALKED = ("dds", "gru")
+"""The parts that can walk segments side by side, by `through_time_together`."""
 
 
 def build_temporal(name: str, layers: int, **sizes: Unpack[LayerSizes]) -> TemporalStack:

@@ -10,31 +10,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.state import walk
 from models.attention import Attention, join_heads, split_heads
 from models.temporal.layers import MemorylessLayer, Remember, gate_bias
+from models.temporal.operator import EPS, DDSWalk
+from models.temporal.recurrence import Begun, exactly
+from models.temporal.timeline import Timeline
 from models.transformer import LayerSizes
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """One temporal layer's step from slot to slot, for `bload.state.walk`.
+    """One temporal layer's step from slot to slot.
 
     The inputs of a slot are, side by side in the last dimension, the query projection, the present
-    embedding and the present frame's share of the gate, ``(B, N, 3 D)``: all that can be computed
-    without the state has been. What is left costs nine small kernels per slot.
+    embedding with the output's bias and the present frame's share of the gate, ``(B, N, 3 D)``: all
+    that can be computed without the state has been.
     """
 
     heads: int
     empty_D: Tensor
-    norm_weight_D: Tensor
-    norm_bias_D: Tensor
-    memory_weight: Tensor
-    """Keys, values and gate of the memory, ``(D, 3 D)``."""
-    memory_bias: Tensor
-    """Their biases with the position of each query, ``(B N, 3 D)``."""
+    weight: Tensor
+    """Keys, values and gate of the normed memory, ``(D, 3 D)``."""
+    bias: Tensor
+    """Their biases with the position of each query, ``(N, 3 D)``."""
     out_weight: Tensor
-    out_bias: Tensor
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Those of the operator."""
+        return self.weight, self.bias, self.out_weight
 
     def init_state(self, inputs: Tensor) -> Tensor:
         """No previous frame: every query finds the learned empty memory."""
@@ -42,16 +46,20 @@ class Recurrence:
 
     def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
         """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new memory, twice."""
-        blocks, queries, width = state.shape
-        query, present, gate = inputs.split(width, dim=-1)
-        memory = F.layer_norm(state, (width,), self.norm_weight_D, self.norm_bias_D)
-        projected = torch.addmm(self.memory_bias, memory.view(-1, width), self.memory_weight)
-        key, value, memory_gate = projected.view(blocks, queries, -1).split(width, dim=-1)
+        query, present, gate = inputs.chunk(3, dim=-1)
+        memory = F.layer_norm(state, state.shape[-1:], eps=EPS)
+        key, value, memory_gate = (memory @ self.weight + self.bias).chunk(3, dim=-1)
         query, key, value = (split_heads(tokens, self.heads) for tokens in (query, key, value))
         read = F.scaled_dot_product_attention(query, key, value)
-        update = F.linear(join_heads(read), self.out_weight, self.out_bias) + present
+        update = F.linear(join_heads(read), self.out_weight) + present
         state = torch.lerp(state, update, torch.sigmoid(gate + memory_gate))
         return state, state
+
+    def operator(self, timeline: Timeline, *tensors: Tensor) -> Tensor:
+        """All memories at once, as in `models.temporal.recurrence.Recurrence`."""
+        rows_T, place_W = timeline.order.rows_T, timeline.place_W
+        memory_W: Tensor = DDSWalk.apply(rows_T, self.heads, place_W, *tensors)
+        return memory_W
 
 
 class TemporalLayer(MemorylessLayer):
@@ -102,31 +110,42 @@ class TemporalLayer(MemorylessLayer):
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
         assert remember is None  # it mixes queries
+        return self.begin(embeddings_BTND, query_position_ND, computed_BT).by_slots(start_BT, state)
+
+    def begin(
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None
+    ) -> Begun:
+        """Do everything that can be done before the walk."""
         present = self.present(embeddings_BTND, query_position_ND, computed_BT)
-        width = present.shape[-1]
-        # Autocast ends here: roundings of half precision would add up over the slots.
-        with torch.autocast(present.device.type, enabled=False):
+        with exactly(present.device):
             present = self.present_norm(present.to(self.empty.dtype))
             position = query_position_ND.to(self.empty.dtype)
-            attention = self.memory_attn
-            weight_q, weight_kv = attention.in_proj_weight.split((width, 2 * width))
-            bias_q, bias_kv = attention.in_proj_bias.split((width, 2 * width))
-            query = F.linear(present + position, weight_q, bias_q)
-            inputs = torch.cat((query, present, self.present_gate(present)), dim=-1)
-            # Positions belong to keys alone; values and the gate's share have none.
-            key_bias = F.linear(position, weight_kv[:width], bias_kv[:width])
-            memory_bias = torch.cat(
-                (key_bias, F.pad(bias_kv[width:], (0, width)).expand(len(position), -1)), dim=-1
+            attention, width = self.memory_attn, len(self.empty)
+            query = F.linear(
+                present + position, attention.in_proj_weight[:width], attention.in_proj_bias[:width]
             )
-            recurrence = Recurrence(
-                heads=self.heads,
-                empty_D=self.empty,
-                norm_weight_D=self.memory_norm.weight,
-                norm_bias_D=self.memory_norm.bias,
-                memory_weight=torch.cat((weight_kv, self.memory_gate.weight)).t(),
-                memory_bias=memory_bias.repeat(len(present), 1),
-                out_weight=attention.out_proj.weight,
-                out_bias=attention.out_proj.bias,
-            )
-            memory, state = walk(recurrence, inputs, start_BT, state)
-            return present + self.readout(memory), state
+            biased = present + attention.out_proj.bias
+            inputs = torch.cat((query, biased, self.present_gate(present)), dim=-1)
+            recurrence = self.recurrence(position)
+
+        def finish(memory_BTND: Tensor) -> Tensor:
+            with exactly(present.device):
+                return present + self.readout(memory_BTND)
+
+        return Begun(recurrence, inputs, finish)
+
+    def recurrence(self, position_ND: Tensor) -> Recurrence:
+        """The weights as a step takes them, those of the norm within those that follow it."""
+        attention, norm, width = self.memory_attn, self.memory_norm, len(self.empty)
+        weight_kv, bias_kv = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
+        weight = torch.cat((weight_kv, self.memory_gate.weight)).t()
+        # Positions belong to keys alone; values and the gate's share have none.
+        bias = F.pad(bias_kv, (0, width)) + norm.bias @ weight
+        position = F.pad(F.linear(position_ND, weight_kv[:width]), (0, 2 * width))
+        return Recurrence(
+            heads=self.heads,
+            empty_D=self.empty,
+            weight=norm.weight[:, None] * weight,
+            bias=bias + position,
+            out_weight=attention.out_proj.weight,
+        )

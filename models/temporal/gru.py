@@ -3,6 +3,7 @@
 B blocks, T slots, N queries, D width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.state import walk
 from models.temporal.layers import gate_bias
+from models.temporal.operator import GRUWalk
+from models.temporal.recurrence import Begun, exactly
+from models.temporal.timeline import Timeline
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The unit's step from slot to slot, for `bload.state.walk`.
+    """The unit's step from slot to slot.
 
     The inputs of a slot are the projections of the present frame, ``(B, N, 3 D)``.
     """
@@ -39,9 +42,19 @@ class Recurrence:
         state = torch.lerp(new, state, keep)
         return state, state
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Those of the operator."""
+        return self.weight, self.bias
+
+    def operator(self, timeline: Timeline, *tensors: Tensor) -> Tensor:
+        """All states at once, as in `models.temporal.recurrence.Recurrence`."""
+        state_W: Tensor = GRUWalk.apply(timeline.order.rows_T, timeline.place_W, *tensors)
+        return state_W
+
 
 class GRUMemory(nn.Module):
-    """A memory that walks: T steps, each of one matrix product and a handful of kernels.
+    """A memory that walks: as many steps as the longest segment has slots, of a few kernels each.
 
     The maths and the parameters are those of `torch.nn.GRUCell`; the products with the present
     frames are computed for all slots at once. The gates begin with memories from 1 to 94 frames.
@@ -59,9 +72,11 @@ class GRUMemory(nn.Module):
             self.cell.bias_hh[keep] = 0
 
     def forward(self, read_BTND: Tensor, start_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return self.begin(read_BTND, lambda memory: memory).by_slots(start_BT, state)
+
+    def begin(self, read_BTND: Tensor, finish: Callable[[Tensor], Tensor]) -> Begun:
+        """Do everything that can be done before the walk."""
         cell = self.cell
-        # Autocast ends here: roundings of half precision would add up over the slots.
-        with torch.autocast(read_BTND.device.type, enabled=False):
+        with exactly(read_BTND.device):
             inputs = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
-            recurrence = Recurrence(self.start, cell.weight_hh, cell.bias_hh)
-            return walk(recurrence, inputs, start_BT, state)
+        return Begun(Recurrence(self.start, cell.weight_hh, cell.bias_hh), inputs, finish)

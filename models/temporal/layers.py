@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from models.padding import put, take
+from models.temporal.recurrence import Begun
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 Remember = Callable[[nn.Module, Tensor], Tensor]
@@ -70,18 +71,16 @@ def in_chunks(
     start_BT: Tensor,
     slots: int | None,
     computed_BT: Tensor | None = None,
-    state: list[Any] | None = None,
-) -> tuple[Tensor, list[Any]]:
+    state: Any = None,
+) -> tuple[Tensor, Any]:
     """Outputs ``(L, B, T, N, D)`` of a temporal part whose gradients go back `slots` slots at most.
 
     The values are those of the whole block: the state passes from chunk to chunk, its gradient does
     not (truncated back-propagation through time). None or 0: one chunk. Also return the state after
     the last slot, without gradient; `state` is that of the slots before.
     """
-    if not slots:
-        output, after = part(embeddings_BTND, query_position_ND, start_BT, state, computed_BT)
-        return output, tree_map_only(Tensor, Tensor.detach, after)
     outputs, after = [], state
+    slots = slots or start_BT.shape[1]
     for first in range(0, start_BT.shape[1], slots):
         chunk = slice(first, first + slots)
         computed = None if computed_BT is None else computed_BT[:, chunk]
@@ -90,7 +89,7 @@ def in_chunks(
         )
         after = tree_map_only(Tensor, Tensor.detach, after)
         outputs.append(output)
-    return torch.cat(outputs, dim=2), after
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), after
 
 
 class MemorylessLayer(nn.Module):
@@ -131,7 +130,8 @@ class MemoryLayer(MemorylessLayer):
     """The present frames first; then a memory along time, for every query by itself.
 
     The memory is called as ``memory(read_BTND, start_BT, state)`` and returns what each slot
-    remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
+    remembers, itself included, ``(B, T, N, D)``, and the state after the last slot. One that walks
+    has ``begin(read_BTND, finish)`` as well, see `models.temporal.recurrence.Begun`.
     """
 
     def __init__(
@@ -159,6 +159,18 @@ class MemoryLayer(MemorylessLayer):
         else:
             remembered_BTND = remember(self.memory, read_BTND)
         return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state
+
+    def begin(
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None
+    ) -> Begun:
+        """Do everything that can be done before the walk."""
+        present_BTND = self.present(embeddings_BTND, query_position_ND, computed_BT)
+
+        def finish(memory_BTND: Tensor) -> Tensor:
+            return self.sublayer.after(present_BTND, self.out_proj(memory_BTND))
+
+        begin: Callable[..., Begun] = self.memory.begin  # type: ignore[assignment]
+        return begin(self.sublayer.before(present_BTND), finish)
 
 
 def gate_bias(width: int) -> Tensor:

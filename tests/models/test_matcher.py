@@ -3,16 +3,17 @@
 L layers, F frames, N queries, M objects.
 """
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from models import to_tensors
 from models.criterion import select
-from models.matcher import generalized_iou, match, matching_cost
+from models.matcher import box_distances, match, matching_cost
 from tests.models.conftest import annotate, random_outputs
 
 
@@ -29,7 +30,7 @@ def test_matches_cost_least_among_all_assignments():
     layers, frames, queries = 2, 10, 3
     predictions = predictions_for(0, layers, frames, queries)
     targets = to_tensors(annotate(0, frames, most=5))  # some have more objects than queries
-    cost_LFNM = matching_cost(predictions, targets)
+    cost_LFNM = matching_cost(predictions, targets).mT
     matches = match(predictions, targets)
     for layer in range(layers):
         for frame, count in enumerate(targets.objects):
@@ -54,7 +55,7 @@ def test_cost_is_the_sum_of_its_parts(boxes_count):
     predictions = predictions_for(0, 1, frames, queries)
     annotations = annotate(1, frames)
     targets = to_tensors(annotations)
-    cost_FNM = matching_cost(predictions, targets, boxes_count)[0]
+    cost_FNM = matching_cost(predictions, targets, boxes_count)[0].mT
     for frame, annotation in enumerate(annotations):
         for n in range(queries):
             scores = predictions.relation_logits_LFNR[0, frame, n]
@@ -77,11 +78,30 @@ def test_cost_is_the_sum_of_its_parts(boxes_count):
 
 
 def test_boxes_without_area_have_a_finite_overlap_and_gradient():
-    empty = torch.zeros(3, 4, requires_grad=True)
-    overlap = generalized_iou(empty, torch.zeros(3, 4))
-    overlap.sum().backward()
+    empty = torch.zeros(4, 3, requires_grad=True)
+    l1, overlap = box_distances(empty, torch.zeros(4, 3))
+    (l1 + overlap).sum().backward()
     assert torch.isfinite(overlap).all()
     assert torch.isfinite(empty.grad).all()
+
+
+def test_objects_that_compete_for_a_query_are_matched_as_scipy_does():
+    frames, queries = 40, 6
+    predictions = predictions_for(2, 2, frames, queries)
+    with torch.no_grad():
+        predictions.all_LFNC[:, : frames // 2, 1:] += 3  # the first query is best for all objects
+    targets = to_tensors(annotate(2, frames, most=8))
+    cost_LFMN = matching_cost(predictions, targets).detach()
+    matches = match(predictions, targets)
+    competing = 0
+    for layer, (frame, count) in product(range(2), enumerate(targets.objects)):
+        here = matches.frame_P == frame
+        cost_MN = cost_LFMN[layer, frame, :count].numpy()
+        objects, chosen = linear_sum_assignment(cost_MN)
+        assert matches.object_LP[layer, here].tolist() == objects.tolist()
+        assert matches.query_LP[layer, here].tolist() == chosen.tolist()
+        competing += len(set(cost_MN.argmin(1))) < count
+    assert 0 < competing < 2 * frames
 
 
 def test_diverged_training_is_reported_with_the_numbers():

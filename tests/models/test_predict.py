@@ -32,7 +32,7 @@ def test_targets_are_shares_of_the_native_frame():
         torch.testing.assert_close(union[:, 2:], torch.maximum(person, wanted)[:, 2:])
         relations = torch.from_numpy(annotation.relations_MR())
         assert targets.relations_FMR[frame, :count].bool().equal(relations)
-        assert not targets.union_boxes_FM4[frame, count:].any()
+        assert not targets.boxes[2][frame, count:].any()
 
 
 def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
