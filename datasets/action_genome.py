@@ -86,7 +86,9 @@ class VideoSource:
         number = int(self._table.video_offsets[sequence]) + first
         frames_TChw = self.store.read(number, targets)
         (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
-        return F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height)), targets
+        if (height, width) != self.canvas_hw:  # padding by nothing would copy
+            frames_TChw = F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height))
+        return frames_TChw, targets
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
         """Return h and w of stored frames whose native size is `size_hw`."""

@@ -5,6 +5,7 @@ B blocks, T slots.
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from datasets.synthetic.yardsticks import Yardsticks
 from experiments.ablations import change_starts
 from experiments.ranks import TIMEOUT, Ranks, autocast
 from experiments.stopping import apart
-from models.predict import predict
+from models.predict import predict_later
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 
@@ -75,7 +76,8 @@ def measure(
 
     With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
     states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
-    is given the targets and predictions of this rank, batch by batch.
+    is given the targets and predictions of this rank, batch by batch. A thread ranks and records
+    one batch while the model computes the next.
     """
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
@@ -94,25 +96,36 @@ def measure(
     meter = RecallMeter(iou, part)
     training = model.training
     model.eval()
-    for batch in tqdm(
-        loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True
-    ):
-        gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
-        ranks.at(f"evaluation, step {loader.step}")
-        batch, extent_BT2 = letterbox(batch, ranks.device)
-        start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
-        with precision:
-            outputs = model(
-                batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
-            )
-        sizes = [target.size_hw for target in batch.targets]
-        predictions = predict(outputs, batch.valid_BT, sizes)
-        flags = yardsticks.memory(batch.targets) if yardsticks else None
-        meter.update(predictions, batch.targets, flags)
+
+    def count(targets: Sequence[FrameTargets], finish: Callable[[], list[FramePrediction]]) -> None:
+        predictions = finish()
+        flags = yardsticks.memory(targets) if yardsticks else None
+        meter.update(predictions, targets, flags)
         for record in records:
-            record(batch.targets, predictions)
-        if ranks.stopping():
-            raise ranks.stopped("the beginning of this evaluation")
+            record(targets, predictions)
+
+    counted: Future[None] | None = None
+    bar = tqdm(loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True)
+    with ThreadPoolExecutor(1) as thread:
+        for batch in bar:
+            gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
+            ranks.at(f"evaluation, step {loader.step}")
+            valid_BT = batch.valid_BT  # on the host
+            batch, extent_BT2 = letterbox(batch, ranks.device)
+            start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
+            with precision:
+                outputs = model(
+                    batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+                )
+            sizes = [target.size_hw for target in batch.targets]
+            finish = predict_later(outputs, valid_BT, sizes)
+            if counted:
+                counted.result()  # raises what it raised
+            counted = thread.submit(count, batch.targets, finish)
+            if ranks.stopping():
+                raise ranks.stopped("the beginning of this evaluation")
+        if counted:
+            counted.result()
     model.train(training)
     return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
 

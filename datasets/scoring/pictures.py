@@ -3,17 +3,19 @@
 A picture shows one frame twice - the ground truth, then the pairs of the best predicted triplets -
 and a panel: the best triplets with constraint, green with a tick where one finds a true triplet and
 red with a cross where not, and the true triplets that the first 20 miss. One PNG per frame for
-print, one GIF per video.
+print, one GIF per video; or frames of a video side by side.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from PIL import Image
+from PIL import Image, ImageOps
 
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
@@ -85,13 +87,50 @@ def draw_frame(
     convention: str = "inclusive",
 ) -> Image.Image:
     """Draw one frame, given in native pixels, with what is true and what is predicted."""
+    figure = Figure((13, 5), dpi=200, layout="constrained")
+    figure.suptitle(target.name)
+    _fill(figure.subplots(1, 3).tolist(), image, target, prediction, convention)
+    return _rendered(figure)
+
+
+def draw_strip(
+    images: Sequence[Image.Image],
+    targets: Sequence[FrameTargets],
+    predictions: Sequence[FramePrediction],
+    convention: str = "inclusive",
+) -> Image.Image:
+    """Draw frames of a video side by side, a column each: truth, prediction, triplets."""
+    tall = min(max(image.height / image.width for image in images), 1.5)
+    heights = [tall, tall, 0.9]
+    figure = Figure((4.3 * len(images), 4.3 * sum(heights) + 0.5), dpi=100)
+    grid: dict[str, Any] = {"wspace": 0.04, "hspace": 0.1, "height_ratios": heights}
+    grid |= {"left": 0.01, "right": 0.99, "bottom": 0.005, "top": 0.965}
+    columns = figure.subplots(3, len(images), squeeze=False, gridspec_kw=grid).T.tolist()
+    for column, image, target, prediction in zip(
+        columns, images, targets, predictions, strict=True
+    ):
+        _fill(column, image, target, prediction, convention)
+        column[0].set_title(target.name, color=_INK, loc="right")
+    strip = _rendered(figure)
+    _, _, _, end = ImageOps.invert(strip).getbbox() or (0, 0, 0, strip.height)
+    return strip.crop((0, 0, strip.width, min(end + 10, strip.height)))  # no lines, no paper
+
+
+def _fill(
+    axes: Sequence[Axes],
+    image: Image.Image,
+    target: FrameTargets,
+    prediction: FramePrediction,
+    convention: str,
+) -> None:
+    """Draw what is true, what is predicted and the list of triplets on three axes."""
     pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, "with", SHOWN, convention)
     number_of = {pair: place for place, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
     truth = [("person", _PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], _OBJECT, box_4))
     pairs = []
-    for pair, number in number_of.items():
+    for pair, number in reversed(number_of.items()):  # the best on top
         colour = _GREEN if hit_K[pair_K == pair].any() else _RED
         name = OBJECTS[prediction.object_classes_P[pair]]
         label = f"{number} {name} {prediction.object_scores_P[pair]:.2f}"
@@ -109,22 +148,22 @@ def draw_frame(
     for row, relation in target.relations_G2[~found_G]:
         lines.append((f"missed: {_words(relation, target.object_classes_M[row])}", _RED))
 
-    figure = Figure((13, 5), dpi=200, layout="constrained")
-    figure.suptitle(target.name)
-    canvas = FigureCanvasAgg(figure)
-    *pictures, panel = figure.subplots(1, 3)
     captions = {"ground truth": truth, "prediction, pairs numbered": pairs}
-    for axes, (caption, boxes) in zip(pictures, captions.items(), strict=True):
-        axes.set_title(caption, color=_GREY)
-        axes.imshow(image)
+    for picture, (caption, boxes) in zip(axes[:2], captions.items(), strict=True):
+        picture.set_title(caption, color=_GREY, loc="left")
+        picture.imshow(image, extent=(0, image.width, image.height, 0))
         for label, colour, (x1, y1, x2, y2) in boxes:
-            axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, ec=colour, lw=2))
+            picture.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, ec=colour, lw=2))
             box = {"fc": colour, "ec": "none", "pad": 1.5}
-            axes.text(x1, y1, label, color="white", size=8, va="top", bbox=box, clip_on=True)
+            picture.text(x1, y1, label, color="white", size=8, va="top", bbox=box, clip_on=True)
     for row, (text, colour) in enumerate(lines[:_LINES]):
-        panel.text(0, 1 - row / _LINES, text, color=colour, va="top")
-    for axes in (*pictures, panel):
-        axes.axis("off")
+        axes[2].text(0, 1 - row / _LINES, text, color=colour, va="top")
+    for each in axes:
+        each.axis("off")
+
+
+def _rendered(figure: Figure) -> Image.Image:
+    canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
 

@@ -37,7 +37,7 @@ class FramePrediction:
             array = getattr(self, name)
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape} but {len(self)} classes: {shape}")
-            if not np.issubdtype(array.dtype, np.floating):
+            if array.dtype.kind != "f":
                 raise InputError(f"{name} is {array.dtype} but must be a floating-point array")
             check = check_boxes if name.endswith("P4") else _check_scores
             check(name, array)
@@ -61,21 +61,20 @@ def _shapes(P: int) -> dict[str, tuple[int, ...]]:
 
 def check_classes(name: str, classes_N: np.ndarray) -> None:
     """Raise `InputError` unless every object class is an integer in 1..36."""
-    if not np.issubdtype(classes_N.dtype, np.integer):
+    if classes_N.dtype.kind not in "iu":
         raise InputError(f"{name} is {classes_N.dtype} but must hold integers in 1..36")
-    wrong_N = (classes_N < 1) | (classes_N > OBJECT_CLASSES)
-    if wrong_N.any():
+    if classes_N.size and not 1 <= classes_N.min() <= classes_N.max() <= OBJECT_CLASSES:
+        wrong = classes_N[(classes_N < 1) | (classes_N > OBJECT_CLASSES)][0]
         raise InputError(
-            f"{name} holds {classes_N[wrong_N][0]} but object classes are 1..{OBJECT_CLASSES}; "
-            "0 is the background"
+            f"{name} holds {wrong} but object classes are 1..{OBJECT_CLASSES}; 0 is the background"
         )
 
 
 def check_boxes(name: str, boxes_N4: np.ndarray) -> None:
     """Raise `InputError` unless every box is finite and has ``x2 >= x1`` and ``y2 >= y1``."""
-    fine_N = (boxes_N4[:, 2:] >= boxes_N4[:, :2]).all(1) & np.isfinite(boxes_N4).all(1)
-    if not fine_N.all():
-        row = int(np.flatnonzero(~fine_N)[0])
+    ordered_N2, finite_N4 = boxes_N4[:, 2:] >= boxes_N4[:, :2], np.isfinite(boxes_N4)
+    if not (ordered_N2.all() and finite_N4.all()):
+        row = int(np.flatnonzero(~(ordered_N2.all(1) & finite_N4.all(1)))[0])
         raise InputError(
             f"{name} row {row} is {boxes_N4[row].tolist()} but must be a finite xyxy box with "
             "x2 >= x1 and y2 >= y1; convert from centre-size or xywh first"
@@ -83,9 +82,10 @@ def check_boxes(name: str, boxes_N4: np.ndarray) -> None:
 
 
 def _check_scores(name: str, scores: np.ndarray) -> None:
-    wrong = scores[~((scores >= 0) & (scores <= 1 + _ROUNDING))]  # ~: NaN is wrong too
-    if wrong.size:
+    highest = 1 + _ROUNDING
+    if scores.size and not 0 <= scores.min() <= scores.max() <= highest:  # NaN is wrong too
+        wrong = scores[~((scores >= 0) & (scores <= highest))][0]
         raise InputError(
-            f"{name} holds {wrong[0]:g} but scores are probabilities in 0..1; "
+            f"{name} holds {wrong:g} but scores are probabilities in 0..1; "
             "apply the softmax (attention) and the sigmoids first and look for NaN"
         )

@@ -2,7 +2,8 @@
 
 F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects,
 O = ground-truth objects of all frames one after another, G = ground-truth triplets likewise,
-L = P * 26 places of a list, R = 26 relations, S = 3 constraints in the order of `CONSTRAINTS`.
+L = P * 26 places, K = 100 listed ones or fewer, R = 26 relations, S = 3 constraints in the order of
+`CONSTRAINTS`.
 
 The rules are those of STTran's evaluator (``lib/evaluation_recall.py`` of yrcong/STTran), which
 the Action Genome literature shares:
@@ -18,8 +19,8 @@ the Action Genome literature shares:
   ground-truth triplets (labels written twice), and duplicates are not removed and use up ranks.
 
 So a ground-truth triplet has a *rank*, the place (from 0) of the best prediction that finds it, and
-is found within K exactly when rank < K. Ranks answer every K and every subset at once, and
-counting the triplets ahead of one score replaces sorting the list.
+is found within K exactly when rank < K. Ranks answer every K and every subset at once. All lists
+end at 100, the largest K, and a fixed number of array operations makes them for a chunk of frames.
 
 Where STTran's arithmetic leaves the rule, this file keeps the rule:
 
@@ -49,11 +50,10 @@ CONSTRAINTS = ("with", "semi", "no")
 KS = (10, 20, 50, 100)
 IOU_THRESHOLD = 0.5
 SEMI_THRESHOLD = 0.9
-NO_CONSTRAINT_LENGTH = 100
+LIST_LENGTH = 100
 NEVER = np.iinfo(np.int16).max
-"""The rank of a triplet that no prediction finds."""
+"""The rank of a triplet that no listed prediction finds."""
 
-_ABSENT = -1.0  # below every score: not in the list
 _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's cache
 
 
@@ -64,8 +64,8 @@ def triplet_ranks(
 ) -> np.ndarray:
     """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
-    G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list;
-    `NEVER` means not found, for rank 100 and beyond under ``no``, and for 32,767 and beyond.
+    G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list, 99
+    its end; `NEVER` means not found there.
     """
     _check_targets(targets)
     ranks_SG = [np.zeros((len(CONSTRAINTS), 0), np.int16)]
@@ -82,144 +82,163 @@ def top_triplets(
     k: int,
     convention: str = "inclusive",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first `k` triplets of one frame's list: what the ranks of `triplet_ranks` count.
+    """Return the first `k`, at most 100, of one frame's list: what `triplet_ranks` ranks by.
 
     They are pair, relation, score and True where one finds a ground-truth triplet, each ``(k,)`` or
     shorter where the list is.
     """
     _check_targets([target])
-    if not len(prediction):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool)
-    relations_1PR = _padded([prediction.relation_scores_PR])
-    pairs_1P = _padded([prediction.person_scores_P]) * _padded([prediction.object_scores_P])
-    scores_1PR = pairs_1P[..., None] * relations_1PR
-    listed_L = _lists(scores_1PR, relations_1PR)[CONSTRAINTS.index(constraint)].ravel()
-    place_K = np.argsort(-listed_L, kind="stable")[:k]  # stable: ties in order of places
-    place_K = place_K[listed_L[place_K] > _ABSENT]
+    matches_MP = _matches([prediction], [target], convention)
+    place_1K, score_1K = _lists([prediction])[CONSTRAINTS.index(constraint)]
+    place_K, score_K = place_1K[0, :k], score_1K[0, :k]
+    place_K, score_K = place_K[score_K >= 0], score_K[score_K >= 0]
     pair_K, relation_K = np.divmod(place_K, len(RELATIONS))
-    M = len(target.object_classes_M)
-    matches_MP = _matches([prediction], [target], np.array([M]), convention)
     hit_K = (matches_MP[:, pair_K] & target.relations_MR()[:, relation_K]).any(axis=0)
-    return pair_K, relation_K, listed_L[place_K], hit_K
+    return pair_K, relation_K, score_K, hit_K
 
 
 def _check_targets(targets: Sequence[FrameTargets]) -> None:
-    for target in targets:
-        labels_G2, M = target.relations_G2, len(target.object_classes_M)
-        if not len(labels_G2):
-            raise InputError(
-                f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
-                "relation of a visible object in the annotations, or take the frame out of them"
-            )
-        if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, len(RELATIONS))).any():
-            low, high = labels_G2.min(axis=0).tolist(), labels_G2.max(axis=0).tolist()
-            raise InputError(
-                f"{target.name}: relations_G2 must hold object rows 0..{M - 1} and relations "
-                f"0..{len(RELATIONS) - 1} but reaches from {low} to {high}"
-            )
-        check_classes(f"{target.name}: object_classes_M", target.object_classes_M)
-        check_boxes(f"{target.name}: object_boxes_M4", target.object_boxes_M4)
-        check_boxes(f"{target.name}: person_box_4", target.person_box_4[None])
+    """Check all frames at once, and one by one only to say which is wrong."""
+    if targets and not _all_fine(targets):
+        for target in targets:
+            _check_target(target)
+
+
+def _all_fine(targets: Sequence[FrameTargets]) -> bool:
+    labels_F = np.array([len(target.relations_G2) for target in targets])
+    if not labels_F.all():
+        return False
+    objects_F = [len(target.object_classes_M) for target in targets]
+    labels_G2 = np.concatenate([target.relations_G2 for target in targets])
+    above_G2 = np.full(labels_G2.shape, len(RELATIONS))
+    above_G2[:, 0] = np.repeat(objects_F, labels_F)
+    try:
+        check_classes("", np.concatenate([target.object_classes_M for target in targets]))
+        check_boxes("", np.concatenate([target.object_boxes_M4 for target in targets]))
+        people_N = np.concatenate([target.person_box_4 for target in targets])
+        check_boxes("", people_N.reshape(-1, 4))
+    except InputError:
+        return False
+    return bool(((labels_G2 >= 0) & (labels_G2 < above_G2)).all())
+
+
+def _check_target(target: FrameTargets) -> None:
+    labels_G2, M = target.relations_G2, len(target.object_classes_M)
+    if not len(labels_G2):
+        raise InputError(
+            f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
+            "relation of a visible object in the annotations, or take the frame out of them"
+        )
+    if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, len(RELATIONS))).any():
+        low, high = labels_G2.min(axis=0).tolist(), labels_G2.max(axis=0).tolist()
+        raise InputError(
+            f"{target.name}: relations_G2 must hold object rows 0..{M - 1} and relations "
+            f"0..{len(RELATIONS) - 1} but reaches from {low} to {high}"
+        )
+    check_classes(f"{target.name}: object_classes_M", target.object_classes_M)
+    check_boxes(f"{target.name}: object_boxes_M4", target.object_boxes_M4)
+    check_boxes(f"{target.name}: person_box_4", target.person_box_4[None])
 
 
 def _chunk_ranks(
     predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
 ) -> np.ndarray:
-    objects_F = [len(target.object_classes_M) for target in targets]
+    objects_F = np.array([len(target.object_classes_M) for target in targets])
     labels_F = [len(target.relations_G2) for target in targets]
-    frame_G = np.repeat(np.arange(len(targets)), labels_F)
-    first_object_F = np.cumsum([0, *objects_F[:-1]])
     labels_G2 = np.concatenate([target.relations_G2 for target in targets])
-    object_G, relation_G = labels_G2[:, 0] + first_object_F[frame_G], labels_G2[:, 1]
+    object_G = labels_G2[:, 0] + np.repeat(np.cumsum(objects_F) - objects_F, labels_F)
+    frame_O = np.repeat(np.arange(len(targets)), objects_F)
 
-    ranks_SG = np.full((len(CONSTRAINTS), len(frame_G)), NEVER, np.int16)
-    matches_OP = _matches(predictions, targets, np.array(objects_F), convention)
-    hit_G = np.logical_or.reduce(matches_OP, axis=1)[object_G]
-    if not hit_G.any():
-        return ranks_SG
-    frame_G, object_G, relation_G = frame_G[hit_G], object_G[hit_G], relation_G[hit_G]
-
-    relations_FPR = _padded([p.relation_scores_PR for p in predictions])
-    persons_FP = _padded([p.person_scores_P for p in predictions])
-    objects_FP = _padded([p.object_scores_P for p in predictions])
-    scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
-    # Padding scores 0 and comes after every real pair, so it is never ahead of anything.
-    for row, listed_FPR in enumerate(_lists(scores_FPR, relations_FPR)):
-        best_G, place_G = _best_candidates(listed_FPR, matches_OP, frame_G, object_G, relation_G)
-        listed_FL = listed_FPR.reshape(len(targets), -1)
-        ranks_G = np.minimum(_ahead(listed_FL, frame_G, best_G, place_G), NEVER)
-        if CONSTRAINTS[row] == "no":
-            ranks_G[ranks_G >= NO_CONSTRAINT_LENGTH] = NEVER
-        ranks_SG[row, hit_G] = np.where(best_G > _ABSENT, ranks_G, NEVER)
-    return ranks_SG
+    matches_OP = _matches(predictions, targets, convention)
+    rank_SOR = np.full((len(CONSTRAINTS), len(frame_O), len(RELATIONS)), NEVER, np.int16)
+    if matches_OP.any():
+        for rank_OR, (place_FK, _) in zip(rank_SOR, _lists(predictions), strict=True):
+            pair_FK, relation_FK = np.divmod(place_FK, len(RELATIONS))
+            finds_OK = matches_OP[np.arange(len(frame_O))[:, None], pair_FK[frame_O]]
+            object_N, k_N = np.divmod(np.flatnonzero(finds_OK)[::-1], finds_OK.shape[1])
+            rank_OR[object_N, relation_FK[frame_O[object_N], k_N]] = k_N  # the best comes last
+    return rank_SOR[:, object_G, labels_G2[:, 1]]
 
 
 def _matches(
-    predictions: Sequence[FramePrediction],
-    targets: Sequence[FrameTargets],
-    objects_F: np.ndarray,
-    convention: str,
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
 ) -> np.ndarray:
-    """True where a pair has the class of a ground-truth object and both boxes, ``(O, P)``."""
-    classes_FP = _padded([p.object_classes_P for p in predictions])  # padding is class 0: no match
-    people_FP4 = _padded([p.person_boxes_P4 for p in predictions])
-    boxes_FP4 = _padded([p.object_boxes_P4 for p in predictions])
-    true_people_F14 = np.stack([target.person_box_4 for target in targets])[:, None]
-    true_boxes_O4 = np.concatenate([target.object_boxes_M4 for target in targets])
-    true_classes_O = np.concatenate([target.object_classes_M for target in targets])
-    frame_O = np.repeat(np.arange(len(targets)), objects_F)
+    """True where a pair has the class of a true object and both boxes, ``(O, P + 1)``.
 
-    person_FP = overlaps(true_people_F14, people_FP4, convention) >= IOU_THRESHOLD
-    matches_OP = (classes_FP[frame_O] == true_classes_O[:, None]) & person_FP[frame_O]
-    row, pair = np.nonzero(matches_OP)
-    overlap = overlaps(true_boxes_O4[row], boxes_FP4[frame_O[row], pair], convention)
-    matches_OP[row, pair] = overlap >= IOU_THRESHOLD
+    The last column is of no pair.
+    """
+    classes_FP = _padded([p.object_classes_P for p in predictions], 1)  # class 0: no match
+    first_F = np.cumsum([0, *(len(p) for p in predictions[:-1])])
+    true_classes_O = np.concatenate([target.object_classes_M for target in targets])
+    frame_O = np.repeat(np.arange(len(targets)), [len(t.object_classes_M) for t in targets])
+    matches_OP = classes_FP[frame_O] == true_classes_O[:, None]
+    row_N, pair_N = np.divmod(np.flatnonzero(matches_OP), matches_OP.shape[1])
+    for true_O4, predicted in (
+        (
+            np.concatenate([target.person_box_4 for target in targets]).reshape(-1, 4)[frame_O],
+            [p.person_boxes_P4 for p in predictions],
+        ),
+        (
+            np.concatenate([target.object_boxes_M4 for target in targets]),
+            [p.object_boxes_P4 for p in predictions],
+        ),
+    ):
+        boxes_N4 = np.concatenate(predicted)[first_F[frame_O[row_N]] + pair_N]
+        meets_N = overlaps(true_O4[row_N], boxes_N4, convention) >= IOU_THRESHOLD
+        matches_OP[row_N, pair_N] = meets_N
+        row_N, pair_N = row_N[meets_N], pair_N[meets_N]
     return matches_OP
 
 
-def _lists(scores_FPR: np.ndarray, relations_FPR: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the triplets that each of `CONSTRAINTS` lists, in their order; the rest absent."""
-    best_FPR = np.zeros(scores_FPR.shape, bool)
-    for group in GROUPS.values():
-        best_FP1 = relations_FPR[..., group].argmax(axis=-1, keepdims=True) + group.start
-        np.put_along_axis(best_FPR, best_FP1, True, axis=-1)
-    semi_FPR = relations_FPR > SEMI_THRESHOLD
-    semi_FPR[..., ATTENTION] = best_FPR[..., ATTENTION]
-    return (
-        np.where(best_FPR, scores_FPR, _ABSENT),
-        np.where(semi_FPR, scores_FPR, _ABSENT),
-        scores_FPR,
+def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return places ``0..L-1`` and scores, both ``(F, K)``, of the lists of `CONSTRAINTS`.
+
+    Lists are in order, ties by place; a shorter one ends in places L that score -1.
+    """
+    relations_FPR = _padded([p.relation_scores_PR for p in predictions])
+    persons_FP = _padded([p.person_scores_P for p in predictions])
+    objects_FP = _padded([p.object_scores_P for p in predictions])
+    # Padding scores 0 and comes after every real pair, so it is never ahead of anything.
+    scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
+    best_FP3 = np.stack(
+        [relations_FPR[..., group].argmax(-1) + group.start for group in GROUPS.values()], axis=-1
     )
+    semi_FPR = relations_FPR > SEMI_THRESHOLD
+    semi_FPR[..., ATTENTION] = best_FP3[..., :1] == np.arange(ATTENTION.start, ATTENTION.stop)
+    scores_FL = scores_FPR.reshape(len(scores_FPR), -1)
+    best_N = (np.arange(0, scores_FL.size, len(RELATIONS)) + best_FP3.reshape(-1, 3).T).T.ravel()
+    best_N = best_N[_highest(scores_FL.ravel()[best_N].reshape(len(scores_FL), -1))]
+    listed = (best_N, np.flatnonzero(semi_FPR), _highest(scores_FL))
+    return [_in_order(scores_FL, at_N) for at_N in listed]
 
 
-def _best_candidates(
-    listed_FPR: np.ndarray,
-    matches_OP: np.ndarray,
-    frame_G: np.ndarray,
-    object_G: np.ndarray,
-    relation_G: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return score and place ``0..L-1`` of the first listed triplet that finds each of the G."""
-    candidates_GP = np.where(matches_OP[object_G], listed_FPR[frame_G, :, relation_G], _ABSENT)
-    pair_G = candidates_GP.argmax(axis=1)  # the first among equals
-    return candidates_GP[np.arange(len(pair_G)), pair_G], pair_G * len(RELATIONS) + relation_G
+def _highest(scores_FL: np.ndarray) -> np.ndarray:
+    """Indices of the 100 highest of each row, and of all that tie with the least, ascending."""
+    last = scores_FL.shape[1] - LIST_LENGTH
+    if last <= 0:
+        return np.arange(scores_FL.size)
+    return np.flatnonzero(scores_FL >= np.partition(scores_FL, last, axis=1)[:, last, None])
 
 
-def _ahead(
-    listed_FL: np.ndarray, frame_G: np.ndarray, best_G: np.ndarray, place_G: np.ndarray
-) -> np.ndarray:
-    """Count listed triplets before a given one: higher scores, and ties in earlier places."""
-    listed_GL = listed_FL[frame_G]
-    ahead_G = np.count_nonzero(listed_GL > best_G[:, None], axis=1)
-    level_G = np.count_nonzero(listed_GL >= best_G[:, None], axis=1) - ahead_G
-    for row in np.flatnonzero(level_G > 1):
-        ahead_G[row] += np.count_nonzero(listed_GL[row, : place_G[row]] == best_G[row])
-    return ahead_G
+def _in_order(scores_FL: np.ndarray, at_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the entries `at_N`, ascending, of the flat table by score; see `_lists`."""
+    frame_N, place_N = np.divmod(at_N, scores_FL.shape[1])
+    listed_F = np.bincount(frame_N, minlength=len(scores_FL))
+    there_FK = np.arange(listed_F.max()) < listed_F[:, None]
+    score_FK = np.full(there_FK.shape, -1.0)
+    place_FK = np.full(there_FK.shape, scores_FL.shape[1])
+    score_FK[there_FK], place_FK[there_FK] = scores_FL.ravel()[at_N], place_N
+    order_FK = np.argsort(-score_FK, axis=1, kind="stable")[:, :LIST_LENGTH]
+    return np.take_along_axis(place_FK, order_FK, 1), np.take_along_axis(score_FK, order_FK, 1)
 
 
-def _padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Stack arrays ``(P_f, ...)`` of frames into one ``(F, P, ...)`` in float64, zeros behind."""
-    padded = np.zeros((len(rows), max(len(row) for row in rows), *rows[0].shape[1:]))
-    for frame, row in enumerate(rows):
-        padded[frame, : len(row)] = row
+def _padded(rows: list[np.ndarray], more: int = 0) -> np.ndarray:
+    """Stack arrays ``(P_f, ...)`` into one ``(F, P + more, ...)`` in float64, zeros behind."""
+    pairs_F = np.array([len(row) for row in rows])
+    there_FP = np.arange(pairs_F.max() + more) < pairs_F[:, None]
+    shape = *there_FP.shape, *rows[0].shape[1:]
+    if there_FP.all():
+        return np.concatenate(rows, dtype=np.float64).reshape(shape)
+    padded = np.zeros(shape)
+    padded[there_FP] = np.concatenate(rows)
     return padded

@@ -27,7 +27,7 @@ from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
 from datasets.scoring.iou import CONVENTIONS
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import CONSTRAINTS, KS, NO_CONSTRAINT_LENGTH, triplet_ranks
+from datasets.scoring.ranking import CONSTRAINTS, KS, LIST_LENGTH, triplet_ranks
 
 _CLASS_OF_R = {
     "relation": np.arange(len(RELATIONS)),
@@ -183,8 +183,8 @@ class RecallMeter:
     def _found(self, constraint: str, k: int) -> np.ndarray:
         if constraint not in CONSTRAINTS:
             raise InputError(f"constraint is {constraint!r} but must be one of {CONSTRAINTS}")
-        if not 1 <= k <= NO_CONSTRAINT_LENGTH:
-            raise InputError(f"K is {k} but must be 1..{NO_CONSTRAINT_LENGTH}, where lists are cut")
+        if not 1 <= k <= LIST_LENGTH:
+            raise InputError(f"K is {k} but must be 1..{LIST_LENGTH}, where lists are cut")
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
 
     def _frame_of_triplet(self) -> np.ndarray:

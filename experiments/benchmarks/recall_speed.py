@@ -74,7 +74,8 @@ def main() -> None:
     started = time.perf_counter()
     summary = meter.summary()
     spent += time.perf_counter() - started
-    print(f"{frames} frames x {PAIRS} pairs, {summary['triplets']:.0f} triplets: {spent:.1f} s")
+    rate = f"{spent:.1f} s, {frames / spent:,.0f} frames/s"
+    print(f"{frames} frames x {PAIRS} pairs, {summary['triplets']:.0f} triplets: {rate}")
     for constraint in CONSTRAINTS:
         print(f"{constraint}/recall@20 {summary[f'{constraint}/recall@20']:.4f}")
 

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
-from datasets.scoring.pictures import Album, draw_frame, spread
+from datasets.scoring.pictures import Album, draw_frame, draw_strip, spread
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, top_triplets, triplet_ranks
 from tests.datasets.scoring import drawing
@@ -46,14 +46,19 @@ def perfect(target):
     )
 
 
-def test_hits_are_green_and_misses_red():
+def two_objects():
+    """A frame whose objects have one label of each group."""
     _, target = drawing.draw_frame(np.random.default_rng(0), "v.mp4/000001.png", 12)
-    target = replace(
+    return replace(
         target,
         object_boxes_M4=target.object_boxes_M4[:2],
         object_classes_M=np.array([8, 11]),
         relations_G2=np.array([(0, 1), (0, 4), (0, 9), (1, 0), (1, 3), (1, 10)]),
     )
+
+
+def test_hits_are_green_and_misses_red():
+    target = two_objects()
     hits, half = perfect(target), perfect(target)
     half.relation_scores_PR[1] = 1 - half.relation_scores_PR[1]  # all labels of one object wrong
     seen = []
@@ -62,6 +67,22 @@ def test_hits_are_green_and_misses_red():
         colours = {colour for _, colour in picture.getcolors(maxcolors=1 << 24)}
         seen.append({GREEN, RED} & colours)
     assert seen == [{GREEN}, {GREEN, RED}, {RED}]
+
+
+def test_frames_side_by_side_are_a_column_each_with_what_is_true_and_predicted():
+    target = two_objects()
+    frames = [
+        (Image.new("RGB", (480, 400)), target, of)
+        for of in (perfect(target), FramePrediction.empty())
+    ]
+    pictures = [draw_strip(*zip(*some, strict=True)) for some in (frames[:1], frames)]
+    assert pictures[1].width == 2 * pictures[0].width
+    middle = pictures[0].width
+    halves = [
+        pictures[1].crop((left, 0, left + middle, pictures[1].height)) for left in (0, middle)
+    ]
+    seen = [{colour for _, colour in half.getcolors(maxcolors=1 << 24)} for half in halves]
+    assert [{GREEN, RED} & colours for colours in seen] == [{GREEN}, {RED}]
 
 
 def test_the_same_videos_spread_over_the_split_are_drawn():

@@ -4,6 +4,8 @@ The restatement below follows the text of the protocol with loops and lists and 
 the code it checks.
 """
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
@@ -96,13 +98,51 @@ def test_found_triplets_are_those_of_the_protocol():
         assert seen > frames  # the test is not about misses alone
 
 
+def draw_tied(frames, most):
+    """Frames of 0 to `most` pairs with tied scores."""
+    rng = np.random.default_rng(6)
+    drawn = [draw_frame(rng, f"{i}", int(rng.integers(most + 1))) for i in range(frames)]
+    return [(tied(prediction, rng), target) for prediction, target in drawn]
+
+
 def test_ties_have_one_order():
     # By pair, then by relation, which is what a stable sort of the list as written gives.
-    rng = np.random.default_rng(6)
-    for i in range(40):
-        prediction, target = draw_frame(rng, f"{i}", 12)
-        prediction = tied(prediction, rng)
-        ranks_SG = triplet_ranks([prediction], [target])
-        for ranks_G, constraint in zip(ranks_SG[1:], CONSTRAINTS[1:], strict=True):
-            places_G = slow_ranks(slow_list(prediction, constraint), target, "inclusive")
-            assert all(((ranks_G < k) == (places_G < k)).all() for k in KS)
+    drawn = draw_tied(70, 30)
+    ranks_SG = triplet_ranks(*zip(*drawn, strict=True))
+    for ranks_G, constraint in zip(ranks_SG[1:], CONSTRAINTS[1:], strict=True):
+        slow = [slow_ranks(slow_list(p, constraint), t, "inclusive") for p, t in drawn]
+        assert (np.minimum(ranks_G, 1000) == np.concatenate(slow)).all()
+
+
+def test_frames_together_rank_as_each_does_alone():
+    drawn = draw_tied(70, 150)
+    alone = [triplet_ranks([prediction], [target]) for prediction, target in drawn]
+    together = triplet_ranks(*zip(*drawn, strict=True))
+    assert (together == np.concatenate(alone, axis=1)).all()
+
+
+class Counted(np.ndarray):
+    """An array that counts the arrays that numpy makes of it and of what comes of it."""
+
+    made, __array_priority__ = 0, 1.0  # what is concatenated counts, too
+
+    def __array_finalize__(self, _):
+        Counted.made += 1
+
+
+def counted(thing):
+    arrays = {f.name: getattr(thing, f.name) for f in fields(thing)}
+    arrays = {k: v.view(Counted) for k, v in arrays.items() if isinstance(v, np.ndarray)}
+    return replace(thing, **arrays)
+
+
+def test_array_operations_do_not_grow_with_the_frames():
+    rng = np.random.default_rng(0)
+    drawn = [tuple(map(counted, draw_frame(rng, f"{i}", 100))) for i in range(32)]
+    made = []
+    for frames in (4, 32):
+        Counted.made = 0
+        ranks_SG = triplet_ranks(*zip(*drawn[:frames], strict=True))
+        made.append(Counted.made)
+        assert (ranks_SG < 100).any()
+    assert made[0] == made[1] > 50
