@@ -40,6 +40,7 @@ from experiments.provenance import now
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
+from experiments.run_page import begin_page, drawn, write_or_warn
 from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
@@ -75,7 +76,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
         folder.check_same_config(cfg, data.loader.sampler)
         if ranks.is_first:
             write_results(folder.path.parent)
-            print(summary_text(folder.read_summary()))
+            print(summary_text(folder.read_summary(), drawn(folder.path)))
             print("\nThis run had finished before; run.resume=never trains it again.")
         return
     saved = folder.saved_at()
@@ -146,6 +147,7 @@ def open_tracker(
         folder.rewind_metrics(loader.sampler.epoch, loader.step, start.progress.evaluated)
         folder.summary.unlink(missing_ok=True)
         folder.error.unlink(missing_ok=True)
+        begin_page(folder.path)
         if start.checkpoint == folder.previous:
             folder.previous.replace(folder.last)  # a damaged one would take its place when saving
     if any(ranks.gather(ranks.is_first and not folder.last.exists())):
@@ -236,7 +238,7 @@ def report(
     progress: Progress,
     tracker: Tracker,
 ) -> None:
-    """Write the summary, add the run to the table of results, print what it reached."""
+    """Write the summary, add the run to the table of results, draw it, print what it reached."""
     ranks = training.ranks
     summary = {
         "run": folder.path.name,
@@ -263,7 +265,8 @@ def report(
         folder.write_json(folder.summary, summary)
         write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
-        print(summary_text(summary))
+        write_or_warn(folder.path, ranks.device, data.test_source)
+        print(summary_text(summary, drawn(folder.path)))
 
 
 def command_line() -> None:

@@ -183,17 +183,21 @@ def train_epoch(
         carried: as in `backward`; empty at the beginning of an epoch.
         sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
             that the caller takes between steps counts as the epoch's.
+
+    On a terminal a bar shows the loss (as rank 0 sees it), frames a second over all ranks and the
+    time left to the end of the run, at the pace of this epoch and without evaluations.
     """
     steps = loader.steps
     with tqdm(
         total=steps,
         initial=loader.step,
         desc=f"epoch {epoch + 1}/{training.cfg.epochs}",
-        unit="step",
+        bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
         leave=False,
         disable=None if training.ranks.is_first else True,  # None: only on a terminal
     ) as bar:
-        began = asked = time.perf_counter()
+        frames, first, began = 0, loader.step, time.perf_counter()
+        started = asked = began
         training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
         for batches in loader.by_step():
             training.ranks.at(f"epoch {epoch + 1}, step {loader.step}")
@@ -203,11 +207,22 @@ def train_epoch(
             now = time.perf_counter()
             sums["seconds"] += now - began
             began = now
+            frames += batches[0].step_frames
+            loss = step.losses["loss"] * training.ranks.world_size
+            ahead = (training.cfg.epochs - epoch) * steps - loader.step
+            text = bar_text(loss, frames, now - started, loader.step - first, ahead)
+            bar.set_postfix_str(text, refresh=False)
             bar.update()
             yield step
             training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
             asked = time.perf_counter()
         sums["seconds"] += time.perf_counter() - began
+
+
+def bar_text(loss: float, frames: int, seconds: float, done: int, ahead: int) -> str:
+    """What the bar says when `done` steps have taken `seconds` and the run has `ahead` to go."""
+    left = tqdm.format_interval(round(seconds / done * ahead))
+    return f"loss {loss:.2f}, {frames / seconds:,.0f} frames/s, {left} left in all"
 
 
 def add(sums: dict[str, float], values: Mapping[str, float]) -> None:

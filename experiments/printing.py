@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,8 @@ from tabulate import tabulate
 Figures = Mapping[str, Any]
 EVEN = 1.0005
 """An imbalance up to this is none."""
+LEVEL = 0.05
+"""Points of Recall that no line shows."""
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -23,8 +26,12 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     )
 
 
-def summary_text(summary: Figures) -> str:
-    """The end of a run: what it cost, what it reached, where everything is."""
+def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
+    """The end of a run: what it cost, what it reached, where everything is.
+
+    Args:
+        made: what was drawn of the run and is there -> file.
+    """
     share = 100 * summary["padding"] / summary["processed"]
     ranks = "1 rank" if summary["ranks"] == 1 else f"{summary['ranks']} ranks"
     blocks = f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"
@@ -51,8 +58,11 @@ def summary_text(summary: Figures) -> str:
         others = f"(@10 {at[10]}, @50 {at[50]})"
         rows.append((f"Recall@20 {constraint}", f"{at[20]} %   {others}"))
     rows += observer_rows(summary)
+    if said := verdict(summary):
+        rows.append(("verdict", said))
     rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
     rows.append(("results", summary["results"]))
+    rows += [(of, str(path)) for of, path in made.items()]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
 
@@ -90,6 +100,20 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
             )
             rows.append((f"Recall@20 {name}", value))
     return rows
+
+
+def verdict(figures: Figures) -> str:
+    """Whether Recall@20 is above the best observer without memory; empty where none is known."""
+    model, other = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
+    if not math.isfinite(points := 100 * (model - other)):
+        return ""
+    side = f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
+    if abs(points) < LEVEL:
+        side = "level with"
+    return (
+        f"Recall@20 of {100 * model:.1f} % is {side} the best observer without memory "
+        f"({100 * other:.1f} %)"
+    )
 
 
 def describe_starts(starts: str) -> str:

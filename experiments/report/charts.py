@@ -75,7 +75,12 @@ def svg_file(chart: Exhibit) -> str:
 
 
 def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
-    """The drawing without a size of its own; the same bytes each time."""
+    """A drawing in the reader's light or dark colours."""
+    return re.sub(r"#[0-9a-f]{6}\b", _colour, plain_svg(title, height, draw))
+
+
+def plain_svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
+    """A drawing in its own colours, without a size; the same bytes each time."""
     with style.context([STYLE, {"svg.hashsalt": title}]):
         figure = Figure((WIDTH, height), layout="constrained")
         draw(figure.add_subplot())
@@ -84,7 +89,7 @@ def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
     own = r' (width|height)="[\d.]+pt"| id="[\w.]+_\d+"| ?font-family: [^;\"]+;?'
-    return re.sub(r"#[0-9a-f]{6}\b", _colour, re.sub(own, "", text[text.index("<svg ") :]))
+    return re.sub(own, "", text[text.index("<svg ") :])
 
 
 def _colour(found: re.Match) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from bload import Plan, deal
 from experiments.figures import imbalance
-from experiments.printing import comparison, epoch_line
+from experiments.printing import comparison, epoch_line, verdict
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
 FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
@@ -27,3 +27,22 @@ def test_an_imbalance_is_shown_only_where_there_is_one():
     assert "imbalance" not in comparison(runs.assign(imbalance=1.0))
     shown = comparison(runs.assign(imbalance=[1.0, 1.126]))
     assert [line.split()[3] for line in shown.splitlines()[1:]] == ["1.000", "1.126"]
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (
+            0.712,
+            "Recall@20 of 71.2 % is 3.2 points above the best observer without memory (68.0 %)",
+        ),
+        (
+            0.609,
+            "Recall@20 of 60.9 % is 7.1 points below the best observer without memory (68.0 %)",
+        ),
+        (0.6801, "Recall@20 of 68.0 % is level with the best observer without memory (68.0 %)"),
+    ],
+)
+def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
+    assert verdict({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
+    assert verdict({"with/recall@20": model}) == ""

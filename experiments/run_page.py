@@ -1,0 +1,100 @@
+"""A run on one page: ``report.html`` in its folder, and ``prediction.png`` beside and in it.
+
+python -m experiments.run_page runs/NAME      makes both anew, whether the run has ended or not
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from jinja2 import TemplateError
+
+from bload.errors import InputError
+from datasets.action_genome import VideoSource
+from datasets.write_whole import write_whole
+from experiments.failures import sentence_of
+from experiments.report.figures import template
+from experiments.report.page import UNREADABLE
+from experiments.run_folder import LAST
+from experiments.run_picture import draw_run
+from experiments.run_record import Record, note_machine, read_record
+from experiments.run_sections import PICTURE, SECTIONS, lead
+
+PAGE = "report.html"
+
+
+def begin_page(path: Path) -> None:
+    """Note the machine on which a run begins or goes on; forget what was drawn of it before."""
+    note_machine(path)
+    for file in drawn(path).values():
+        file.unlink()
+
+
+def drawn(path: Path) -> dict[str, Path]:
+    """The files drawn of a run that are there, by what they are."""
+    files = {"picture": path / PICTURE, "report": path / PAGE}
+    return {of: file for of, file in files.items() if file.exists()}
+
+
+def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> str:
+    """Draw the picture and the page of a run; return why there is no new picture, else nothing.
+
+    Args:
+        source: the test split; None opens the run's own, and makes no data.
+
+    Raises:
+        InputError: `path` is no run, or holds something that training does not write.
+    """
+    run, lacking = read_record(path), ""
+    try:
+        picture = draw_run(path / LAST, device, source)
+        write_whole(path / PICTURE, lambda part: picture.save(part, "png"))
+    except (InputError, OSError) as error:
+        lacking = sentence_of(error) or ""
+    try:
+        text = _render(run)
+    except (*UNREADABLE, TemplateError) as error:
+        raise InputError(
+            f"{path} holds something that training does not write, or this is a bug of the page "
+            f"({type(error).__name__}: {error}); report it"
+        ) from error
+    write_whole(path / PAGE, text)
+    return lacking
+
+
+def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None:
+    """As `write_page`, at the end of a run, which no failure of this kind may spoil."""
+    try:
+        lacking = write_page(path, device, source)
+    except Exception as error:
+        lacking = sentence_of(error) or f"{type(error).__name__}: {error}"
+    if lacking:
+        again = f"python -m experiments.run_page {path}"
+        print(f"warning: picture or report could not be made ({lacking}); {again} tries it again")
+
+
+def _render(run: Record) -> str:
+    made = {anchor: (title, make(run)) for anchor, (title, make) in SECTIONS.items()}
+    page = {
+        anchor: (title, [part for part in parts if isinstance(part, str) or part.rows or part.svg])
+        for anchor, (title, parts) in made.items()
+    }
+    title = f"BLoad: run {run.path.name}"
+    return template("page.html").render(title=title, lead=lead(run), page=page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.run_page", description="A run on one page."
+    )
+    parser.add_argument("run", type=Path, help="the folder of a run")
+    path = parser.parse_args().run
+    try:
+        lacking = write_page(path, torch.device("cpu"))
+    except (InputError, OSError) as error:
+        parser.exit(2, f"run_page: error: {sentence_of(error)}\n")
+    print(*drawn(path).values(), *([f"no new picture: {lacking}"] if lacking else []), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The picture of a run: what its model predicts on some frames of one video of the test split."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+from bload.batch import Batch, collate_blocks
+from bload.dataset import BlockDataset
+from bload.errors import InputError
+from bload.plan import Block
+from datasets.action_genome import VideoSource
+from datasets.annotations.read import MADE_BY
+from datasets.build import DATASETS, build_source
+from datasets.config import SyntheticConfig
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
+from datasets.scoring.pictures import draw_strip, spread
+from datasets.scoring.prediction import FramePrediction
+from experiments.ablations import change_starts
+from experiments.checkpoint import load_model
+from experiments.ranks import autocast
+from models.predict import predict
+
+FRAMES = 3
+
+
+def draw_run(
+    checkpoint: Path, device: torch.device, source: VideoSource | None = None
+) -> Image.Image:
+    """Draw frames of the video in the middle of the test split, predicted by a checkpoint's model.
+
+    Args:
+        source: the test split; None opens that of the checkpoint, and makes no data.
+
+    Raises:
+        InputError: the checkpoint or the data cannot be read.
+    """
+    model, saved = load_model(checkpoint, device)
+    source = source or open_test(saved["config"]["dataset"])
+    (video,) = spread(len(source), 1)
+    shown = spread(int(source.lengths[video]), FRAMES)
+    batch = read_video(source, video, shown[-1] + 1)
+    predictions = predict_video(model, source, batch, saved["config"]["train"], device)
+    targets = [batch.targets[frame] for frame in shown]
+    images = [
+        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
+    ]
+    return draw_strip(images, targets, [predictions[frame] for frame in shown])
+
+
+def read_video(source: VideoSource, video: int, frames: int) -> Batch:
+    """The first frames of a video as a batch of one block, which they fill."""
+    sequence, first, length = (np.array([number]) for number in (video, 0, frames))
+    return collate_blocks([BlockDataset(source)[Block(0, frames, sequence, first, length)]])
+
+
+@torch.no_grad()
+def predict_video(
+    model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
+) -> list[FramePrediction]:
+    """Predict the frames of a batch as evaluation does; `train` is the config of that name."""
+    gap_BT = frame_gaps(batch).to(device)
+    sizes = [target.size_hw for target in batch.targets]
+    batch, extent_BT2 = Letterbox(source)(batch, device)
+    start_BT = change_starts(batch.start_BT, batch.valid_BT, train["starts"], train["seed"])
+    with autocast(train.get("amp", "auto"), device):
+        outputs = model.eval()(
+            batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+        )
+    return predict(outputs, batch.valid_BT, sizes)
+
+
+def open_test(dataset: dict) -> VideoSource:
+    """Open the test split of a run's data set if it is here; nothing is made or cached."""
+    root = Path(dataset["root"])
+    if dataset["name"] not in DATASETS:
+        raise InputError(f"there is no dataset {dataset['name']!r}; run the script that added it")
+    schema, _ = DATASETS[dataset["name"]]
+    if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
+        raise InputError(f"the data of the run are not in {root}; put them back there")
+    try:
+        return build_source(schema(**{**dataset, "augment": None, "cache": None}), "test")
+    except TypeError as error:
+        raise InputError(f"the run's data set is of another version: {error}") from error

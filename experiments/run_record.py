@@ -1,0 +1,62 @@
+"""What the folder of one run says: config, lines of metrics.jsonl, summary or failure, machine."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError
+from datasets.write_whole import write_whole
+from experiments.provenance import surroundings
+from experiments.runs import metric_lines, read_object
+
+MADE_ON = "made_on.json"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as its folder has it."""
+
+    path: Path
+    config: Row
+    steps: list[Row]
+    """Lines of metrics.jsonl, as `epochs` and `evals`, which have one per epoch."""
+    epochs: list[Row]
+    evals: list[Row]
+    ended: bool
+    failed: str
+    """Why it failed, else empty."""
+    made_on: Row
+    """Machine, versions and commit, as `surroundings` gives them; empty for runs of before."""
+
+    @property
+    def reached(self) -> Row:
+        """The figures of the last evaluation; empty before there is one."""
+        return self.evals[-1] if self.evals else {}
+
+
+def read_record(path: Path) -> Record:
+    """Read a run. Raises `InputError` for a folder that is none, or what cannot be read."""
+    if not (path / "config.json").is_file():
+        raise InputError(
+            f"{path} is not the folder of a run; name one that train.py printed, such as runs/NAME"
+        )
+    lines: dict[str, dict[tuple[int, int], Row]] = {"step": {}, "epoch": {}, "eval": {}}
+    for _, line in metric_lines(path / "metrics.jsonl"):
+        if line["kind"] in lines:
+            step = line["step"] if line["kind"] == "step" else 0
+            lines[line["kind"]][line["epoch"], step] = line
+    error, made_on = (
+        read_object(path / name) if (path / name).exists() else {}
+        for name in ("error.json", MADE_ON)
+    )
+    steps, epochs, evals = (list(found.values()) for found in lines.values())
+    config, ended = read_object(path / "config.json"), (path / "summary.json").exists()
+    failed = str(error.get("error", ""))
+    return Record(path, config, steps, epochs, evals, ended, failed, made_on)
+
+
+def note_machine(path: Path) -> None:
+    """Write down on what a run begins or goes on."""
+    write_whole(path / MADE_ON, json.dumps(surroundings(), indent=2) + "\n")
