@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
-from omegaconf import OmegaConf
-
 from bload.errors import InputError, check_choice, check_number
 from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
@@ -218,6 +215,9 @@ def register() -> None:
     A packer or data set that was added to its dict from outside gets its schema here too, and a
     config of its own if it has no file in configs/.
     """
+    from hydra.core.config_store import ConfigStore  # here, so that jobs are made without Hydra too
+    from omegaconf import OmegaConf
+
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)

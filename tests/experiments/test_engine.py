@@ -1,6 +1,8 @@
 """A step of training and an epoch of steps, called as train.py calls them."""
 
+import io
 import json
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -10,7 +12,7 @@ import torch
 
 import train
 from datasets.synthetic import World
-from experiments.engine import seed_step, train_epoch, train_step
+from experiments.engine import bar_text, seed_step, train_epoch, train_step
 from experiments.figures import epoch_figures, summarise
 from experiments.ranks import Ranks, autocast
 from tests.experiments.jobs import compose_config, one_rank
@@ -46,6 +48,30 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
         assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2  # the slowest rank's
     assert {p.grad is not None for p in training.model.parameters()} == {True}
+
+
+def test_the_bar_tells_the_time_left_to_the_end_of_the_run():
+    says = "loss 12.35, 1,250 frames/s, 03:20 left in all"
+    assert bar_text(12.345678, 10_000, 8.0, done=4, ahead=100) == says
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("screen", "seen"), [(Terminal, True), (io.StringIO, False)])
+def test_the_bar_is_on_a_terminal_alone(config, monkeypatch, screen, seen):
+    cfg = config("train.epochs=3")
+    data = train.open_data(cfg, one_rank())
+    training = train.open_training(cfg, one_rank(), data)
+    monkeypatch.setattr("sys.stderr", written := screen())
+    steps = list(train_epoch(training, data.loader, 0, {"seconds": 0.0, "waiting": 0.0}))
+    shown = re.findall(
+        r"epoch 1/3:.*%.*, loss (\S+), .* frames/s, .* left in all", written.getvalue()
+    )
+    assert bool(written.getvalue()) == bool(shown) == seen
+    assert set(shown) <= {f"{step.losses['loss']:.2f}" for step in steps}
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):

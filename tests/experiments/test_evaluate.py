@@ -1,6 +1,7 @@
 """The figures of an evaluation depend on the model and the data, not on ranks or packing."""
 
 import copy
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from bload import BlockLoader
+from bload import BlockLoader, InputError
 from datasets.build import build_source
 from datasets.scoring.recall import RecallMeter
-from experiments.evaluate import KS, evaluate
+from experiments.evaluate import KS, evaluate, measure
 from models import build_model, to_tensors
 from models.predict import predict
 from tests.experiments.jobs import one_rank
@@ -158,3 +159,38 @@ def test_all_frames_are_measured_once(config):
     loader = BlockLoader(source, "bload_exact", batch_frames=64)
     seen = [target.name for batch in loader for target in batch.targets]
     assert len(seen) == len(set(seen)) == int(source.lengths.sum())
+
+
+def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
+    seer, source = seer_and_source(config())
+    computed, batches, names, threads = [], [], [], set()
+
+    def record(targets, predictions):
+        batches.append(1)
+        names.extend(target.name for target in targets)
+        threads.add(threading.current_thread())
+        assert len(targets) == len(predictions)
+        assert len(computed) <= len(batches) + 2  # at most one batch waits
+
+    seer.register_forward_hook(lambda *_: computed.append(1))
+    meter = measure(seer, source, one_rank(), batch_frames=1, records=[record])
+    loader = BlockLoader(source, "bload_exact", batch_frames=64)
+    assert len(computed) == len(batches) == len(loader) > 2
+    assert names == [target.name for batch in loader for target in batch.targets]
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads
+    assert len(meter) == len(names)
+
+
+def test_an_error_behind_the_model_ends_the_evaluation(config):
+    seer, source = seer_and_source(config())
+    computed = []
+    seer.register_forward_hook(lambda *_: computed.append(1))
+    meter_of_one = RecallMeter()
+
+    def count_again(targets, predictions):
+        meter_of_one.update(predictions[:1] * 2, [targets[0]] * 2)
+
+    with pytest.raises(InputError, match="was counted already"):
+        measure(seer, source, one_rank(), batch_frames=1, records=[count_again])
+    assert len(computed) <= 2

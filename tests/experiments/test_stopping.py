@@ -122,13 +122,13 @@ def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(config, 
     whole = config(*OFTEN, runs="whole")
     train.train(whole, one_rank())
     ranks = one_rank()
-    predict = evaluate.predict
+    predict = evaluate.predict_later
 
     def stop_now(*arguments):
         ranks.stop.number = signal.SIGUSR1
         return predict(*arguments)
 
-    with mock.patch.object(evaluate, "predict", stop_now), pytest.raises(Stopped) as stopped:
+    with mock.patch.object(evaluate, "predict_later", stop_now), pytest.raises(Stopped) as stopped:
         train.train(config(*OFTEN), ranks)
     assert stopped.value.status == 128 + signal.SIGUSR1
     folder = only_run(tmp_path / "runs")
