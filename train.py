@@ -26,6 +26,7 @@ from datasets.build import build_letterbox
 from experiments import cli
 from experiments.carried import open_carried, pack_carried
 from experiments.checkpoint import Progress, Start, load_training, save_training
+from experiments.compiling import check_compile
 from experiments.config import LaunchConfig, TrainJob
 from experiments.engine import add, train_epoch
 from experiments.error_file import noted
@@ -68,6 +69,7 @@ def main(cfg: TrainJob) -> None:
 def train(cfg: TrainJob, ranks: Ranks) -> None:
     """Set up, resume, train the epochs, report."""
     folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size))
+    check_compile(cfg, ranks.device)
     data = open_data(cfg, ranks, folder.cost)
     training = open_training(cfg, ranks, data)
 

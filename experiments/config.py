@@ -62,6 +62,8 @@ class TrainConfig:
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
     sync: str = field(default="allreduce", metadata=LATER)  # or local, gossip, none: see sync.py
     sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
+    # compile the network's training step; the same to rounding, see compiling.py
+    compile: bool = field(default=False, metadata=LATER)
     # steps between checkpoints inside an epoch
     checkpoint_every: int = field(default=100, metadata={"defining": False})
     # steps between lines in metrics.jsonl

@@ -206,6 +206,8 @@ def train_epoch(
             add(sums, step.losses)
             now = time.perf_counter()
             sums["seconds"] += now - began
+            if said := training.first_step.add(now - began):
+                bar.write(said)
             began = now
             frames += batches[0].step_frames
             loss = step.losses["loss"] * training.ranks.world_size

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from datasets.letterbox import Letterbox
+from experiments.compiling import FirstStep, compile_network
 from experiments.config import TrainConfig, TrainJob
 from experiments.optimiser import Schedule, build_optimiser
 from experiments.ranks import Ranks
@@ -32,13 +33,14 @@ class Training:
     ranks: Ranks
     model: DDS
     parallel: nn.Module
-    """The model itself, or under DDP what synchronises its gradients."""
+    """The model itself, its compiled form, or under DDP what synchronises its gradients."""
     average: AveragedModel | None
     """Moving average of the weights, which is evaluated instead of the model."""
     criterion: Criterion
     letterbox: Letterbox
     optimiser: torch.optim.Optimizer
     schedule: Schedule
+    first_step: FirstStep
 
     @property
     def apart(self) -> bool:
@@ -92,16 +94,20 @@ def build_training(
     average = None
     if cfg.ema:
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
+    parallel: nn.Module = model
+    if ranks.world_size > 1 and cfg.sync == "allreduce":
+        parallel = in_parallel(model, ranks)
     return Training(
         cfg,
         ranks,
         model,
-        in_parallel(model, ranks) if ranks.world_size > 1 and cfg.sync == "allreduce" else model,
+        compile_network(parallel) if cfg.compile else parallel,
         average,
         criterion,
         letterbox,
         build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
+        FirstStep(speaks=cfg.compile and ranks.is_first),
     )
 
 

@@ -4,7 +4,7 @@ B blocks, T slots, N queries, D width.
 """
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from models.attention import Attention, join_heads, split_heads
 from models.temporal.layers import MemorylessLayer, Remember, gate_bias
-from models.temporal.operator import EPS, DDSWalk
+from models.temporal.operator import EPS
 from models.temporal.recurrence import Begun, exactly
-from models.temporal.timeline import Timeline
 from models.transformer import LayerSizes
 
 
@@ -55,11 +54,12 @@ class Recurrence:
         state = torch.lerp(state, update, torch.sigmoid(gate + memory_gate))
         return state, state
 
-    def operator(self, timeline: Timeline, *tensors: Tensor) -> Tensor:
-        """All memories at once, as in `models.temporal.recurrence.Recurrence`."""
-        rows_T, place_W = timeline.order.rows_T, timeline.place_W
-        memory_W: Tensor = DDSWalk.apply(rows_T, self.heads, place_W, *tensors)
-        return memory_W
+    operator: ClassVar = "dds"
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """What else the operator takes."""
+        return (self.heads,)
 
 
 class TemporalLayer(MemorylessLayer):

@@ -5,16 +5,14 @@ B blocks, T slots, N queries, D width.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.temporal.layers import gate_bias
-from models.temporal.operator import GRUWalk
 from models.temporal.recurrence import Begun, exactly
-from models.temporal.timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,12 @@ class Recurrence:
         """Those of the operator."""
         return self.weight, self.bias
 
-    def operator(self, timeline: Timeline, *tensors: Tensor) -> Tensor:
-        """All states at once, as in `models.temporal.recurrence.Recurrence`."""
-        state_W: Tensor = GRUWalk.apply(timeline.order.rows_T, timeline.place_W, *tensors)
-        return state_W
+    operator: ClassVar = "gru"
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """What else the operator takes."""
+        return ()
 
 
 class GRUMemory(nn.Module):

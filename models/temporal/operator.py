@@ -212,3 +212,7 @@ class GRUWalk(torch.autograd.Function):
             rows_G.transpose(1, 2) @ states[place_W].view(parts, -1, width),
             rows_G.sum(1),
         )
+
+
+OPERATORS: dict[str, type[torch.autograd.Function]] = {"dds": DDSWalk, "gru": GRUWalk}
+"""The operators by the names of their temporal parts."""

@@ -5,13 +5,18 @@ B blocks, T slots, S segments, N queries, D width, X numbers of an input, G part
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from bload.state import RecurrentPart, first_state, walk
+from models.temporal.compiled import memories
+from models.temporal.operator import OPERATORS
 from models.temporal.timeline import Timeline
+
+Order = Timeline | Tensor
+"""In a graph that is compiled the starts alone, ``(B, T)``."""
 
 
 class Recurrence(RecurrentPart[Any], Protocol):
@@ -21,11 +26,12 @@ class Recurrence(RecurrentPart[Any], Protocol):
     def weights(self) -> tuple[Tensor, ...]:
         """Those of the operator, for one part."""
 
-    def operator(self, timeline: Timeline, *tensors: Tensor) -> Tensor:
-        """All states ``(W, N, D)``.
+    operator: ClassVar[str]
+    """A key of `models.temporal.operator.OPERATORS`."""
 
-        Of inputs ``(W, N, X)``, first states ``(G, S, N, D)`` and the weights of G parts.
-        """
+    @property
+    def options(self) -> tuple[int, ...]:
+        """What the operator takes between ``rows_T`` and ``place_W``."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +51,13 @@ class Begun:
 
 
 def by_segments(
-    begun_G: Sequence[Begun], timelines: Sequence[Timeline], state_G: Sequence[Any]
+    begun_G: Sequence[Begun], timelines: Sequence[Order], state_G: Sequence[Any]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Walk layers of several parts together; return the outputs of each, and their last states.
 
     Between the chunks of the timelines states pass, their gradients do not; nor do the last ones'.
     """
-    slots = [len(timeline.order.slot_V) // len(timeline.order.last_B) for timeline in timelines]
+    slots = [one.shape[1] if isinstance(one, Tensor) else one.slots for one in timelines]
     inputs_G = zip(*(begun.inputs_BTNX.split(slots, dim=1) for begun in begun_G), strict=True)
     chunks = []
     with exactly(begun_G[0].inputs_BTNX.device):
@@ -72,15 +78,23 @@ def exactly(device: torch.device) -> torch.autocast:
 def _memories(
     recurrences: Sequence[Recurrence],
     inputs_G: Sequence[Tensor],
-    timeline: Timeline,
+    timeline: Order,
     state_G: Sequence[Any],
 ) -> Tensor:
+    weights = zip(*(recurrence.weights for recurrence in recurrences), strict=True)
+    stacked = [torch.stack(tensors) for tensors in weights]
+    name, options = recurrences[0].operator, recurrences[0].options
+    if isinstance(timeline, Tensor):
+        both = zip(recurrences, inputs_G, strict=True)
+        initial = torch.stack([one.init_state(slots[:1, 0])[0] for one, slots in both])
+        state = None if state_G[0] is None else torch.stack(tuple(state_G))
+        inputs = torch.stack(tuple(inputs_G))
+        return memories(name, list(options) or None, timeline, inputs, initial, state, stacked)[0]
     order, inputs = timeline.order, timeline.packed(inputs_G)
     like = inputs[: len(order.block_S)]
     first = [
         first_state(order, recurrence.init_state(like), state)
         for recurrence, state in zip(recurrences, state_G, strict=True)
     ]
-    weights = zip(*(recurrence.weights for recurrence in recurrences), strict=True)
-    stacked = (torch.stack(tuple(tensors)) for tensors in (first, *weights))
-    return timeline.unpacked(recurrences[0].operator(timeline, inputs, *stacked))
+    before = order.rows_T, *options, timeline.place_W
+    return timeline.unpacked(OPERATORS[name].apply(*before, inputs, torch.stack(first), *stacked))

@@ -44,6 +44,11 @@ class Timeline:
         """Return the timeline with its tensors on `device`."""
         return Timeline(self.order.to(device), self.slot_W.to(device), self.place_W.to(device))
 
+    @property
+    def slots(self) -> int:
+        """T."""
+        return len(self.order.slot_V) // len(self.order.last_B)
+
     def packed(self, values_G: Sequence[Tensor]) -> Tensor:
         """``(B, T, ...)`` of every part -> ``(W, ...)``."""
         values = torch.cat([values_BT.flatten(0, 1) for values_BT in values_G])
@@ -52,6 +57,5 @@ class Timeline:
     def unpacked(self, values_W: Tensor) -> Tensor:
         """``(W, ...)`` -> ``(G, B, T, ...)``."""
         blocks = len(self.order.last_B)
-        slots = len(self.order.slot_V) // blocks
         moved = rearranged(values_W, self.place_W, self.slot_W)
-        return moved.view(-1, blocks, slots, *moved.shape[1:])
+        return moved.view(-1, blocks, self.slots, *moved.shape[1:])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.temporal.layers import TemporalStack
-from models.temporal.recurrence import by_segments
+from models.temporal.recurrence import Order, by_segments
 from models.temporal.timeline import Timeline
 
 
@@ -18,7 +18,7 @@ def through_time_together(
     stacks: Sequence[TemporalStack],
     embeddings_G: Iterable[Tensor],
     position_G: Sequence[Tensor],
-    timelines: Sequence[Timeline],
+    timelines: Sequence[Order],
     computed_BT: Tensor | None = None,
     state_G: Sequence[Any] | None = None,
 ) -> tuple[list[Tensor], list[list[Tensor]]]:
@@ -50,7 +50,9 @@ def through_time_together(
     )
 
 
-def timelines_of(start_BT: Tensor, slots: int | None, parts: int) -> list[Timeline]:
+def timelines_of(start_BT: Tensor, slots: int | None, parts: int) -> Sequence[Order]:
     """Of so many parts, for chunks of `slots`, or all; starts on a device are waited for, once."""
     chunks = start_BT.cpu().split(slots or start_BT.shape[1], dim=1)
+    if torch.compiler.is_compiling():
+        return chunks  # the timelines are made within `models.temporal.compiled`
     return [Timeline.of(chunk, parts).to(start_BT.device) for chunk in chunks]
