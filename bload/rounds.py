@@ -62,7 +62,7 @@ def full_blocks(
             done += int(ready_B.sum())
             spare -= int(some.room_B[ready_B].sum())
         loose = rng.permutation(np.concatenate(left))
-        if done - before < PROGRESS * tried:
+        if done == before or done - before < PROGRESS * tried:
             break
     return home_P, done
 

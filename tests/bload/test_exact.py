@@ -219,3 +219,9 @@ def test_what_nothing_fits_beside_does_not_hide_the_bound():
     lengths = np.repeat([9, 7, 3, 2], [500, 30, 30, 90])
     for seed in range(5):
         assert make_plan(lengths, "bload_exact", 10, seed).blocks == 500 + 48
+
+
+def test_rounds_end_where_all_pieces_together_hardly_fill_a_block():
+    for t_max in (4_900, 5_000, 9_990, 10_100):
+        plan = make_plan([10] * 1000 + [5000], "bload_exact", max(t_max, 5000))
+        assert plan.blocks == plan.lower_bound
