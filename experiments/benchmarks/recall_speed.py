@@ -58,11 +58,8 @@ def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.n
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Time the Recall@K measure on random frames.")
-    parser.add_argument("--frames", type=int, default=54_371)
-    frames = parser.parse_args().frames
-
+def time_measure(frames: int) -> tuple[float, dict[str, float]]:
+    """Seconds of checks, ranking and summary, and the summary."""
     rng, meter, spent = np.random.default_rng(0), RecallMeter(), 0.0
     for first in range(0, frames, BATCH):
         names = range(first, min(first + BATCH, frames))
@@ -73,7 +70,15 @@ def main() -> None:
         spent += time.perf_counter() - started
     started = time.perf_counter()
     summary = meter.summary()
-    spent += time.perf_counter() - started
+    return spent + time.perf_counter() - started, summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the Recall@K measure on random frames.")
+    parser.add_argument("--frames", type=int, default=54_371)
+    frames = parser.parse_args().frames
+
+    spent, summary = time_measure(frames)
     rate = f"{spent:.1f} s, {frames / spent:,.0f} frames/s"
     print(f"{frames} frames x {PAIRS} pairs, {summary['triplets']:.0f} triplets: {rate}")
     for constraint in CONSTRAINTS:

@@ -1,0 +1,131 @@
+"""Figures of packing, training steps, evaluation and reading on a CPU, measured in one run.
+
+    python -m experiments.benchmark                       # two idle cores, under 30 minutes
+    python -m experiments.benchmark --quick               # a short form of every part
+    python -m experiments.benchmark --only packing hard   # some of the parts
+    python -m experiments.benchmark --tables FILE --into PAGE.md
+
+The parts run one after another, each in a process of its own, on one thread. The record is written
+after every part. A part that fails is noted in it, the others go on, and the exit status is 1. With
+``--tables`` nothing is measured: the tables of a record replace those between the marks in a page.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError
+from datasets.write_whole import write_whole
+from experiments.benchmarks.evaluation_speed import EVALUATION
+from experiments.benchmarks.installed import INSTALLED
+from experiments.benchmarks.packing import HARD, USUAL
+from experiments.benchmarks.part import Part, Rows
+from experiments.benchmarks.training_step import BLOCKS, WALK
+from experiments.benchmarks.waiting import READING, WAITING
+from experiments.measured import begin_record, end_record
+
+PARTS: dict[str, Part] = {
+    "packing": USUAL,
+    "hard": HARD,
+    "installed": INSTALLED,
+    "walk": WALK,
+    "blocks": BLOCKS,
+    "evaluation": EVALUATION,
+    "reading": READING,
+    "waiting": WAITING,
+}
+
+
+def run(names: list[str], quick: bool, path: Path) -> bool:
+    """Measure the parts, print their tables, and write the record; False if one failed."""
+    record: dict[str, Any] = begin_record("benchmark", "benchmark") | {"quick": quick, "parts": {}}
+    for name in names:
+        began = time.perf_counter()
+        outcome = _apart(name, quick)
+        outcome["seconds"] = round(time.perf_counter() - began, 1)
+        record["parts"][name] = outcome
+        shown = PARTS[name].table(outcome["rows"]) if "rows" in outcome else outcome["error"]
+        print(f"\n{name}, {outcome['seconds']:.0f} s\n{shown}", flush=True)
+        end_record(path, record)
+    return all("rows" in outcome for outcome in record["parts"].values())
+
+
+def _apart(name: str, quick: bool) -> dict[str, Any]:
+    """The rows of a part, or the error that ended it, from a process of its own."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(name, quick, theirs))
+    process.start()
+    theirs.close()
+    try:
+        outcome: dict[str, Any] = mine.recv()
+    except EOFError:
+        process.join()
+        outcome = {"error": f"the process of part {name} ended with status {process.exitcode}"}
+    process.join()
+    return outcome
+
+
+def _measure(name: str, quick: bool, pipe: Any) -> None:
+    try:
+        pipe.send({"rows": PARTS[name].measure(quick)})
+    except Exception as error:  # whatever ends a part is told, and the others go on
+        pipe.send({"error": f"{type(error).__name__}: {error}"})
+
+
+def fill_page(page: str, record: dict[str, Any]) -> str:
+    """The page with the record's tables between ``<!-- table NAME -->`` and ``<!-- end -->``.
+
+    Raises:
+        InputError: the page has no such marks for a part of the record, or the part failed.
+    """
+    tables = {name: _table(name, outcome) for name, outcome in record["parts"].items()}
+    machine, versions = record["machine"], record["versions"]
+    tables["about"] = (
+        f"{machine['cores']} cores of {machine['cpu']}, one thread, Python {versions['python']}, "
+        f"PyTorch {versions['torch']}, numpy {versions['numpy']}, commit "
+        f"{(record['git'] or 'unknown')[:7]}, {record['started'][:10]}."
+    )
+    for name, table in tables.items():
+        before, mark, rest = page.partition(f"<!-- table {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise InputError(f"the page has no '<!-- table {name} -->' with an '<!-- end -->'")
+        page = f"{before}{mark}\n{table}\n\n{end}{after}"
+    return page
+
+
+def _table(name: str, outcome: dict[str, Any]) -> str:
+    if "rows" not in outcome:
+        raise InputError(f"part {name} of the record failed: {outcome['error']}; measure it again")
+    rows: Rows = outcome["rows"]
+    return PARTS[name].table(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.benchmark", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="a short form of every part")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark/benchmark.json"))
+    parser.add_argument("--tables", type=Path, help="a record, whose tables go into a page")
+    parser.add_argument("--into", type=Path, default=Path("docs/performance.md"))
+    arguments = parser.parse_args()
+    if not arguments.tables:
+        sys.exit(0 if run(arguments.only, arguments.quick, arguments.out) else 1)
+    try:
+        record = json.loads(arguments.tables.read_text())
+        write_whole(arguments.into, fill_page(arguments.into.read_text(), record))
+    except (InputError, OSError, ValueError) as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Seconds, memory, blocks and randomness of plans."""
+
+import statistics
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from bload import make_plan
+from bload.decreasing import best_fit_decreasing
+from bload.pieces import whole_pieces
+from bload.plan import Plan
+from bload.randomness import partner_information, repeat_share
+from experiments.benchmarks.cases import Case, hard_cases, usual_cases
+from experiments.benchmarks.part import Part, Rows
+from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+
+CPU = torch.device("cpu")
+REPEATS = {10_000: 30, 200_000: 5, 2_000_000: 3}
+"""Times that a plan of up to so many sequences is made, with other seeds; else once."""
+MOST_PAIRS = 200_000
+"""Sequences up to which randomness is measured."""
+
+
+def timed_plans(case: Case, packer: str, times: int) -> tuple[list[float], float, list[Plan]]:
+    """Seconds of each plan, the most memory above the lengths in MiB, and the last two plans."""
+    seconds, peak, plans = [], 0.0, list[Plan]()
+    for seed in range(times):
+        plans = plans[-1:] if len(case.lengths) <= MOST_PAIRS else []
+        trim_memory()
+        before = taken_memory(CPU) / 2**20
+        reset_peak_memory(CPU)
+        began = time.perf_counter()
+        plans.append(make_plan(case.lengths, packer, t_max=case.t_max, seed=seed, long=case.long))
+        seconds.append(time.perf_counter() - began)
+        peak = max(peak, peak_memory_mib(CPU) - before)
+    return seconds, peak, plans
+
+
+def randomness(plans: Sequence[Plan]) -> tuple[float | None, float | None]:
+    """Share of pairs that meet again, and information of partners, of the last two plans."""
+    if len(plans) < 2:
+        return None, None
+    return repeat_share(plans[0], plans[1]), partner_information(list(plans))
+
+
+def measure_usual(quick: bool) -> Rows:
+    """A row for each set of lengths and packer."""
+    rows: Rows = []
+    for case in usual_cases(10_000 if quick else 10_000_000):
+        for packer in ("bload", "bload_exact"):
+            times = next((n for most, n in REPEATS.items() if len(case.lengths) <= most), 1)
+            seconds, peak, plans = timed_plans(case, packer, 2 if quick else times)
+            plan = plans[-1]
+            figures = statistics.median(seconds), peak, plan.blocks - plan.lower_bound
+            rows.append([case.name, packer, *figures, plan.padding, *randomness(plans)])
+            del plans, plan
+    return rows
+
+
+def measure_hard(quick: bool) -> Rows:
+    """A row for each hard set, with the blocks above the bound of two packers."""
+    rows: Rows = []
+    for case in hard_cases()[: 2 if quick else None]:
+        seconds, _, plans = timed_plans(case, "bload_exact", 1 if quick else 5)
+        sizes = whole_pieces(case.lengths, case.t_max, case.long)[2]
+        decreasing = best_fit_decreasing(sizes, case.t_max, np.random.default_rng(0))[1]
+        bound = plans[-1].lower_bound
+        above = plans[-1].blocks - bound, decreasing - bound
+        rows.append([case.name, len(sizes), bound, *above, max(seconds)])
+    return rows
+
+
+USUAL = Part(
+    ("lengths", "packer", "s", "MiB", "above the bound", "empty", "repeat", "partner"),
+    ("", "", ".4f", ",.0f", ",", ",", ".5f", ".4f"),
+    measure_usual,
+)
+HARD = Part(
+    ("lengths", "pieces", "bound", "above it", "best-fit decreasing", "s"),
+    ("", ",", ",", ",", ",", ".2f"),
+    measure_hard,
+)
