@@ -39,6 +39,13 @@ def test_tables_of_a_record_go_between_the_marks_of_a_page(record):
     assert fill_page(filled, record) == filled
 
 
+def test_docs_hold_the_tables_of_the_committed_record():
+    page = (HERE / "docs/performance.md").read_text()
+    made = json.loads((HERE / "results/packing_speed.json").read_text())
+    assert set(made["parts"]) == {"packing", "hard"}
+    assert fill_page(page, made) == page
+
+
 def test_a_part_that_failed_and_a_page_without_marks_are_refused(record):
     with pytest.raises(InputError, match="the page has no '<!-- table "):
         fill_page("# Performance\n", record)
