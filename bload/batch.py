@@ -3,7 +3,6 @@
 B blocks, T slots, S segments, V valid frames.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import get_worker_info
 
 from bload.boundaries import Boundaries
 from bload.errors import InputError
 from bload.plan import Block
-from bload.trees import join, kind, on_tensors
+from bload.trees import empty, join, kind, on_tensors
 from bload.views import StartTable, masks_from_table
 
 
@@ -156,21 +154,11 @@ def _in_blocks(
         dtype = torch.int64  # room for -100, without which padding would be a class
     if len(values_V) == 1 and len(like) == t_max and dtype == like.dtype:
         return like[None]  # a full block alone is the batch
-    padded_BT = _room((len(values_V), t_max, *like.shape[1:]), dtype)
+    padded_BT = empty((len(values_V), t_max, *like.shape[1:]), dtype)
     for row, values in zip(padded_BT, values_V, strict=True):
         row[: len(values)] = values
         row[len(values) :] = value
     return padded_BT
-
-
-def _room(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """An empty tensor; in a DataLoader's worker where the main process finds it, sent uncopied."""
-    size = math.prod(shape) * dtype.itemsize
-    if get_worker_info() is None or not size:
-        return torch.empty(shape, dtype=dtype)
-    shared: Any = torch.UntypedStorage  # untyped in torch; its own collate function does the same
-    storage: torch.UntypedStorage = shared._new_shared(size)
-    return torch.empty(0, dtype=dtype).set_(storage).view(shape)
 
 
 def _frozen(tree: Any) -> Any:

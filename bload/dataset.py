@@ -15,9 +15,10 @@ from bload.trees import (
     column_of,
     counts,
     is_by_frame,
-    join,
     kind,
     none_of,
+    put,
+    room_for,
 )
 
 TargetsPer = Literal["frame", "sequence"]
@@ -61,11 +62,17 @@ class BlockDataset(Dataset[BlockSample]):
 
     def __getitem__(self, block: Block) -> BlockSample:
         no_frames, no_targets = self._no_frames()
-        segments = zip(block.sequence, block.first, block.length, strict=True)
-        pieces = [self._read(*map(int, segment)) for segment in segments]
-        frames_V = join([no_frames, *(frames for frames, _ in pieces)])
-        targets = join([no_targets, *(targets for _, targets in pieces)])
-        if self.targets_per == "sequence":
+        by_sequence = self.targets_per == "sequence"
+        used = int(block.length.sum())
+        frames_V = room_for(no_frames, used)
+        targets = room_for(no_targets, len(block.length) if by_sequence else used)
+        segments = zip(block.sequence, block.first, block.length, block.starts, strict=True)
+        for number, segment in enumerate(segments):
+            sequence, first, length, slot = map(int, segment)
+            read, its_targets = self._read(sequence, first, length)
+            put(read, frames_V, slot)  # in its place at once: no block is held twice
+            put(its_targets, targets, number if by_sequence else slot)
+        if by_sequence:
             return BlockSample(block, frames_V, targets_S=targets)
         return BlockSample(block, frames_V, targets)
 

@@ -3,12 +3,14 @@
 V frames along the first dimension.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 
 def as_tensors(value: Any) -> Any:
@@ -86,3 +88,33 @@ def none_of(tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return tree[:0].clone()
     return None if tree is None else []
+
+
+def room_for(nothing: Any, count: int) -> Any:
+    """Return a tree of the same kind with room for so many frames; lists are empty."""
+    if isinstance(nothing, dict):
+        return {key: room_for(part, count) for key, part in nothing.items()}
+    if isinstance(nothing, Tensor):
+        return empty((count, *nothing.shape[1:]), nothing.dtype)
+    return None if nothing is None else []
+
+
+def put(tree: Any, room: Any, at: int) -> None:
+    """Write a tree of the room's kind into it from frame `at` on; lists grow at their ends."""
+    if isinstance(room, dict):
+        for key, part in room.items():
+            put(tree[key], part, at)
+    elif isinstance(room, Tensor):
+        room[at : at + len(tree)] = tree
+    elif room is not None:
+        room.extend(tree)
+
+
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return an empty tensor; in a worker it lies where the main process finds it, uncopied."""
+    size = math.prod(shape) * dtype.itemsize
+    if get_worker_info() is None or not size:
+        return torch.empty(shape, dtype=dtype)
+    shared: Any = torch.UntypedStorage  # untyped in torch; its own collate function does the same
+    storage: torch.UntypedStorage = shared._new_shared(size)
+    return torch.empty(0, dtype=dtype).set_(storage).view(shape)

@@ -1,30 +1,75 @@
-"""AdamW with the backbone's own rate, and rates that are a function of progress alone."""
+"""AdamW, or Muon for what it suits, and rates that are a function of progress alone."""
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
+OPTIMISERS = ("adamw", "muon")
+LAYERS = ("encoder.", "object_branch.", "relation_branch.")
+"""Parts of the network whose matrices lie between hidden layers."""
+
+
+class Optimisers:
+    """Several optimisers as one, with their groups and states in order."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for part in self.parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for part, mine in zip(self.parts, state["parts"], strict=True):
+            part.load_state_dict(mine)
+
+
+Optimiser = torch.optim.Optimizer | Optimisers
+
 
 def build_optimiser(
-    model: nn.Module, lr: float, backbone_lr: float, weight_decay: float
-) -> torch.optim.AdamW:
-    """Three groups: backbone, everything else, and what is not decayed (norms, biases, queries)."""
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
+    model: nn.Module, lr: float, backbone_lr: float, weight_decay: float, name: str = "adamw"
+) -> Optimiser:
+    """AdamW for everything, or with ``muon`` Muon for the matrices of transformer layers.
+
+    The backbone has its own rate; norms, biases and queries are not decayed. Muon's updates are
+    scaled to the size of AdamW's, so that both take one rate (arXiv 2502.16982).
+    """
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
+    for path, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        rate = backbone_lr if name.startswith("backbone.") else lr
-        decay = weight_decay if parameter.dim() > 1 and "embed" not in name else 0.0
-        groups.setdefault((rate, decay), []).append(parameter)
-    return torch.optim.AdamW(
+        matrix = parameter.dim() > 1 and "embed" not in path
+        hidden = name == "muon" and matrix and path.startswith(LAYERS)
+        rate = backbone_lr if path.startswith("backbone.") else lr
+        key = hidden, rate, weight_decay if matrix else 0.0
+        groups.setdefault(key, []).append(parameter)
+    of_muon, of_adamw = (
         [
             {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
-            for (rate, decay), parameters in groups.items()
-        ],
-        fused=True,
+            for (hidden, rate, decay), parameters in groups.items()
+            if hidden == wanted
+        ]
+        for wanted in (True, False)
     )
+    adamw = torch.optim.AdamW(of_adamw, fused=True)
+    if not of_muon:
+        return adamw
+    return Optimisers(torch.optim.Muon(of_muon, adjust_lr_fn="match_rms_adamw"), adamw)
 
 
 SCHEDULES = ("cosine", "step")
@@ -52,6 +97,6 @@ class Schedule:
         return warm * (1.0 if done < self.step_at else 0.1)
 
 
-def set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
+def set_rates(optimiser: Optimiser, factor: float) -> None:
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * factor

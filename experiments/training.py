@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from datasets.letterbox import Letterbox
 from experiments.compiling import FirstStep, compile_network
 from experiments.config import TrainConfig, TrainJob
-from experiments.optimiser import Schedule, build_optimiser
+from experiments.optimiser import Optimiser, Schedule, build_optimiser
 from experiments.ranks import Ranks
 from experiments.sync import mean_of_ranks
 from models import DDS, Criterion, build_model
@@ -38,7 +38,7 @@ class Training:
     """Moving average of the weights, which is evaluated instead of the model."""
     criterion: Criterion
     letterbox: Letterbox
-    optimiser: torch.optim.Optimizer
+    optimiser: Optimiser
     schedule: Schedule
     first_step: FirstStep
 
@@ -105,7 +105,7 @@ def build_training(
         average,
         criterion,
         letterbox,
-        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay),
+        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.optimiser),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
         FirstStep(speaks=cfg.compile and ranks.is_first),
     )

@@ -1,5 +1,6 @@
 """Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
+import weakref
 from dataclasses import fields
 from types import SimpleNamespace
 
@@ -115,6 +116,27 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     assert len(source.calls) == 3
 
 
+class Watched:
+    """A source that counts how many of the pieces it has read are still held."""
+
+    def __init__(self, lengths):
+        self.lengths, self.held, self.most = lengths, [], 0
+
+    def read(self, sequence, first, length):
+        self.most = max(self.most, sum(piece() is not None for piece in self.held))
+        frames = torch.zeros(length, 3)
+        self.held.append(weakref.ref(frames))
+        return {"x": frames, "y": frames + 1}
+
+
+def test_no_piece_of_a_block_is_held_until_the_others_are_read():
+    source = Watched([3, 1, 4, 2])
+    sample = BlockDataset(source)[make_plan(source.lengths, "bload", 10).block(0)]
+    assert sample.frames_V["x"].shape == (10, 3)
+    assert len(source.held) == 5  # one more to see the kind
+    assert source.most <= 1
+
+
 def test_a_full_block_alone_becomes_the_batch_without_a_copy():
     dataset = BlockDataset(source_of(torch.zeros(2, dtype=torch.uint8)))
     plan = make_plan([4, 3], "bload", 7)
@@ -133,9 +155,10 @@ class SharedFrames:
         return batch.frames_BT.is_shared(), batch.frames_BT.dtype, batch
 
 
-def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source):
+@pytest.mark.parametrize("slots", [4, 8])  # a block alone, one of which is full, or two
+def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source, slots):
     source = numbered_source([3, 4, 2])
-    sampler = BlockSampler(source.lengths, batch_frames=8)
+    sampler = BlockSampler(source.lengths, batch_frames=slots)
     for workers in (0, 1):
         loader = DataLoader(
             BlockDataset(source),
@@ -144,7 +167,7 @@ def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source):
             num_workers=workers,
         )
         for (shared, dtype, batch), whole in zip(
-            loader, BlockLoader(source, batch_frames=8), strict=True
+            loader, BlockLoader(source, batch_frames=slots), strict=True
         ):
             assert shared is bool(workers)
             assert dtype == whole.frames_BT.dtype

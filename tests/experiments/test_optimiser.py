@@ -1,11 +1,12 @@
 """Which parameters are trained how, and rates as a function of progress."""
 
+import copy
 import math
 
 import pytest
 import torch
 
-from experiments.optimiser import Schedule, build_optimiser, set_rates
+from experiments.optimiser import OPTIMISERS, Schedule, build_optimiser, set_rates
 from models import DDS
 
 
@@ -19,23 +20,32 @@ def group_of(optimiser, parameter):
     return group
 
 
-def test_every_parameter_is_in_exactly_one_group(model):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+def gradients(model, seed):
+    torch.manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_every_parameter_is_in_exactly_one_group(model, name):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, name)
     grouped = [id(p) for group in optimiser.param_groups for p in group["params"]]
     assert sorted(grouped) == sorted(id(p) for p in model.parameters())
     for parameter in model.parameters():
         group_of(optimiser, parameter)
 
 
-def test_the_backbone_has_its_own_rate(model):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+@pytest.mark.parametrize("muon", OPTIMISERS)
+def test_the_backbone_has_its_own_rate(model, muon):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
     for name, parameter in model.named_parameters():
         wanted = 1e-4 if name.split(".")[0] == "backbone" else 1e-3
         assert group_of(optimiser, parameter)["lr"] == wanted, name
 
 
-def test_norms_biases_and_query_embeddings_are_not_decayed(model):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+@pytest.mark.parametrize("muon", OPTIMISERS)
+def test_norms_biases_and_query_embeddings_are_not_decayed(model, muon):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
     norms = {
         id(p)
         for module in model.modules()
@@ -54,6 +64,43 @@ def test_norms_biases_and_query_embeddings_are_not_decayed(model):
         free = parameter.dim() == 1 or id(parameter) in norms | queries
         assert free or not name.endswith("bias")
         assert group_of(optimiser, parameter)["weight_decay"] == (0 if free else 0.05), name
+
+
+def test_muon_trains_the_matrices_of_transformer_layers_alone(model):
+    muon, adamw = build_optimiser(model, 1e-3, 1e-4, 0.05, "muon").parts
+    (group,) = muon.param_groups
+    assert all(parameter.dim() == 2 for parameter in group["params"])
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    by_muon = {names[id(parameter)] for parameter in group["params"]}
+    rest = {names[id(p)] for group in adamw.param_groups for p in group["params"]}
+    assert "relation_branch.temporal.layers.0.readout.weight" in by_muon
+    assert {"object_class.weight", "input_proj.weight", "object_branch.query_embed.weight"} <= rest
+    inside = {name for name in rest if ".layers." in name and not name.startswith("backbone.")}
+    boxes = {
+        f"{box}_box.layers.{n}.weight" for box in ("person", "object", "union") for n in range(3)
+    }
+    assert {name for name in inside if model.get_parameter(name).dim() > 1} == boxes
+
+
+def test_muon_goes_on_from_its_state(model):
+    """Two steps are two steps, with the state saved between them or not."""
+    models = [copy.deepcopy(model) for _ in range(2)]
+    optimisers = [build_optimiser(one, 1e-3, 1e-4, 0.05, "muon") for one in models]
+    for one, optimiser in zip(models, optimisers, strict=True):
+        gradients(one, 0)
+        optimiser.step()
+    restored = build_optimiser(models[1], 1e-3, 1e-4, 0.05, "muon")
+    restored.load_state_dict(copy.deepcopy(optimisers[1].state_dict()))
+    for one, optimiser in zip(models, (optimisers[0], restored), strict=True):
+        gradients(one, 1)
+        optimiser.step()
+        optimiser.zero_grad()
+    for (name, mine), other in zip(
+        models[0].named_parameters(), models[1].parameters(), strict=True
+    ):
+        assert torch.equal(mine, other), name
+        assert not torch.equal(mine, model.get_parameter(name)), name
+        assert mine.grad is None
 
 
 def test_what_is_frozen_is_not_trained(model):
