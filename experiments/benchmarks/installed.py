@@ -20,16 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bload import make_plan
 from bload.pieces import whole_pieces
 from bload.plan import Plan, plan_from_blocks
 from experiments.benchmarks.cases import Case, usual_cases
-from experiments.benchmarks.packing import randomness
+from experiments.benchmarks.packing import CPU, randomness, timed_plans
 from experiments.benchmarks.part import Cell, Part, Rows
+from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 
 Blocks = list[list[int]]
-Packed = tuple[Blocks, float]
-"""Blocks and the seconds that they took."""
+Packed = tuple[Blocks, float, float]
+"""Blocks, the seconds that they took, and the most memory above what was held before, in MiB."""
 SCRIPT = Path(__file__).with_name("pack_with_trl.py")
 BINS = 8
 """Blocks that multipack fills for a step, one a rank; and bins that Grain keeps open."""
@@ -43,7 +43,7 @@ def trl(lengths: np.ndarray, t_max: int) -> Packed:
         command = [sys.executable, "-I", str(SCRIPT), file.name, str(t_max)]
         made = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(made.stdout)
-    return found["blocks"], found["seconds"]
+    return found["blocks"], found["seconds"], found["mib"]
 
 
 def grain(lengths: np.ndarray, t_max: int) -> Blocks:
@@ -116,13 +116,16 @@ def _first_fit_decreasing(lengths: np.ndarray, t_max: int) -> Blocks:
     return blocks
 
 
-def _timed(pack: Callable[[np.ndarray, int], Blocks]) -> Callable[[np.ndarray, int], Packed]:
-    def timed(lengths: np.ndarray, t_max: int) -> Packed:
+def _watched(pack: Callable[[np.ndarray, int], Blocks]) -> Callable[[np.ndarray, int], Packed]:
+    def watched(lengths: np.ndarray, t_max: int) -> Packed:
+        trim_memory()
+        before = taken_memory(CPU) / 2**20
+        reset_peak_memory(CPU)
         began = time.perf_counter()
         blocks = pack(lengths, t_max)
-        return blocks, time.perf_counter() - began
+        return blocks, time.perf_counter() - began, peak_memory_mib(CPU) - before
 
-    return timed
+    return watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +141,19 @@ class Packer:
 
 PACKERS = {
     "TRL `pack_dataset`, bfd": Packer(trl, "trl"),
-    "Grain first-fit, 8 bins": Packer(_timed(grain), "grain", 10_000),
-    "`binpacking`": Packer(_timed(binpacking), "binpacking", 10_000),
-    "torchtune's rule": Packer(_timed(torchtune)),
-    "multipack's rule, 8 ranks": Packer(_timed(multipack)),
+    "Grain first-fit, 8 bins": Packer(_watched(grain), "grain", 10_000),
+    "`binpacking`": Packer(_watched(binpacking), "binpacking", 10_000),
+    "torchtune's rule": Packer(_watched(torchtune)),
+    "multipack's rule, 8 ranks": Packer(_watched(multipack)),
 }
 
 
-def _of_others(case: Case, packer: Packer, seed: int) -> tuple[float, Plan]:
+def _of_others(case: Case, packer: Packer, seed: int) -> tuple[float, float, Plan]:
     order = np.random.default_rng(seed).permutation(len(case.lengths))
-    blocks, seconds = packer.pack(case.lengths[order], case.t_max)
+    blocks, seconds, mib = packer.pack(case.lengths[order], case.t_max)
     pieces = whole_pieces(case.lengths, case.t_max, "error")
     named = [order[block].tolist() for block in blocks]
-    return seconds, plan_from_blocks(named, pieces, case.lengths, case.t_max)
-
-
-def _of_ours(case: Case, name: str, seed: int) -> tuple[float, Plan]:
-    began = time.perf_counter()
-    plan = make_plan(case.lengths, name, t_max=case.t_max, seed=seed)
-    return time.perf_counter() - began, plan
+    return seconds, mib, plan_from_blocks(named, pieces, case.lengths, case.t_max)
 
 
 def measure(quick: bool) -> Rows:
@@ -165,23 +162,24 @@ def measure(quick: bool) -> Rows:
     cases = [case for case in usual_cases(100_000) if "test" not in case.name]
     for case in cases[: 1 if quick else None]:
         for name in ("bload", "bload_exact"):
-            rows.append(_row(case, name, [_of_ours(case, name, seed) for seed in (0, 1)]))
+            seconds, mib, plans = timed_plans(case, name, 2)
+            rows.append(_row(case, name, seconds, mib, plans))
         for name, packer in PACKERS.items():
             there = not packer.needs or importlib.util.find_spec(packer.needs)
             if there and len(case.lengths) <= packer.most:
-                rows.append(_row(case, name, [_of_others(case, packer, seed) for seed in (0, 1)]))
+                made = [_of_others(case, packer, seed) for seed in (0, 1)]
+                seconds, mibs, plans = map(list, zip(*made, strict=True))
+                rows.append(_row(case, name, seconds, max(mibs), plans))
     return rows
 
 
-def _row(case: Case, name: str, both: list[tuple[float, Plan]]) -> list[Cell]:
-    seconds = statistics.mean(one for one, _ in both)
-    plans = [plan for _, plan in both]
+def _row(case: Case, name: str, seconds: list[float], mib: float, plans: list[Plan]) -> list[Cell]:
     empty = statistics.mean(plan.padding for plan in plans)
-    return [case.name, name, seconds, empty, *randomness(plans)]
+    return [case.name, name, statistics.mean(seconds), mib, empty, *randomness(plans)]
 
 
 INSTALLED = Part(
-    ("lengths", "packer", "s", "empty", "repeat", "partner"),
-    ("", "", ".3f", ",.0f", ".5f", ".4f"),
+    ("lengths", "packer", "s", "MiB", "empty", "repeat", "partner"),
+    ("", "", ".3f", ",.0f", ",.0f", ".5f", ".4f"),
     measure,
 )
