@@ -19,7 +19,7 @@ from datasets.config import DatasetConfig
 from datasets.scoring.iou import CONVENTIONS
 from experiments.ablations import PADDINGS, STARTS
 from experiments.loader_config import LATER, LoaderConfig, loader_schema
-from experiments.optimiser import OPTIMISERS, SCHEDULES
+from experiments.optimiser import SCHEDULES
 from experiments.ranks import TIMEOUT
 from experiments.sync import SYNCS
 from models.config import LossConfig, ModelConfig
@@ -42,8 +42,8 @@ class TrainConfig:
     schedule: str  # cosine or step
     step_at: float  # schedule=step: share of training after which the rate is a tenth
     warmup_epochs: float
-    # adamw, or muon for the matrices of transformer layers (optimiser.py)
-    optimiser: str = field(default="adamw", metadata=LATER)
+    # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
+    muon_lr: float | None = field(default=None, metadata=LATER)
     # batches of a rank and step, whose gradients add up
     micro_batches: int = field(default=1, metadata={"defining": False})
     # work shared equally over ranks: none, frames, queries (models/exchange.py)
@@ -73,7 +73,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         bounds: dict[str, tuple[float, float | None]] = {
-            **dict.fromkeys(("lr", "backbone_lr", "weight_decay", "warmup_epochs"), (0, None)),
+            **dict.fromkeys(
+                ("lr", "backbone_lr", "muon_lr", "weight_decay", "warmup_epochs"), (0, None)
+            ),
             "eval_every": (0, MOST),
             **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
             "micro_batches": (1, 10**6),
@@ -83,9 +85,8 @@ class TrainConfig:
         }
         for key, (least, most) in bounds.items():
             if getattr(self, key) is not None:
-                null = key in ("slots", "bptt")
+                null = key in ("slots", "bptt", "muon_lr")
                 check_number(f"train.{key}", getattr(self, key), least, most, null)
-        check_choice("train.optimiser", self.optimiser, OPTIMISERS)
         check_choice("train.schedule", self.schedule, SCHEDULES)
         check_choice("train.amp", self.amp, AMPS)
         check_choice("train.device", self.device, DEVICES)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 
-OPTIMISERS = ("adamw", "muon")
 LAYERS = ("encoder.", "object_branch.", "relation_branch.")
 """Parts of the network whose matrices lie between hidden layers."""
 
@@ -42,27 +41,32 @@ Optimiser = torch.optim.Optimizer | Optimisers
 
 
 def build_optimiser(
-    model: nn.Module, lr: float, backbone_lr: float, weight_decay: float, name: str = "adamw"
+    model: nn.Module,
+    lr: float,
+    backbone_lr: float,
+    weight_decay: float,
+    muon_lr: float | None = None,
 ) -> Optimiser:
-    """AdamW for everything, or with ``muon`` Muon for the matrices of transformer layers.
+    """AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and queries are not decayed. Muon's updates are
-    scaled to the size of AdamW's, so that both take one rate (arXiv 2502.16982).
+    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
     """
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
-    for path, parameter in model.named_parameters():
+    for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        matrix = parameter.dim() > 1 and "embed" not in path
-        hidden = name == "muon" and matrix and path.startswith(LAYERS)
-        rate = backbone_lr if path.startswith("backbone.") else lr
-        key = hidden, rate, weight_decay if matrix else 0.0
+        rate = backbone_lr if name.startswith("backbone.") else lr
+        matrix = parameter.dim() > 1 and "embed" not in name
+        if by_muon := muon_lr is not None and matrix and name.startswith(LAYERS):
+            rate = muon_lr
+        key = by_muon, rate, weight_decay if matrix else 0.0
         groups.setdefault(key, []).append(parameter)
     of_muon, of_adamw = (
         [
             {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
-            for (hidden, rate, decay), parameters in groups.items()
-            if hidden == wanted
+            for (by_muon, rate, decay), parameters in groups.items()
+            if by_muon == wanted
         ]
         for wanted in (True, False)
     )

@@ -105,7 +105,7 @@ def build_training(
         average,
         criterion,
         letterbox,
-        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.optimiser),
+        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.muon_lr),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
         FirstStep(speaks=cfg.compile and ranks.is_first),
     )
