@@ -41,9 +41,9 @@ def calls_of_step(way: Way, batches: Sequence[Batch]) -> int:
     return sum(counter.calls.values())
 
 
-def build_way(*overrides: str) -> Way:
+def build_way(*overrides: str, workers: int = 0) -> Way:
     """A network of its own on the synthetic data, with the values of the first run otherwise."""
-    return Way(jobs_of([*DATA, *overrides])[0].config)
+    return Way(jobs_of([*DATA, *overrides])[0].config, workers=workers)
 
 
 def measure_walk(quick: bool) -> Rows:
@@ -84,11 +84,11 @@ def measure_blocks(quick: bool) -> Rows:
     """Steps of the loader beside steps on full blocks that lie in memory, and without resets."""
     torch.set_num_threads(1)
     register()
-    usual, slots = build_way(), build_way("model.walk=slots")
+    usual, slots = build_way(workers=1), build_way("model.walk=slots")
     without = build_way("model.walk=slots", "train.starts=ignored")
     ready = [batches for batches in islice(usual.loader.by_step(), STEPS) if _is_full(batches)]
     jobs = [
-        ("bload_exact, read and batched as in training", lambda: _through_loader(usual)),
+        ("bload_exact, a worker reads, as in training", lambda: _through_loader(usual)),
         ("full blocks that lie in memory", lambda: _on_ready(usual, ready)),
         ("these, walked slot by slot", lambda: _on_ready(slots, ready)),
         ("these, without resets", lambda: _on_ready(without, ready)),
