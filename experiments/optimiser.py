@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from experiments.muon import Muon
+
 LAYERS = ("encoder.", "object_branch.", "relation_branch.")
 """Parts of the network whose matrices lie between hidden layers."""
 
@@ -73,7 +75,7 @@ def build_optimiser(
     adamw = torch.optim.AdamW(of_adamw, fused=True)
     if not of_muon:
         return adamw
-    return Optimisers(torch.optim.Muon(of_muon, adjust_lr_fn="match_rms_adamw"), adamw)
+    return Optimisers(Muon(of_muon), adamw)
 
 
 SCHEDULES = ("cosine", "step")

@@ -161,7 +161,7 @@ def test_a_checkpoint_that_lacks_what_training_needs_is_refused(
         ({"progress": "text"}, "this version cannot go on from"),
         ({"progress": {"evaluated": "no"}}, "progress.evaluated is 'no'"),
         ({"progress": {"epochs": [{}]}}, "1 epochs' figures"),
-        ({"optimiser": {}}, "KeyError: 'param_groups'"),
+        ({"optimiser": {}}, "KeyError: 'parts'"),
         ({"model": {}}, "Missing key"),
         ({"epochs": 9}, "trained for 9 epochs and train.epochs is 2"),
     ):
