@@ -73,6 +73,7 @@ def _apart(name: str, quick: bool) -> dict[str, Any]:
 
 
 def _measure(name: str, quick: bool, pipe: Any) -> None:
+    multiprocessing.set_start_method(None, force=True)  # else this process's start method is theirs
     try:
         pipe.send({"rows": PARTS[name].measure(quick)})
     except Exception as error:  # whatever ends a part is told, and the others go on
