@@ -45,12 +45,9 @@ class Taken:
 
 
 class Way:
-    """One config's loader, with a network of its own, stepped on demand.
+    """One config's loader, with a network of its own, stepped on demand."""
 
-    Without `workers` it reads in this process, so that no way reads while another has its turn.
-    """
-
-    def __init__(self, cfg: TrainJob, ranks: Ranks = ALONE, workers: int = 0) -> None:
+    def __init__(self, cfg: TrainJob, ranks: Ranks = ALONE) -> None:
         source = build_source(cfg.dataset, "train", progress=ranks.is_first)
         train, options = cfg.train, cfg.loader.options
         if "cost" not in options:
@@ -64,7 +61,6 @@ class Way:
             rank=ranks.rank,
             world_size=ranks.world_size,
             seed=train.seed,
-            num_workers=workers,
             **options,
         )
         torch.manual_seed(train.seed)

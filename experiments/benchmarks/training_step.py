@@ -2,17 +2,19 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bload import Batch
+from bload import Batch, BlockLoader
+from datasets.build import build_source
 from experiments.benchmarks.part import Part, Rows
 from experiments.config import register
 from experiments.engine import backward, train_step
+from experiments.stopping import apart
 from experiments.sweep import jobs_of
 from experiments.turns import Way
 
@@ -41,9 +43,9 @@ def calls_of_step(way: Way, batches: Sequence[Batch]) -> int:
     return sum(counter.calls.values())
 
 
-def build_way(*overrides: str, workers: int = 0) -> Way:
+def build_way(*overrides: str) -> Way:
     """A network of its own on the synthetic data, with the values of the first run otherwise."""
-    return Way(jobs_of([*DATA, *overrides])[0].config, workers=workers)
+    return Way(jobs_of([*DATA, *overrides])[0].config)
 
 
 def measure_walk(quick: bool) -> Rows:
@@ -81,46 +83,45 @@ def _rates(ways: Sequence[Way], rounds: int) -> list[float]:
 
 
 def measure_blocks(quick: bool) -> Rows:
-    """Steps of the loader beside steps on full blocks that lie in memory, and without resets."""
+    """Steps on blocks as they come, and on the same blocks out of memory; there without resets."""
     torch.set_num_threads(1)
     register()
-    usual, slots = build_way(workers=1), build_way("model.walk=slots")
+    usual, slots = build_way(), build_way("model.walk=slots")
     without = build_way("model.walk=slots", "train.starts=ignored")
-    ready = [batches for batches in islice(usual.loader.by_step(), STEPS) if _is_full(batches)]
-    jobs = [
-        ("bload_exact, a worker reads, as in training", lambda: _through_loader(usual)),
-        ("full blocks that lie in memory", lambda: _on_ready(usual, ready)),
-        ("these, walked slot by slot", lambda: _on_ready(slots, ready)),
-        ("these, without resets", lambda: _on_ready(without, ready)),
-    ]
-    totals = [[0.0, 0.0] for _ in jobs]
+    loader = BlockLoader(
+        build_source(usual.cfg.dataset, "train", progress=True),
+        "bload_exact",
+        batch_frames=usual.cfg.train.batch_frames,
+        num_workers=1,
+        worker_init_fn=apart,
+    )
+    arriving = iter(loader.by_step())
+    totals: dict[str, list[float]] = {}
+
+    def train(name: str, way: Way, blocks: Iterable[Sequence[Batch]]) -> list[Sequence[Batch]]:
+        taken, total = [], totals.setdefault(name, [0.0, 0.0])
+        began = time.perf_counter()
+        for batches in blocks:
+            train_step(way.training, batches, 0, 0, STEPS)
+            total[0] += batches[0].step_frames
+            taken.append(batches)
+        total[1] += time.perf_counter() - began
+        return taken
+
+    for batches in islice(arriving, 2):  # the worker starts
+        train_step(usual.training, batches, 0, 0, STEPS)
     for _ in range(1 if quick else ROUNDS):
-        for total, (_, take) in zip(totals, jobs, strict=True):
-            frames, seconds = take()
-            total[0] += frames
-            total[1] += seconds
-    rates = [frames / seconds for frames, seconds in totals]
-    base = (1, 1, 1, 2)  # the row that each is compared with
+        ready = train("as a worker reads them", usual, islice(arriving, STEPS))
+        train("out of memory", usual, ready)
+        train("out of memory, walked slot by slot", slots, ready)
+        train("the same without resets", without, ready)
+    rates = {name: frames / seconds for name, (frames, seconds) in totals.items()}
+    names = list(rates)
+    compared = [names[1], names[1], names[1], names[2]]
     return [
-        [name, rate, rate / rates[of]]
-        for (name, _), rate, of in zip(jobs, rates, base, strict=True)
+        [name, rates[name], rates[name] / rates[of]]
+        for name, of in zip(names, compared, strict=True)
     ]
-
-
-def _is_full(batches: Sequence[Batch]) -> bool:
-    return all(bool(batch.valid_BT.all()) for batch in batches)
-
-
-def _through_loader(way: Way) -> tuple[float, float]:
-    taken = way.take(STEPS)
-    return sum(step.frames for step in taken), sum(step.seconds for step in taken)
-
-
-def _on_ready(way: Way, ready: Sequence[Sequence[Batch]]) -> tuple[float, float]:
-    began = time.perf_counter()
-    for batches in ready:
-        train_step(way.training, batches, 0, 0, STEPS)
-    return sum(batches[0].step_frames for batches in ready), time.perf_counter() - began
 
 
 WALK = Part(
@@ -129,7 +130,7 @@ WALK = Part(
     measure_walk,
 )
 BLOCKS = Part(
-    ("steps on", "frames/s", "of full blocks; the last of the one above"),
+    ("blocks of bload_exact", "frames/s", "of those out of memory; the last of the one above"),
     ("", ",.0f", ".3f"),
     measure_blocks,
 )
