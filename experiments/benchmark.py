@@ -6,8 +6,9 @@
     python -m experiments.benchmark --tables FILE --into PAGE.md
 
 The parts run one after another, each in a process of its own, on one thread. The record is written
-after every part. A part that fails is noted in it, the others go on, and the exit status is 1. With
-``--tables`` nothing is measured: the tables of a record replace those between the marks in a page.
+after every part; with ``--only`` it keeps the parts that it has. A part that fails is noted in it,
+the others go on, and the exit status is 1. With ``--tables`` nothing is measured: the tables of a
+record replace those between the marks in a page.
 """
 
 import argparse
@@ -43,16 +44,25 @@ PARTS: dict[str, Part] = {
 
 def run(names: list[str], quick: bool, path: Path) -> bool:
     """Measure the parts, print their tables, and write the record; False if one failed."""
-    record: dict[str, Any] = begin_record("benchmark", "benchmark") | {"quick": quick, "parts": {}}
+    parts = _parts_of(path) if len(names) < len(PARTS) else {}
+    record: dict[str, Any] = begin_record("benchmark", "benchmark") | {"parts": parts}
     for name in names:
         began = time.perf_counter()
         outcome = _apart(name, quick)
-        outcome["seconds"] = round(time.perf_counter() - began, 1)
+        seconds = round(time.perf_counter() - began, 1)
+        outcome |= {"seconds": seconds, "quick": quick, "git": record["git"]}
         record["parts"][name] = outcome
         shown = PARTS[name].table(outcome["rows"]) if "rows" in outcome else outcome["error"]
         print(f"\n{name}, {outcome['seconds']:.0f} s\n{shown}", flush=True)
         end_record(path, record)
-    return all("rows" in outcome for outcome in record["parts"].values())
+    print(f"\n{_about(record)}")
+    return all("rows" in record["parts"][name] for name in names)
+
+
+def _parts_of(path: Path) -> dict[str, Any]:
+    """The parts of the record at `path`, to which others are added; none without one."""
+    parts: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
+    return parts
 
 
 def _apart(name: str, quick: bool) -> dict[str, Any]:
@@ -87,12 +97,7 @@ def fill_page(page: str, record: dict[str, Any]) -> str:
         InputError: the page has no such marks for a part of the record, or the part failed.
     """
     tables = {name: _table(name, outcome) for name, outcome in record["parts"].items()}
-    machine, versions = record["machine"], record["versions"]
-    tables["about"] = (
-        f"{machine['cores']} cores of {machine['cpu']}, one thread, Python {versions['python']}, "
-        f"PyTorch {versions['torch']}, numpy {versions['numpy']}, commit "
-        f"{(record['git'] or 'unknown')[:7]}, {record['started'][:10]}."
-    )
+    tables["about"] = _about(record)
     for name, table in tables.items():
         before, mark, rest = page.partition(f"<!-- table {name} -->\n")
         _, end, after = rest.partition("<!-- end -->")
@@ -102,9 +107,25 @@ def fill_page(page: str, record: dict[str, Any]) -> str:
     return page
 
 
+def _about(record: dict[str, Any]) -> str:
+    """Machine, versions and commits that a record was made with."""
+    machine, versions = record["machine"], record["versions"]
+    commits = {part["git"] or "unknown" for part in record["parts"].values()}
+    named = sorted(commit[:7] + "-dirty" * commit.endswith("-dirty") for commit in commits)
+    return (
+        f"{machine['cores']} cores of {machine['cpu']}, one thread, Python {versions['python']}, "
+        f"PyTorch {versions['torch']}, numpy {versions['numpy']}, commit {', '.join(named)}, "
+        f"{record['started'][:10]}."
+    )
+
+
 def _table(name: str, outcome: dict[str, Any]) -> str:
     if "rows" not in outcome:
         raise InputError(f"part {name} of the record failed: {outcome['error']}; measure it again")
+    if outcome["quick"]:
+        raise InputError(
+            f"part {name} of the record is of the short form; measure it without --quick"
+        )
     rows: Rows = outcome["rows"]
     return PARTS[name].table(rows)
 
@@ -115,12 +136,14 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a short form of every part")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmark/benchmark.json"))
+    parser.add_argument("--out", type=Path, help="the record; None: runs/benchmark/benchmark.json")
     parser.add_argument("--tables", type=Path, help="a record, whose tables go into a page")
     parser.add_argument("--into", type=Path, default=Path("docs/performance.md"))
     arguments = parser.parse_args()
     if not arguments.tables:
-        sys.exit(0 if run(arguments.only, arguments.quick, arguments.out) else 1)
+        folder = "benchmark_quick" if arguments.quick else "benchmark"
+        path = arguments.out or Path("runs", folder, "benchmark.json")
+        sys.exit(0 if run(arguments.only, arguments.quick, path) else 1)
     try:
         record = json.loads(arguments.tables.read_text())
         write_whole(arguments.into, fill_page(arguments.into.read_text(), record))

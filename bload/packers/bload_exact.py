@@ -32,9 +32,8 @@ where.
 Not proved: with many different lengths and no way to the bound (2,000 uniform lengths up to T_max
 1,000: 1,031 blocks, where the bound is 1,029) the optimum may be a block or two below.
 
-Cost: 5 ms for Action Genome, 3 ms for its test split, 0.05 s for 100,000 lengths of a lognormal
-law at T_max 8,192, 0.5 s for a million, half of which is the plan's own check, 10 s for ten
-million; about half a second more where no way reaches the bound.
+Cost: milliseconds for Action Genome, a third of a second for a million lengths, half of which is
+the plan's own check, and about as much more where no way reaches the bound (docs/performance.md).
 """
 
 import numpy as np

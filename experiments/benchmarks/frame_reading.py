@@ -31,23 +31,26 @@ NATIVE_HW = (270, 480)
 VIDEOS, LENGTH, ROUNDS = 10, 20, 5
 
 
-def make_root(root: Path) -> FrameTable:
-    """Write PNG frames below `root`; return their table."""
+def make_videos(
+    root: Path, videos: int = VIDEOS, length: int = LENGTH, size_hw: tuple[int, int] = NATIVE_HW
+) -> list[Video]:
+    """Write PNG frames of so many videos below `root`."""
     rng, listed = np.random.default_rng(0), []
     sample = Image.open(Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg")
-    photograph = np.asarray(sample.resize((512, 600)), np.float32)
+    height, width = max(600, size_hw[0] + 60), max(512, size_hw[1] + 60)
+    photograph = np.asarray(sample.resize((width, height)), np.float32)
     nothing = np.zeros((1, 4), np.float32), np.full(1, 2), np.zeros((1, 2), np.int64)
-    for video in range(VIDEOS):
-        names = [f"{video:05d}.mp4/{number:06d}.png" for number in range(1, LENGTH + 1)]
+    for video in range(videos):
+        names = [f"{video:05d}.mp4/{number:06d}.png" for number in range(1, length + 1)]
         (root / FRAMES_FOLDER / names[0]).parent.mkdir(parents=True)
         for name in names:
-            y, x = rng.integers(600 - NATIVE_HW[0]), rng.integers(512 - NATIVE_HW[1])
-            crop = photograph[y:, x:][: NATIVE_HW[0], : NATIVE_HW[1]]
+            y, x = rng.integers(height - size_hw[0]), rng.integers(width - size_hw[1])
+            crop = photograph[y:, x:][: size_hw[0], : size_hw[1]]
             pixels = (crop + rng.normal(0, 2, crop.shape)).clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(root / FRAMES_FOLDER / name)
-        targets = [FrameTargets(name, NATIVE_HW, nothing[0][0], *nothing) for name in names]
+        targets = [FrameTargets(name, size_hw, nothing[0][0], *nothing) for name in names]
         listed.append(Video(f"{video:05d}.mp4", tuple(targets)))
-    return FrameTable.of(listed)
+    return listed
 
 
 def best(rounds: int, run: Callable[[], object]) -> float:
@@ -86,7 +89,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        table = make_root(root)
+        table = FrameTable.of(make_videos(root))
         paths = [root / FRAMES_FOLDER / name for name in table.names_F.tolist()]
         files = [(path.read_bytes(), path) for path in paths]
         checked = best(ROUNDS, lambda: [check_image(*file) for file in files])

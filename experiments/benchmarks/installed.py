@@ -162,8 +162,8 @@ def measure(quick: bool) -> Rows:
     cases = [case for case in usual_cases(100_000) if "test" not in case.name]
     for case in cases[: 1 if quick else None]:
         for name in ("bload", "bload_exact"):
-            seconds, mib, plans = timed_plans(case, name, 2)
-            rows.append(_row(case, name, seconds, mib, plans))
+            ours = timed_plans(case, name, 2)
+            rows.append(_row(case, name, ours.seconds, ours.mib, ours.plans))
         for name, packer in PACKERS.items():
             there = not packer.needs or importlib.util.find_spec(packer.needs)
             if there and len(case.lengths) <= packer.most:

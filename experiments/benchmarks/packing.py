@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,15 +18,27 @@ from experiments.benchmarks.part import Part, Rows
 from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 
 CPU = torch.device("cpu")
-REPEATS = {10_000: 30, 200_000: 5, 2_000_000: 3}
+REPEATS = {10_000: 1_000, 200_000: 5, 2_000_000: 3}
 """Times that a plan of up to so many sequences is made, with other seeds; else once."""
 MOST_PAIRS = 200_000
 """Sequences up to which randomness is measured."""
 
 
-def timed_plans(case: Case, packer: str, times: int) -> tuple[list[float], float, list[Plan]]:
-    """Seconds of each plan, the most memory above the lengths in MiB, and the last two plans."""
-    seconds, peak, plans = [], 0.0, list[Plan]()
+@dataclass
+class Timed:
+    """Plans of one set of lengths, with other seeds."""
+
+    seconds: list[float]
+    mib: float
+    """The most memory above the lengths."""
+    above: int
+    """The most blocks above the bound."""
+    plans: list[Plan]
+    """The last two."""
+
+
+def timed_plans(case: Case, packer: str, times: int) -> Timed:
+    seconds, peak, above, plans = [], 0.0, 0, list[Plan]()
     for seed in range(times):
         plans = plans[-1:] if len(case.lengths) <= MOST_PAIRS else []
         trim_memory()
@@ -35,7 +48,8 @@ def timed_plans(case: Case, packer: str, times: int) -> tuple[list[float], float
         plans.append(make_plan(case.lengths, packer, t_max=case.t_max, seed=seed, long=case.long))
         seconds.append(time.perf_counter() - began)
         peak = max(peak, peak_memory_mib(CPU) - before)
-    return seconds, peak, plans
+        above = max(above, plans[-1].blocks - plans[-1].lower_bound)
+    return Timed(seconds, peak, above, plans)
 
 
 def randomness(plans: Sequence[Plan]) -> tuple[float | None, float | None]:
@@ -51,11 +65,10 @@ def measure_usual(quick: bool) -> Rows:
     for case in usual_cases(10_000 if quick else 10_000_000):
         for packer in ("bload", "bload_exact"):
             times = next((n for most, n in REPEATS.items() if len(case.lengths) <= most), 1)
-            seconds, peak, plans = timed_plans(case, packer, 2 if quick else times)
-            plan = plans[-1]
-            figures = statistics.median(seconds), peak, plan.blocks - plan.lower_bound
-            rows.append([case.name, packer, *figures, plan.padding, *randomness(plans)])
-            del plans, plan
+            made = timed_plans(case, packer, 2 if quick else times)
+            figures = statistics.median(made.seconds), made.mib, made.above, made.plans[-1].padding
+            rows.append([case.name, packer, *figures, *randomness(made.plans)])
+            del made
     return rows
 
 
@@ -63,12 +76,12 @@ def measure_hard(quick: bool) -> Rows:
     """A row for each hard set, with the blocks above the bound of two packers."""
     rows: Rows = []
     for case in hard_cases()[: 2 if quick else None]:
-        seconds, _, plans = timed_plans(case, "bload_exact", 1 if quick else 5)
+        made = timed_plans(case, "bload_exact", 1 if quick else 5)
         sizes = whole_pieces(case.lengths, case.t_max, case.long)[2]
         decreasing = best_fit_decreasing(sizes, case.t_max, np.random.default_rng(0))[1]
-        bound = plans[-1].lower_bound
-        above = plans[-1].blocks - bound, decreasing - bound
-        rows.append([case.name, len(sizes), bound, *above, max(seconds)])
+        bound = made.plans[-1].lower_bound
+        above = made.above, decreasing - bound
+        rows.append([case.name, len(sizes), bound, *above, max(made.seconds)])
     return rows
 
 

@@ -4,6 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from operator import truediv
+from statistics import median
 from typing import Any
 
 import torch
@@ -96,30 +98,29 @@ def measure_blocks(quick: bool) -> Rows:
         worker_init_fn=apart,
     )
     arriving = iter(loader.by_step())
-    totals: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
 
     def train(name: str, way: Way, blocks: Iterable[Sequence[Batch]]) -> list[Sequence[Batch]]:
-        taken, total = [], totals.setdefault(name, [0.0, 0.0])
+        taken = []
         began = time.perf_counter()
         for batches in blocks:
             train_step(way.training, batches, 0, 0, STEPS)
-            total[0] += batches[0].step_frames
             taken.append(batches)
-        total[1] += time.perf_counter() - began
+        frames = sum(batches[0].step_frames for batches in taken)
+        rates.setdefault(name, []).append(frames / (time.perf_counter() - began))
         return taken
 
     for batches in islice(arriving, 2):  # the worker starts
         train_step(usual.training, batches, 0, 0, STEPS)
-    for _ in range(1 if quick else ROUNDS):
+    for _ in range(1 if quick else 2 * ROUNDS):
         ready = train("as a worker reads them", usual, islice(arriving, STEPS))
         train("out of memory", usual, ready)
         train("out of memory, walked slot by slot", slots, ready)
         train("the same without resets", without, ready)
-    rates = {name: frames / seconds for name, (frames, seconds) in totals.items()}
     names = list(rates)
     compared = [names[1], names[1], names[1], names[2]]
     return [
-        [name, rates[name], rates[name] / rates[of]]
+        [name, median(rates[name]), median(map(truediv, rates[name], rates[of]))]
         for name, of in zip(names, compared, strict=True)
     ]
 

@@ -22,7 +22,8 @@ def record():
     about = {"machine": {"cores": 2, "cpu": "a CPU"}, "git": "0123456789", "started": "2026-11-23T"}
     versions = {"versions": {"python": "3.11", "torch": "2", "numpy": "2"}}
     rows = [["training", 400.0, 1.0], ["the measure alone", 6648.4, None]]
-    return about | versions | {"parts": {"evaluation": {"rows": rows}}}
+    part = {"rows": rows, "quick": False, "git": "0123456789-dirty"}
+    return about | versions | {"parts": {"evaluation": part}}
 
 
 def test_tables_of_a_record_go_between_the_marks_of_a_page(record):
@@ -33,6 +34,7 @@ def test_tables_of_a_record_go_between_the_marks_of_a_page(record):
     page = f"# Page\n{about}\n{others}\nlast"
     filled = fill_page(page, record)
     assert "2 cores of a CPU, one thread, Python 3.11" in filled
+    assert "commit 0123456-dirty" in filled
     assert "| the measure alone |      6,648 |" in filled
     assert "old" not in filled
     assert filled.endswith("last")
@@ -49,7 +51,10 @@ def test_docs_hold_the_tables_of_the_committed_record():
 def test_a_part_that_failed_and_a_page_without_marks_are_refused(record):
     with pytest.raises(InputError, match="the page has no '<!-- table "):
         fill_page("# Performance\n", record)
-    record["parts"]["evaluation"] = {"error": "out of memory", "seconds": 1}
+    record["parts"]["evaluation"]["quick"] = True
+    with pytest.raises(InputError, match="is of the short form; measure it without --quick"):
+        fill_page("", record)
+    record["parts"]["evaluation"] = {"error": "out of memory", "git": None}
     with pytest.raises(InputError, match="part evaluation of the record failed: out of memory; me"):
         fill_page("", record)
 
@@ -96,6 +101,7 @@ def test_a_part_that_fails_is_noted_and_the_others_go_on(tmp_path, monkeypatch, 
     assert found["bad"]["error"] == "MemoryError: not enough"
     assert found["good"]["rows"] == [[2]]
     assert run(["good"], quick=True, path=path)
+    assert json.loads(path.read_text())["parts"].keys() == {"bad", "good"}
 
 
 @pytest.mark.slow
