@@ -1,18 +1,16 @@
 """Frames a second and operator calls of training steps, whose ways take turns."""
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import truediv
 from statistics import median
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from bload import Batch, BlockLoader
 from datasets.build import build_source
+from experiments.benchmarks.call_counter import CallCounter
 from experiments.benchmarks.part import Part, Rows
 from experiments.config import register
 from experiments.engine import backward, train_step
@@ -24,18 +22,6 @@ DATA = ["loader=bload_exact", "dataset.cache=data/cache64"]
 ROUNDS, STEPS = 6, 5
 BATCHES = (94, 376)
 """Slots of a step: one block and four, for the table of the walk."""
-
-
-class CallCounter(TorchDispatchMode):
-    """Counts the operators that are called within it, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.calls[str(func)] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def calls_of_step(way: Way, batches: Sequence[Batch]) -> int:

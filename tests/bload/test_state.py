@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from bload import BlockLoader, InputError, WalkOrder, walk
-from tests.calls import Calls
+from experiments.benchmarks.call_counter import CallCounter
 
 
 class Gru(nn.Module):
@@ -155,10 +155,10 @@ def test_segments_take_as_many_steps_as_the_longest_and_clear_nothing():
     batch = one_batch()
     for by, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
         part = Count()
-        with Calls() as calls:
+        with CallCounter() as calls:
             walk(part, batch.frames_BT, batch.start_BT, by=by)
         assert part.rows == rows
-        assert calls.count["aten.where.self"] == (10 if by == "slots" else 0)
+        assert calls.calls["aten.where.self"] == (10 if by == "slots" else 0)
     start_BT = torch.tensor([[True, False, False, True, False], [False, True, True, False, False]])
     order = WalkOrder.of(start_BT)
     assert order.rows_T == (5, 3, 2)

@@ -11,8 +11,8 @@ import torch
 from bload import InputError
 from experiments import benchmark
 from experiments.benchmark import PARTS, fill_page, run
+from experiments.benchmarks.call_counter import CallCounter
 from experiments.benchmarks.part import Part
-from experiments.benchmarks.training_step import CallCounter
 
 HERE = Path(__file__).parents[2]
 

@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
+from experiments.benchmarks.call_counter import CallCounter
 from models import Criterion, Outputs, counts, to_tensors
 from models.criterion import select
 from models.matcher import match
@@ -139,23 +139,13 @@ def test_missing_targets_are_reported_with_both_numbers(case):
         Criterion()(outputs, targets, valid, counts(targets.objects, QUERIES))
 
 
-class Calls(TorchDispatchMode):
-    """Counts the calls of operators, those of views too."""
-
-    made = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.made += 1
-        return func(*args, **(kwargs or {}))
-
-
 def calls(layers: int, frames: int) -> int:
     outputs = random_outputs(3, layers, 1, frames, QUERIES)
     valid = torch.ones(1, frames, dtype=torch.bool)
     targets = to_tensors(annotate(4, frames, most=6))
-    with Calls() as made:
+    with CallCounter() as made:
         Criterion()(outputs, targets, valid, counts(targets.objects, QUERIES))["loss"].backward()
-    return made.made
+    return made.calls.total()
 
 
 def test_losses_take_one_set_of_calls_for_all_layers_and_frames():

@@ -5,12 +5,12 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
+from experiments.benchmarks.call_counter import CallCounter
 from models import DDS, Criterion, counts, to_tensors
 from models.anchors import Windows
 from models.extent import cell_points
 from models.position import spread_points
 from models.temporal import PARTS
-from tests.calls import Calls
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
 
@@ -130,9 +130,9 @@ def test_a_pass_of_the_tiny_network_takes_a_bounded_number_of_operator_calls(tem
     start_BT[0, [43, 60]] = True
     calls = {}
     for model.walk in ("slots", "segments"):
-        with Calls() as counted:
+        with CallCounter() as counted:
             outputs = model(frames, start_BT, torch.ones_like(start_BT))
             torch.stack([field.sum() for field in tensors(outputs).values()]).sum().backward()
-        calls[model.walk] = counted.count.total()
+        calls[model.walk] = counted.calls.total()
     assert calls["segments"] < most, calls
     assert calls["segments"] < 0.5 * calls["slots"], calls

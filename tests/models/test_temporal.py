@@ -10,12 +10,12 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from experiments.benchmarks.call_counter import CallCounter
 from models.temporal import PARTS, WALKED, in_chunks, through_time_together, timelines_of
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
 from models.temporal.scan import ScanMemory, linear_scan
-from tests.calls import Calls
 from tests.models.conftest import gradients, tiny
 
 
@@ -98,10 +98,10 @@ def test_a_walk_takes_as_many_steps_as_the_longest_segment_has_slots(temporal):
     part, position, calls = part_of(temporal, temporal_layers=1), draw(4, 16), []
     for row in ((0, 5, 10, 15), (0, 4, 10, 16)):
         start = starts(20, row)
-        with Calls() as counted, torch.no_grad():
+        with CallCounter() as counted, torch.no_grad():
             timelines = timelines_of(start, None, 1)
             through_time_together([part], [draw(1, 20, 4, 16)], [position], timelines)
-        calls.append(counted.count["aten.baddbmm.default"])
+        calls.append(counted.calls["aten.baddbmm.default"])
     a_step = 2 if temporal == "dds" else 1
     assert calls == [5 * a_step, 6 * a_step]
 
