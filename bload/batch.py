@@ -14,6 +14,7 @@ from torch import Tensor
 from bload.boundaries import Boundaries
 from bload.errors import InputError
 from bload.plan import Block
+from bload.sent import get_state, set_state
 from bload.trees import empty, join, kind, on_tensors
 from bload.views import StartTable, masks_from_table
 
@@ -60,6 +61,12 @@ class Batch(Boundaries):
     continues_B: Tensor | None = None
     """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
     batch a step before; its first slot is no start."""
+
+    def __getstate__(self) -> list[Any]:
+        return get_state(self)
+
+    def __setstate__(self, state: list[Any]) -> None:
+        set_state(self, state)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets stay as they are."""

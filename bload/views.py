@@ -9,9 +9,12 @@ B blocks, T slots, S segments (block after block).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from bload.sent import get_state, set_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,12 @@ class StartTable:
 
     def __len__(self) -> int:
         return len(self.slot_S)
+
+    def __getstate__(self) -> list[Any]:
+        return get_state(self)
+
+    def __setstate__(self, state: list[Any]) -> None:
+        set_state(self, state)
 
 
 def masks_from_table(table: StartTable, blocks: int, t_max: int) -> tuple[Tensor, Tensor, Tensor]:

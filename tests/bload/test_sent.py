@@ -1,0 +1,50 @@
+"""Batches on their way to another process."""
+
+import copy
+import pickle
+from dataclasses import fields
+
+import pytest
+import torch
+
+from bload import BlockLoader
+from bload.sent import SMALL
+
+
+@pytest.fixture
+def batch(numbered_source):
+    return next(iter(BlockLoader(numbered_source([3, 4, 2]), batch_frames=8)))
+
+
+def leaves(instance):
+    """Names and values, those of the start table too."""
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        yield from leaves(value) if field.name == "table" else [(field.name, value)]
+
+
+@pytest.mark.parametrize("send", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_batch_arrives_as_it_was_and_can_be_written_to(batch, send):
+    arrived = send(batch)
+    for (name, before), (_, after) in zip(leaves(batch), leaves(arrived), strict=True):
+        if isinstance(before, torch.Tensor):
+            assert torch.equal(before, after), name
+            assert (before.dtype, before.shape) == (after.dtype, after.shape), name
+            after += after.clone()  # read-only memory would warn or crash
+        else:
+            assert before == after, name
+    assert torch.equal(arrived.cu_seqlens, 2 * batch.cu_seqlens)
+
+
+def test_small_whole_numbers_alone_are_sent_inside_the_message(batch):
+    tensors = [v for v in batch.__getstate__() if isinstance(v, torch.Tensor)]
+    assert all(tensor.is_floating_point() for tensor in tensors)
+    assert not any(isinstance(value, torch.Tensor) for value in batch.table.__getstate__())
+
+
+def test_large_layouts_go_through_shared_memory(numbered_source):
+    source = numbered_source([SMALL])
+    (batch,) = BlockLoader(source)
+    sent = batch.__getstate__()
+    assert sum(isinstance(value, torch.Tensor) for value in sent) >= 5  # the masks are 64 KiB
+    assert torch.equal(pickle.loads(pickle.dumps(batch)).position_BT, batch.position_BT)
