@@ -143,6 +143,10 @@ def main() -> None:
     if not arguments.tables:
         folder = "benchmark_quick" if arguments.quick else "benchmark"
         path = arguments.out or Path("runs", folder, "benchmark.json")
+        if path.is_dir():
+            parser.error(
+                f"--out {path} is a folder; give a file, such as {path / 'benchmark.json'}"
+            )
         sys.exit(0 if run(arguments.only, arguments.quick, path) else 1)
     try:
         record = json.loads(arguments.tables.read_text())

@@ -40,6 +40,8 @@ def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -
     with spelling(_as_key), errors_in_one_line():
         if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
             raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
+        if sweeps and any(o.startswith(("--cfg", "-c")) for o in overrides):
+            raise InputError("--cfg shows the config of one run; leave out -m")
         if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
             task = errors_in_one_line()(lambda config: main(OmegaConf.to_object(config)))
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()

@@ -20,8 +20,8 @@ from experiments.turns import Way
 
 DATA = ["loader=bload_exact", "dataset.cache=data/cache64"]
 ROUNDS, STEPS = 6, 5
-BATCHES = (94, 376)
-"""Slots of a step: one block and four, for the table of the walk."""
+BLOCKS_OF_STEP = (1, 4)
+"""For the table of the walk."""
 
 
 def calls_of_step(way: Way, batches: Sequence[Batch]) -> int:
@@ -41,12 +41,12 @@ def measure_walk(quick: bool) -> Rows:
     torch.set_num_threads(1)
     register()
     rows: Rows = []
-    for slots in BATCHES[: 1 if quick else None]:
+    for blocks in BLOCKS_OF_STEP[: 1 if quick else None]:
         names = [(t, w) for t in ("dds", "gru") for w in ("slots", "segments")]
         names += [("attention", ""), ("scan", ""), ("none", "")]
         ways = [
             build_way(
-                f"train.batch_frames={slots}",
+                f"train.batch_frames={blocks * 94}",
                 f"model.temporal={temporal}",
                 *([f"model.walk={walk}"] if walk else []),
             )
@@ -55,7 +55,7 @@ def measure_walk(quick: bool) -> Rows:
         rates = _rates(ways, 1 if quick else ROUNDS)
         for (temporal, walk), way, rate in zip(names, ways, rates, strict=True):
             calls = calls_of_step(way, next(iter(way.loader.by_step())))
-            rows.append([slots, temporal, walk, rate, rate / rates[0], calls])
+            rows.append([blocks, temporal, walk, rate, rate / rates[0], calls])
     return rows
 
 
@@ -112,12 +112,12 @@ def measure_blocks(quick: bool) -> Rows:
 
 
 WALK = Part(
-    ("slots", "memory", "walk", "frames/s", "of the first", "operator calls"),
+    ("blocks", "memory", "walk", "frames/s", "of the first", "operator calls"),
     (",", "", "", ",.0f", ".2f", ","),
     measure_walk,
 )
 BLOCKS = Part(
-    ("blocks of bload_exact", "frames/s", "of those out of memory; the last of the one above"),
+    ("blocks of bload_exact", "frames/s", "ratio"),
     ("", ",.0f", ".3f"),
     measure_blocks,
 )

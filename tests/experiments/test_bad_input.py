@@ -275,6 +275,10 @@ def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):
         assert "python train.py -m loader=naive,bload" in said
 
 
+def test_a_sweep_has_no_one_config_to_show(sentence):
+    assert "leave out -m" in sentence(train, "-m", "loader=naive,bload", "--cfg", "job")
+
+
 def test_options_of_hydra_are_left_to_hydra(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train.py", "--cfg", "job", "train.epochs=7"])
     cli.run(pytest.fail, "train")
