@@ -114,30 +114,43 @@ def _from_json(path: Path) -> Read:
 
 
 def _from_text(path: Path) -> Read:
-    lines = (line.split("#")[0].strip() for line in path.read_text(ENCODING).splitlines())
-    return [float(line) for line in lines if line], None
+    lines = enumerate(path.read_text(ENCODING).splitlines(), 1)
+    cells = [(number, line.split("#")[0].strip()) for number, line in lines]
+    return _numbers([(number, cell) for number, cell in cells if cell]), None
+
+
+def _numbers(cells: list[tuple[int, str]]) -> list[float]:
+    """The cells, each after the line it is on, as numbers."""
+    values = []
+    for line, cell in cells:
+        try:
+            values.append(float(cell))
+        except ValueError:
+            raise ValueError(f"line {line} has {cell!r} where a length belongs") from None
+    return values
 
 
 def _from_csv(path: Path) -> Read:
     with path.open(newline="", encoding=ENCODING) as file:
-        rows = [row for row in csv.reader(file) if row]
+        reader = csv.reader(file)
+        rows = [(reader.line_num, row) for row in reader if row]
     if not rows:
         return [], None
-    header = [cell.strip().lower() for cell in rows[0]]
+    header = [cell.strip().lower() for cell in rows[0][1]]
     named = [column for column in LENGTH_COLUMNS if column in header]
     if named:
         column = header.index(named[0])
-        short = [row for row in rows if len(row) <= column]
-        if short:
-            raise InputError(
-                f"{path} has the row {','.join(short[0])!r} without a cell for {named[0]!r}; "
-                "fix it or leave it out"
-            )
-        return [float(row[column]) for row in rows[1:]], None
+        for line, row in rows:
+            if len(row) <= column:
+                raise InputError(
+                    f"{path}: line {line} is {','.join(row)!r} without a cell for {named[0]!r}; "
+                    "fix it or leave it out"
+                )
+        return _numbers([(line, row[column]) for line, row in rows[1:]]), None
     if len(header) == 1:
         is_name = header[0][:1].isalpha() and header[0] not in ("nan", "inf")
         body = rows[1:] if is_name else rows
-        return [float(row[0]) for row in body], None
+        return _numbers([(line, row[0]) for line, row in body]), None
     raise InputError(
         f"{path} has the columns {', '.join(header)}; name the one with the lengths 'length'"
     )

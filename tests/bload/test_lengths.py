@@ -25,14 +25,15 @@ GOOD = [
 ]
 BAD = [
     ("a.csv", "at least one sequence", "", "length\n"),
-    ("a.csv", "row 'b' without a cell for 'length'", "name,length\na,3\nb\n"),
-    ("a.csv", "could not convert", "name,length\na,3\nb,\n", "name,length\na,3\nb,many\n"),
+    ("a.csv", "line 3 is 'b' without a cell for 'length'", "name,length\na,3\nb\n"),
+    ("a.csv", "line 3 has ''", "name,length\na,3\nb,\n"),
+    ("a.csv", "line 4 has 'many'", "name,length\na,3\n\nb,many\n"),
     ("a.csv", "'length'", "name,size\na,3\n", "3,4\n5,6\n"),
     ("a.csv", "sequence 1 has length 0", "length\n3\n0\n"),
     ("a.csv", "sequence 0 has length -3", "length\n-3\n"),
     ("a.csv", "sequence 1 has length 2.5", "length\n3\n2.5\n"),
     ("a.csv", "sequence 0 has length 1e", "length\n1e30\n"),
-    ("a.csv", "could not convert string to float: '1O'", "1O\n3\n"),
+    ("a.csv", "line 1 has '1O'", "1O\n3\n"),
     ("a.csv", "not a number", "nan\n3\n"),
     ("a.csv", "not a number", "length\n3\nnan\n", "length\ninf\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
@@ -42,7 +43,7 @@ BAD = [
     ("a.json", "not a number", '[3, "x"]', "[3, null]", "[3, NaN]", '{"a": {"frames": 3}}'),
     ("a.json", "sequence 001YG has length 4.5", '{"a": 3, "001YG": 4.5}'),
     ("a.txt", "at least one sequence", "", "# nothing\n"),
-    ("a.txt", "'3 4'", "3 4\n"),
+    ("a.txt", "line 2 has '3 4'", "# frames\n3 4\n"),
     ("a.txt", "sequence 1 has length 0", "3\n0\n"),
     ("a.npy", "cannot read lengths", b"", b"hello", b"PK\x03\x04broken"),
 ]
