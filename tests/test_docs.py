@@ -19,6 +19,7 @@ import bload
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 FENCE = re.compile(r"^``` ?([\w{.]*)[^\n]*\n(.*?)^```$", re.S | re.M)
 
 
@@ -99,6 +100,32 @@ def test_the_code_of_a_page_prints_what_the_page_says(name, least, kernels):
     assert sum(bool(printed) for printed, _ in outputs) >= least
 
 
+class Features:
+    """Frames of 16 features, and whether their sum is positive as the target of each."""
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+
+    def read(self, sequence, first, length):
+        frames = torch.randn(length, 16)
+        return frames, (frames.sum(1) > 0).long()
+
+
+def test_the_readmes_loop_trains():
+    gru, head = nn.GRU(16, 8, batch_first=True), nn.Linear(8, 2)
+    before = head.weight.clone()
+    names = {
+        **{"source": Features([3, 5, 8]), "epochs": 2, "gru": gru, "head": head},
+        "optimiser": torch.optim.SGD([*gru.parameters(), *head.parameters()], lr=0.1),
+        "cross_entropy": torch.nn.functional.cross_entropy,
+    }
+    (code,) = [code for kind, code in FENCE.findall(README.read_text()) if kind == "python"]
+    exec(compile(code, "README.md", "exec"), names)
+    assert not torch.equal(head.weight, before)
+    on_eight = bload.BlockLoader(Features(bload.action_genome_lengths()), rank=0, world_size=8)
+    assert f"print(loader)\n# {on_eight}\n" in code
+
+
 def test_every_public_name_is_on_an_api_page_once():
     pages = "".join(page.read_text() for page in sorted((DOCS / "api").glob("*.md")))
     shown = re.findall(r"^::: bload\.([\w.]+)$", pages, re.M)
@@ -130,7 +157,7 @@ def test_arguments_in_docstrings_are_arguments():
 
 
 def test_links_lead_to_files():
-    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+    for page in [README, *DOCS.rglob("*.md")]:
         text = FENCE.sub("", page.read_text())
         for link in re.findall(r"\]\(([^)#\s]+)", text):
             assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
