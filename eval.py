@@ -6,6 +6,7 @@
     python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
     python eval.py checkpoint=runs/NAME pictures=4      draws four videos, beside the checkpoint
     python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
+    python eval.py checkpoint=runs/NAME video=FILE.mp4 out=FOLDER   predicts a video of your own
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
 
 The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
@@ -65,6 +66,10 @@ class Trained:
 
 def main(cfg: EvalJob) -> None:
     with start_ranks(cfg.device, cfg.timeout) as ranks:
+        if cfg.video is not None:
+            from experiments.inference import follow_video
+
+            return follow_video(cfg, ranks)
         complete = evaluate_all(cfg, ranks)
     if not complete:
         sys.exit(1)

@@ -181,13 +181,19 @@ class EvalJob:
     device: str = "auto"
     timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
     workers: int = 1
-    out: str | None = None  # JSON file for the figures; by name if there are several checkpoints
+    # JSON file for the figures, by name if there are several checkpoints; with video= a folder
+    out: str | None = None
     pictures: int = 0  # videos to draw, spread over the split
     pictures_dir: str | None = None  # null: beside the checkpoint
     predictions: str | None = None  # Parquet file for the predictions of every frame
     relations: str | None = None  # csv file for the recall of every relation and group
+    # instead of evaluating: a video file, or a folder of frames, to predict frame by frame
+    video: str | None = None
+    fps: float | None = None  # frames of video= looked at in a second; null: all (a folder's as 10)
+    threshold: float = 0.5  # score from which objects and relations are drawn into video='s frames
 
     def __post_init__(self) -> None:
+        self._check_video()
         if self.starts is not None:
             check_choice("starts", self.starts, STARTS)
         check_choice("split", self.split, SPLITS)
@@ -198,6 +204,26 @@ class EvalJob:
         check_number("workers", self.workers, 0, 256)
         check_number("timeout", self.timeout, 1, 10**6)
         check_number("pictures", self.pictures, 0, MOST)
+        check_number("threshold", self.threshold, 0, 1)
+        if self.fps is not None:
+            check_number("fps", self.fps, 1e-3, 1000, null=True)
+
+    def _check_video(self) -> None:
+        """Refuse keys that have no meaning with `video`, or without."""
+        taken = ("checkpoint", "video", "out", "amp", "device", "timeout")
+        of_video = ("fps", "threshold")
+        for key in fields(self):
+            if getattr(self, key.name) == key.default or key.name in taken:
+                continue
+            if self.video is not None and key.name not in of_video:
+                raise InputError(
+                    f"{key.name}={getattr(self, key.name)} is for the evaluation on a data set, "
+                    f"and video={self.video} is not evaluated; leave one of them out"
+                )
+            if self.video is None and key.name in of_video:
+                raise InputError(f"{key.name} is for video=; give video=FILE too, or leave it out")
+        if self.video is not None and not self.out:
+            raise InputError(f"video={self.video} needs a folder for what is made; give out=FOLDER")
 
 
 def defining(values: Any, later: bool = False) -> dict[str, Any]:
