@@ -53,16 +53,17 @@ def annotate(
         title = f"{name} {prediction.object_scores_P[pair]:.2f}"
         boxes.append((title, colour, prediction.object_boxes_P4[pair] * scale))
         lines.append((title, colour, 0))
-        lines += [(line, _INK, 14) for line in _relations(prediction, pair, name, threshold)]
-    if shown:
+        lines += [(line, _INK, 14) for line in relations_in_words(prediction, pair, threshold)]
+    if not shown:
+        lines.append((f"no object of score {threshold:g} or more", _GREY, 0))
+    else:
         boxes.append(("person", _PERSON, prediction.person_boxes_P4[shown[0]] * scale))
     for title, colour, (x1, y1, x2, y2) in boxes[::-1]:
         draw.rectangle((x1, y1, x2, y2), outline=colour, width=3)
-        left, top, right, bottom = draw.textbbox((x1 + 3, y1 + 2), title, font)
-        right, bottom = right - left, bottom - top
-        x, y = min(x1, wide - right - 8), min(y1, high - bottom - 8)
-        draw.rectangle((x, y, x + right + 6, y + bottom + 6), fill=colour)
-        draw.text((x + 3, y + 2), title, "white", font)
+        x, y = min(x1, wide - draw.textlength(title, font) - 8), min(y1, high - _LINE)
+        left, _, right, _ = draw.textbbox((x + 4, y + 1), title, font)
+        draw.rectangle((left - 4, y, right + 4, y + _LINE), fill=colour)
+        draw.text((x + 4, y + 1), title, "white", font)
     draw.rectangle((wide, 0, *sheet.size), fill=_PAPER)
     for row, (line, colour, indent) in enumerate(lines):
         draw.text((wide + _MARGIN + indent, _MARGIN + row * _LINE), line, colour, font)
@@ -81,9 +82,9 @@ def pairs_shown(prediction: FramePrediction, threshold: float) -> list[int]:
     return shown[:MOST]
 
 
-def _relations(prediction: FramePrediction, pair: int, name: str, threshold: float) -> list[str]:
+def relations_in_words(prediction: FramePrediction, pair: int, threshold: float) -> list[str]:
     """The best relation of each group, in words, where it reaches `threshold`."""
-    lines = []
+    name, lines = OBJECTS[prediction.object_classes_P[pair]], []
     for group in GROUPS.values():
         score_R = prediction.relation_scores_PR[pair, group]
         best = int(score_R.argmax())

@@ -8,6 +8,7 @@ C channels, H x W pixels of the canvas, h x w of a picture.
 """
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +154,20 @@ def write_followed(
     with (
         PredictionsWriter(folder / PREDICTIONS) as writer,
         FilmWriter(folder / ANNOTATED, footage.rate) as film,
+        ThreadPoolExecutor(1) as thread,
     ):
-        for count, (number, picture_hwC) in enumerate(bar, 1):
-            prediction = follower(number, picture_hwC)
+
+        def draw(*drawn: Any) -> None:
+            film.write(annotate(*drawn))
+
+        drawing: Future[None] | None = None
+        for number, picture_hwC in bar:
+            prediction = follower(number, picture_hwC)  # the frame before is drawn meanwhile
             name = f"{footage.name}/{number:06d}.png"
-            film.write(annotate(picture_hwC, prediction, threshold, name))
+            if drawing:
+                drawing.result()  # raises what it raised
+            drawing = thread.submit(draw, picture_hwC, prediction, threshold, name)
+            count += 1
             rows.append((_unannotated(name, picture_hwC.shape[:2]), prediction))
             if len(rows) == GROUP:
                 writer.write(*zip(*rows, strict=True))
@@ -166,6 +176,8 @@ def write_followed(
                 raise ranks.stopped("the beginning of this video")
         if rows:
             writer.write(*zip(*rows, strict=True))
+        if drawing:
+            drawing.result()
     return count
 
 

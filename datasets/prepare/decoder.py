@@ -126,4 +126,5 @@ def _judge(numbers: Collection[int], decoded: int, log: str) -> None:
             f"it, {beyond[0]} first; {complaint}"
         )
     if complaint:
-        raise VideoError(f"damaged: {complaint}; frames were kept as decoded")
+        which = "all annotated frames" if numbers else "its frames"
+        raise VideoError(f"damaged: {complaint}; {which} were kept as decoded")
