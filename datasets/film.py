@@ -12,12 +12,14 @@ import imageio_ffmpeg
 import numpy as np
 
 from bload.errors import InputError
+from datasets.prepare.decoder import decoder_version
 
 
 class FilmWriter:
-    """Encodes pictures of one size with ffmpeg's libx264, the first one decides which.
+    """Encodes pictures of one size, that of the first one, with ffmpeg's libx264.
 
-    A context. The file is at `path` once that ends well; after an exception there is none.
+    A context: the file is at `path` once it ends well; after an exception `path` is as before.
+    Raises `InputError` if there is no ffmpeg.
 
     Args:
         path: ends in .mp4.
@@ -25,6 +27,7 @@ class FilmWriter:
     """
 
     def __init__(self, path: Path, rate: float) -> None:
+        decoder_version()  # that there is a program
         self._path, self._rate = path, rate
         self._part = path.with_name(f".{path.name}.part")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed on leaving

@@ -189,8 +189,10 @@ class EvalJob:
     relations: str | None = None  # csv file for the recall of every relation and group
     # instead of evaluating: a video file, or a folder of frames, to predict frame by frame
     video: str | None = None
-    fps: float | None = None  # frames of video= looked at in a second; null: all (a folder's as 10)
-    threshold: float = 0.5  # score from which objects and relations are drawn into video='s frames
+    # frames of video= to look at in a second; null: all. Those of a folder are all looked at, and
+    # shown so many a second; null: 10
+    fps: float | None = None
+    threshold: float = 0.5  # score from which an object or a relation is drawn with video=
 
     def __post_init__(self) -> None:
         self._check_video()

@@ -105,6 +105,8 @@ def follow_video(cfg: EvalJob, ranks: Ranks) -> None:
     model, checkpoint = load_model(path, ranks.device)
     height, width = checkpoint["config"]["dataset"]["frame_size"]
     follower = Follower(model, (height, width), ranks.device, autocast(cfg.amp, ranks.device))
+    if model.temporal == "attention":
+        print("model.temporal=attention keeps every frame: memory and time grow with the video")
     began = time.perf_counter()
     with full_disk_named(folder / PREDICTIONS), ranks.stop.deferred():
         frames = write_followed(follower, footage, folder, cfg.threshold, ranks)

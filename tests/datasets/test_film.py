@@ -44,7 +44,9 @@ def test_an_exception_leaves_what_was_there(tmp_path):
 
 def test_an_ffmpeg_without_the_encoder_is_said(tmp_path, monkeypatch):
     program = tmp_path / "ffmpeg"
-    program.write_text("#!/bin/sh\necho \"Unknown encoder 'libx264'\" >&2\nexit 1\n")
+    knows_its_version = "[ $1 = -version ] && echo ffmpeg version 1 && exit"
+    no_encoder = "echo Unknown encoder \\'libx264\\' >&2; exit 1"
+    program.write_text(f"#!/bin/sh\n{knows_its_version}\n{no_encoder}\n")
     program.chmod(0o755)
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(program))
     with pytest.raises(

@@ -1,6 +1,7 @@
 """A video followed frame by frame: predicted as in a block, written, drawn, and refused."""
 
 import re
+import signal
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from datasets.scoring.predictions_file import read_metadata, read_predictions
 from experiments import inference
 from experiments.inference import Follower
 from experiments.run_picture import predict_video, read_video
+from experiments.stopping import Stopped
 from models import build_model
 from models.temporal import PARTS
 from tests.datasets.video_making import encode
-from tests.experiments.jobs import compose_config
+from tests.experiments.jobs import compose_config, one_rank
 
 SIDE = 80
 """Of no picture here is a side longer."""
@@ -177,3 +179,13 @@ def test_nothing_stays_of_a_video_that_fails_in_the_middle(sentence, finished, t
     said = sentence(evaluation, *lines, "device=cpu")
     assert "3.png is 80 x 47 pixels and those before it are 80 x 48" in said
     assert not [*(tmp_path / "out").iterdir()]
+
+
+def test_a_signal_ends_it_between_two_frames_and_leaves_nothing(finished, tmp_path):
+    film, out = encode(tmp_path / "film.mp4", squares(3)), tmp_path / "out"
+    ranks = one_rank()
+    ranks.stop.number = signal.SIGTERM
+    lines = [f"checkpoint={finished}", f"video={film}", f"out={out}"]
+    with pytest.raises(Stopped, match="the same command goes on from the beginning of this video"):
+        inference.follow_video(compose_config("eval", lines), ranks)
+    assert not [*out.iterdir()]
