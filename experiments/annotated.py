@@ -58,9 +58,11 @@ def annotate(
         lines.append((f"no object of score {threshold:g} or more", _GREY, 0))
     else:
         boxes.append(("person", _PERSON, prediction.person_boxes_P4[shown[0]] * scale))
-    for title, colour, (x1, y1, x2, y2) in boxes[::-1]:
-        draw.rectangle((x1, y1, x2, y2), outline=colour, width=3)
-        x, y = min(x1, wide - draw.textlength(title, font) - 8), min(y1, high - _LINE)
+    for _, colour, box in boxes[::-1]:  # the best on top
+        draw.rectangle(box.tolist(), outline=colour, width=3)
+    for title, colour, (x1, y1, _, y2) in boxes[::-1]:
+        y = min(y2 - _LINE if title == "person" else y1, high - _LINE)  # objects lie on persons
+        x = min(x1, wide - draw.textlength(title, font) - 8)
         left, _, right, _ = draw.textbbox((x + 4, y + 1), title, font)
         draw.rectangle((left - 4, y, right + 4, y + _LINE), fill=colour)
         draw.text((x + 4, y + 1), title, "white", font)

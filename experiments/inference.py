@@ -116,8 +116,8 @@ def follow_video(cfg: EvalJob, ranks: Ranks) -> None:
         print(f"{video}: {footage.damage}")
     print(
         f"{path}: {checkpoint['config']['model']['name']}, after epoch {checkpoint['epoch']}\n"
-        f"{video}: {frames:,} frames, {footage.rate:.4g} a second of it, predicted and drawn at "
-        f"{frames / seconds:,.0f} frames/s\n"
+        f"{video}: {frames:,} frames looked at, {footage.rate:.4g} of each second; predicted and "
+        f"drawn at {frames / seconds:,.1f} frames/s\n"
         f"predicted: {folder / PREDICTIONS}\ndrawn: {folder / ANNOTATED}"
     )
 

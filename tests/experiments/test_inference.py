@@ -100,7 +100,9 @@ def test_a_video_is_predicted_and_drawn_at_the_rate_that_is_asked_for(
     monkeypatch.setattr(inference, "GROUP", 3)
     video, out = encode(tmp_path / "my film.mp4", squares()), tmp_path / "a" / "out"
     said = follow(capsys, finished, video, out, "fps=10", "threshold=0.05")
-    assert re.search(r"my film\.mp4: 7 frames, 10 a second of it, .* at [\d,]+ frames/s\n", said)
+    assert re.search(
+        r"my film\.mp4: 7 frames looked at, 10 of each second; .* at \d+\.\d frames/s\n", said
+    )
     assert {file.name for file in out.iterdir()} == {"predictions.parquet", "annotated.mp4"}
     found = dict(read_predictions(out / "predictions.parquet"))
     assert [*found] == [f"my film.mp4/{number:06d}.png" for number in range(1, 20, 3)]
