@@ -14,10 +14,11 @@ def main() -> None:
     parser.add_argument(
         "folder", nargs="?", default="runs", help="an experiment's folder, or one of several"
     )
-    parser.add_argument("--charts", metavar="FOLDER", help="write every chart there as an SVG file")
+    parser.add_argument("--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF")
+    parser.add_argument("--latex", metavar="FILE", help="write the paper's table with ours there")
     args = parser.parse_args()
     try:
-        report = write_report(args.folder, args.charts)
+        report = write_report(args.folder, args.charts, args.latex)
     except (InputError, OSError) as error:
         parser.exit(2, f"report: error: {sentence_of(error)}\n")
     print(f"{report.summary}\n\n{report.html}\n{report.markdown}")

@@ -1,13 +1,15 @@
-"""Charts by matplotlib, as SVG that follows the reader's light or dark colours.
+"""Charts by matplotlib in literal colours on white: drawn into a page, and as files of their own.
 
-Loaders have the labels and colours of `bload.draw`; other colours are variables of colours.css.
+Loaders have the labels and colours of `bload.draw`.
 """
 
 import io
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import cycle
 from pathlib import Path
+from typing import IO, Any
 
 import pandas as pd
 from matplotlib import style
@@ -17,12 +19,25 @@ from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, colour_of, label_of
 from bload.packers import PACKERS
-from experiments.report.figures import Exhibit, Rows, template
+from experiments.report.figures import Exhibit, Rows
 
 WIDTH = 5.7
 """Inches of 72 pixels."""
-VARIABLES = {INK: "ink", "#535b68": "soft", "#d8dce3": "rule"}
 STYLE = Path(__file__).parent / "charts.mplstyle"
+KINDS: dict[str, dict[str, str | None]] = {
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
+}
+"""Kind of file -> what is left out of it, so that it has the same bytes each time."""
+Draw = Callable[[Axes], None]
+
+
+def chart(
+    title: str, height: float, draw: Draw, alternative: str, rows: Rows, note: str
+) -> Exhibit:
+    """A drawing of so many inches, with the figures that it shows."""
+    svg, save = plain_svg(title, height, draw), partial(_save, title, height, draw)
+    return Exhibit(title, rows, note, svg, alternative, save=save)
 
 
 def line_chart(
@@ -65,34 +80,29 @@ def line_chart(
         ends = dict.fromkeys(zip(part.y.iloc[[0, -1]], part.x.iloc[[0, -1]], strict=True))
         shown.append(f"{label_of(loader)} {' to '.join(f'{y:,.1f} at {x:,.1f}' for y, x in ends)}")
     text = f"{labels[1]} by {labels[0]}: {'; '.join([*shown, *(levels or {})])}."
-    return Exhibit(title, rows, note, _svg(title, 4, draw), text.replace(".0 ", " "))
+    return chart(title, 4, draw, text.replace(".0 ", " "), rows, note)
 
 
-def svg_file(chart: Exhibit) -> str:
-    """The chart as an SVG document of its own, with its title and the colours."""
-    width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', chart.svg)[0])
-    return template("chart.svg").render(chart=chart, width=width, height=height)
+def plain_svg(title: str, height: float, draw: Draw) -> str:
+    """A drawing in its own colours, without a size, for a page; the same text each time."""
+    file = io.StringIO()
+    _save(title, height, draw, file, "svg", {"svg.fonttype": "none"})
+    own = r' (width|height)="[\d.]+pt"| id="[\w.]+_\d+"| ?font-family: [^;\"]+;?|<title>.*?</title>'
+    text = file.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg ") :], flags=re.DOTALL)
+    return re.sub(own, "", text)
 
 
-def _svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
-    """A drawing in the reader's light or dark colours."""
-    return re.sub(r"#[0-9a-f]{6}\b", _colour, plain_svg(title, height, draw))
-
-
-def plain_svg(title: str, height: float, draw: Callable[[Axes], None]) -> str:
-    """A drawing in its own colours, without a size; the same bytes each time."""
-    with style.context([STYLE, {"svg.hashsalt": title}]):
+def _save(
+    title: str,
+    height: float,
+    draw: Draw,
+    file: Path | IO[Any],
+    kind: str,
+    look: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a drawing; its texts are paths in an SVG file and embedded type in a PDF file."""
+    with style.context([STYLE, {"svg.hashsalt": title}, dict(look or {})]):
         figure = Figure((WIDTH, height), layout="constrained")
         draw(figure.add_subplot())
-        file = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    text = file.getvalue()
-    own = r' (width|height)="[\d.]+pt"| id="[\w.]+_\d+"| ?font-family: [^;\"]+;?'
-    return re.sub(own, "", text[text.index("<svg ") :])
-
-
-def _colour(found: re.Match) -> str:
-    """A variable, or a colour that is lighter on dark paper."""
-    name = VARIABLES.get(found[0])
-    return f"var(--{name})" if name else f"color-mix(in srgb, {found[0]}, white var(--lift))"
+        figure.savefig(file, format=kind, metadata={"Title": title, **KINDS[kind]})

@@ -105,8 +105,8 @@ class Exhibit:
     """A table, a chart, or a chart with the figures that it shows.
 
     All rows have the same headings, of which the first one names the row. `alternative` says what a
-    drawing shows. `kind` is ``cards`` (rows under one another), ``words`` (long texts), or
-    ``lead``.
+    drawing shows; `save` writes it to a file of the kind ``svg`` or ``pdf``. `kind` is ``cards``
+    (rows under one another), ``words`` (long texts), or ``lead``.
     """
 
     title: str
@@ -115,6 +115,7 @@ class Exhibit:
     svg: str = ""
     alternative: str = ""
     kind: str = ""
+    save: Callable[..., None] | None = None
 
     @property
     def numeric(self) -> list[bool]:
@@ -130,7 +131,7 @@ def template(name: str) -> Template:
     """A template of this folder; ``{{ value | figure("1") }}`` shows a value as `cell` does."""
     environment = Environment(
         loader=PackageLoader("experiments.report", "."),
-        autoescape=select_autoescape(["html", "svg"]),
+        autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

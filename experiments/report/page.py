@@ -5,6 +5,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jinja2 import TemplateError
@@ -14,22 +15,27 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import plots, provenance, tables
 from experiments.report.alternatives import alternatives
-from experiments.report.charts import svg_file
+from experiments.report.charts import KINDS
 from experiments.report.claims import claims
 from experiments.report.figures import Exhibit, Part, note, template
+from experiments.report.latex import main_table
+from experiments.report.relations import relations
 from experiments.report.results import Results, read_results
+from experiments.report.settings import settings
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
-    "paper": ("The paper's table, and ours", tables.overview),
-    "claims": ("The paper's claims", lambda results: [claims(results)]),
     "story": ("In one plot", plots.story),
+    "claims": ("The paper's claims", lambda results: [claims(results)]),
+    "paper": ("The paper's table, and ours", tables.overview),
     "details": ("Times and Recall@20", tables.details),
     "alternatives": ("What else could feed the ranks", alternatives),
-    "curves": ("Recall@20 while training", plots.curves),
+    "curves": ("Loss and Recall@20 while training", plots.curves),
+    "relations": ("Recall@20 by relation", relations),
     "tmax": ("Block size", plots.block_sizes),
     "ablations": ("Ablations", plots.ablations),
     "lengths": ("Lengths that vary by orders of magnitude", plots.lengths),
     "deadlock": ("Deadlock", tables.deadlock),
+    "settings": ("Hyperparameters and models", settings),
     "runs": ("Every run", provenance.every_run),
     "origin": ("Machines, versions, commands", provenance.origin),
 }
@@ -47,11 +53,14 @@ class Written:
     summary: str
 
 
-def write_report(folder: Path | str, charts: Path | str | None = None) -> Written:
+def write_report(
+    folder: Path | str, charts: Path | str | None = None, latex: Path | str | None = None
+) -> Written:
     """Render whatever runs are under `folder`, an experiment or a folder of several.
 
     Args:
-        charts: a folder that gets every plot as an SVG file of its own; none if None.
+        charts: a folder that gets every plot as an SVG and a PDF file; none if None.
+        latex: a file for the paper's table with ours in LaTeX; none if None.
 
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
@@ -63,26 +72,29 @@ def write_report(folder: Path | str, charts: Path | str | None = None) -> Writte
         }
         verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
         counts = Counter(results.runs.state), Counter(of for of, _ in verdicts)
-        lead = note("lead", folder, *counts)
+        lead = note("lead", folder, *counts, [*results.finished.data.dropna().unique()])
         given = {"title": "BLoad: report of experiments", "page": page, "lead": lead}
-        files = {
+        files: dict[Path, str | Callable[[Path], object]] = {
             html: template("page.html").render(given),
             markdown: re.sub("\n{3,}", "\n\n", template("page.md").render(given)),
         }
+        if latex is not None:
+            files[Path(latex)] = main_table(results)
     except (*UNREADABLE, TemplateError) as error:
         raise InputError(
             f"{folder} holds a run or a record that is not as training writes it, or this is a bug "
             f"of the report ({type(error).__name__}: {error}, in {_place(error)}); move that run "
             "elsewhere, or report the bug"
         ) from error
-    for chart in (block for _, blocks in page.values() for block in blocks):
-        if charts is not None and isinstance(chart, Exhibit) and chart.svg:
-            name = re.sub(r"[^a-z0-9]+", "_", chart.title.lower()).strip("_")
-            files[Path(charts) / f"{name}.svg"] = svg_file(chart)
-    for path, text in files.items():
+    for block in (block for _, blocks in page.values() for block in blocks):
+        if charts is not None and isinstance(block, Exhibit) and block.save:
+            name = re.sub(r"[^a-z0-9]+", "_", block.title.lower()).strip("_")
+            for kind in KINDS:
+                files[Path(charts) / f"{name}.{kind}"] = partial(block.save, kind=kind)
+    for path, content in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text)
+            write_whole(path, content)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}; name another folder") from error
     summary = tabulate(verdicts, tablefmt="plain", disable_numparse=True)

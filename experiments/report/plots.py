@@ -26,42 +26,48 @@ ABLATIONS = {
 
 def story(results: Results) -> list[Part]:
     """The one plot that says most: what each loader reaches with the same work."""
-    title = "Recall@20 against work, at equal work"
+    found, title = equal_work(results), "Recall@20 against work, at equal work"
     label = "thousand slots processed, padding included"
-    return [
-        _chart(results, equal_work(results), title, "work", label)
-        or missing("evaluations on the way at equal work", "paper_table_equal_time")
-    ]
+    chart = _curve(results, found, title, ("work", label), with_table=True)
+    return [chart or missing("evaluations on the way at equal work", "paper_table_equal_time")]
 
 
 def curves(results: Results) -> list[Part]:
-    """The same at equal epochs, and on what must be remembered."""
-    found, name = equal_epochs(results), "Recall@20"
+    """Loss and Recall@20 at equal epochs, and Recall@20 on what must be remembered."""
+    found, name, epochs = equal_epochs(results), "Recall@20", ("epochs", "epoch")
+    seconds = ("seconds", "training seconds")
     charts = [
-        _chart(results, found, f"{name} against epochs", "epochs", "epoch"),
-        _chart(results, found, f"{name} against training time", "seconds", "training seconds"),
-        _chart(results, found, f"{name} on what must be remembered", "epochs", "epoch", "memory"),
+        _curve(results, found, f"{name} against epochs", epochs, with_table=True),
+        _curve(results, found, "Loss against epochs", epochs, "loss"),
+        _curve(results, found, f"{name} against training time", seconds),
+        _curve(results, found, f"{name} on what must be remembered", epochs, "memory"),
     ]
     lacking = missing("evaluations after several epochs", "paper_table")
     return [chart for chart in charts if chart] or [lacking]
 
 
-def _chart(
-    results: Results, found: Compared | None, title: str, x: str, label: str, key: str = "recall"
+def _curve(
+    results: Results,
+    found: Compared | None,
+    title: str,
+    along: tuple[str, str],
+    key: str = "recall",
+    *,
+    with_table: bool = False,
 ) -> Exhibit | None:
-    """Mean, lowest and highest over seeds after each epoch that all seeds evaluated.
+    """Mean, lowest and highest over seeds after each epoch in which all seeds have the figure.
 
-    None if no loader was evaluated twice.
+    None if no loader has it twice. `along` is the column of the horizontal axis and its label.
     """
     if found is None:
         return None
     lines = found.main[[*NAMES, "loader"]].merge(results.epochs, on=NAMES).dropna(subset=key)
     groups = lines.groupby(["loader", "epoch"], sort=False)
     points = groups[key].agg(y="mean", low="min", high="max", seeds="size")
-    points = points.join(groups[["seconds", "processed"]].mean()).reset_index()
+    points = points.join(groups[["seconds", "processed", "loss", "memory"]].mean()).reset_index()
     points = points.assign(epochs=points.epoch + 1, work=points.processed / 1000)
     points = points[points.seeds == points.loader.map(found.main.loader.value_counts())]
-    points["x"] = points[x]
+    points["x"] = points[along[0]]
     if not points.loader.duplicated().any():
         return None
     levels = {}
@@ -72,14 +78,17 @@ def _chart(
         "epoch": points.epochs,
         "training seconds": points.seconds,
         "thousand slots": points.work,
-        "mean, %": points.y,
+        "loss": points.loss,
+        "Recall@20, %": points.y,
         "lowest": points.low,
         "highest": points.high,
+        "must be remembered, %": points.memory,
         "seeds": points.seeds,
     }
-    table = rows("loader", columns, "0 1 1 1 1 1", lambda row: label_of(points.loader[row]))
-    labels = (label, "Recall@20, %")
-    return line_chart(title, points, labels, table, note("curve", x), levels=levels)
+    table = rows("loader", columns, "0 1 1 2 1 1 1 1", lambda row: label_of(points.loader[row]))
+    labels = (along[1], "loss" if key == "loss" else "Recall@20, %")
+    text = note("curve", found, along[0], key)
+    return line_chart(title, points, labels, table if with_table else [], text, levels=levels)
 
 
 def ablations(results: Results) -> list[Part]:

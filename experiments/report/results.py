@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from bload.errors import printable
+from bload.errors import InputError, printable
 from bload.packers import PACKERS
 from experiments.config import LoaderConfig, TrainJob, loader_schema
 from experiments.report.figures import note
@@ -22,6 +22,9 @@ EXPERIMENTS = (
 )
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
+DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
+RELATIONS = "relations.csv"
+RELATION_COLUMNS = ["folder", "checkpoint", *"constraint k kind name group triplets recall".split()]
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
     "remembering observer": "remembering/recall@20_memory",
@@ -35,8 +38,9 @@ class Results:
     """Everything in a folder.
 
     Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
-    and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with `seconds` and `processed`
-    since the start of the run; `records` of the commands that made runs (`kind` is experiment) or
+    the name of their `data` and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with
+    `loss`, and `seconds` and `processed` since the start of the run; `relations`, the rows of files
+    of eval.py under their `folder`; `records` of the commands that made runs (`kind` is experiment) or
     rows.
     """
 
@@ -44,6 +48,7 @@ class Results:
     runs: pd.DataFrame
     epochs: pd.DataFrame
     records: list[dict[str, Any]]
+    relations: pd.DataFrame
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -85,6 +90,10 @@ class Compared:
         return "equal work" if self.main["train.slots"].max() > 0 else "equal epochs"
 
     @property
+    def data(self) -> str:
+        return str(self.runs.data.iloc[0])
+
+    @property
     def setting(self) -> str:
         """Data, model and kind of machine."""
         return note("setting", self.runs.iloc[0])
@@ -95,6 +104,9 @@ def read_results(folder: Path | str) -> Results:
     runs, epochs = (_plain(frame) for frame in (read_runs(folder), read_epochs(folder)))
     runs["loader"] = pd.Series(map(_loader, runs.to_dict("records")), dtype=object)
     runs["total"] = runs.frames + runs.deleted
+    data = runs.get("dataset.name", pd.Series(dtype=object))
+    runs["data"] = data.map(lambda name: DATA.get(name, str(name)), "ignore")
+    epochs["loss"] = pd.to_numeric(epochs.get("loss"), errors="coerce")
     for name, key in PERCENT.items():
         for frame in (runs, epochs):
             frame[name] = 100 * frame.get(key, math.nan)
@@ -105,7 +117,19 @@ def read_results(folder: Path | str) -> Results:
         for kind in KINDS
         if (path := place / f"{kind}.json").exists()
     ]
-    return Results(Path(folder), runs, epochs, records)
+    return Results(Path(folder), runs, epochs, records, _relations(Path(folder)))
+
+
+def _relations(folder: Path) -> pd.DataFrame:
+    """The rows of relations.csv in a folder, its experiments and their runs."""
+    found = []
+    for path in sorted(path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{RELATIONS}")):
+        try:
+            rows = pd.read_csv(path)
+            found.append(rows.assign(folder=path.parent.name)[RELATION_COLUMNS])
+        except (ValueError, KeyError, OSError) as error:
+            raise InputError(f"{path} is not of eval.py: {error}; move it elsewhere") from error
+    return _plain(pd.concat(found)) if found else pd.DataFrame(columns=RELATION_COLUMNS)
 
 
 def _plain(value: Any) -> Any:
@@ -175,11 +199,16 @@ def equal_work(results: Results) -> Compared | None:
 
 def _settings(runs: pd.DataFrame, *free: str) -> pd.Series:
     """A number per run from 0, the same for runs alike in all but the `free` keys."""
-    aside = tuple(f"{key}." for key in (*_not_defining(TrainJob), "dataset.root", *free))
-    config = [key for key in runs if "." in key and not f"{key}.".startswith(aside)]
+    config = config_keys(runs, *free)
     # Ranks and device decide what an epoch costs; ranks and their batches of a step the batch.
     batch = [key for key in ("ranks", "device", "train.micro_batches") if key in runs]
     return runs.groupby([*config, *batch], sort=False, dropna=False).ngroup()
+
+
+def config_keys(runs: pd.DataFrame, *aside: str) -> list[str]:
+    """The columns that are keys of configs and decide what is trained, but those `aside`."""
+    without = tuple(f"{key}." for key in (*_not_defining(TrainJob), "dataset.root", *aside))
+    return [key for key in runs if "." in key and not f"{key}.".startswith(without)]
 
 
 def _not_defining(schema: Any, prefix: str = "") -> Iterator[str]:

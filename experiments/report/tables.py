@@ -36,10 +36,10 @@ def overview(results: Results) -> list[Part]:
         lines.append(("Times faster than naive: ours", times.faster(), "2"))
         lines.append(("Times faster than naive: ours / paper", share, "2"))
     lines += speed_lines(results)
-    lines.append(("Recall@20, %: paper", theirs.recall_at_20, "1"))
+    lines.append(("Recall@20, %: paper, Action Genome", theirs.recall_at_20, "1"))
     for when, found in known.items():
         recall = found.main.groupby("loader").recall.apply(estimate)
-        lines.append((f"Recall@20, {when}: ours", recall, "1"))
+        lines.append((f"Recall@20, {when}: ours, {found.data}", recall, "1"))
     table = [
         {"measure": Cell(name)} | {label_of(key): cell(of.get(key), form) for key in shown}
         for name, of, form in lines

@@ -1,0 +1,59 @@
+"""Recall@20 of every relation, of runs evaluated with ``eval.py relations=relations.csv``."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.report.charts import chart
+from experiments.report.figures import Exhibit, Part, note, rows
+from experiments.report.results import RELATIONS, Results
+
+COLOURS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
+CONSTRAINTS = ["with", "semi", "no"]
+LOW = 50
+LACKING = (
+    "Not here: Recall@20 by relation. Run "
+    f"`python eval.py checkpoint=runs/NAME relations={RELATIONS}` and put that file beside the run"
+)
+
+
+def relations(results: Results) -> list[Part]:
+    """A chart per evaluated checkpoint, with the figures of all relations and groups."""
+    found = results.relations
+    numbers = {key: pd.to_numeric(found[key], errors="coerce") for key in ("k", "triplets", "recall")}
+    found = found.assign(**numbers).query("k == 20")
+    charts = [
+        _chart(f"Recall@20 by relation: {' '.join(dict.fromkeys(place))}", of)
+        for place, of in found.groupby(["folder", "checkpoint"], sort=False)
+    ]
+    return [one for one in charts if one] or [LACKING]
+
+
+def _chart(title: str, found: pd.DataFrame) -> Exhibit | None:
+    """Bars of all relations, best first within their group; None without figures."""
+    index = ["kind", "group", "name"]
+    table = found.pivot_table("recall", index, "constraint").reindex(columns=CONSTRAINTS) * 100
+    table["triplets"] = found.groupby(index).triplets.first()
+    table = table.sort_values("with", ascending=False).reset_index()
+    table = table.sort_values("group", key=lambda of: of.map([*COLOURS].index), kind="stable")
+    single = table[table.kind == "relation"]
+    if single.empty:
+        return None
+
+    def draw(axis: Axes) -> None:
+        for group, of in single.groupby("group", sort=False):
+            axis.barh(of.name, of["with"], 0.7, color=COLOURS[str(group)], label=group)
+        axis.set(title="Recall@20 with constraint, %", xlim=(0, 100), ylim=(len(single) - 0.4, -0.6))
+        axis.grid(axis="y", visible=False)
+        axis.tick_params(axis="y", labelsize=9.5, length=0)
+        axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+
+    groups = table[table.kind == "group"]
+    reached = "; ".join(f"{name} {recall:.1f}" for name, recall in zip(groups.name, groups["with"]))
+    shown = {name: dict(enumerate(table[name])) for name in ("group", "triplets")}
+    shown |= {f"{of} constraint, %": dict(enumerate(table[of])) for of in CONSTRAINTS}
+    exhibit = rows("relation", shown, "0 0 1 1 1", lambda row: str(table.name.iloc[row]))
+    text = f"Recall@20 with constraint, % by group: {reached}."
+    contacting = single[single.group == "contacting"]
+    low = contacting.name[contacting["with"] < LOW].str.replace("_", " ")
+    said = note("relations", len(contacting), [*low], LOW)
+    return chart(title, 6.2, draw, text, exhibit, said)
