@@ -14,7 +14,9 @@ def main() -> None:
     parser.add_argument(
         "folder", nargs="?", default="runs", help="an experiment's folder, or one of several"
     )
-    parser.add_argument("--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF")
+    parser.add_argument(
+        "--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF"
+    )
     parser.add_argument("--latex", metavar="FILE", help="write the paper's table with ours there")
     args = parser.parse_args()
     try:

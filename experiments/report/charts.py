@@ -59,7 +59,7 @@ def line_chart(
         levels: name -> y of broken lines across.
     """
     lines = dict(iter(points.groupby("loader", sort=False)))
-    marks = dict(zip(PACKERS, cycle("osD^vPX"), strict=False))
+    marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
 
     def draw(axis: Axes) -> None:
         axis.set(xlabel=labels[0], title=labels[1], xscale=xscale)

@@ -159,8 +159,11 @@ def command_of(experiment: str) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """Escaped text in which `code` between backticks is set as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    """Escaped text in which `code` between backticks is code, and a figure's interval small."""
+    shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    if getattr(text, "figure", None):
+        shown = re.sub(r"(\[.+\])", r"<small>\1</small>", shown)
+    return Markup(shown)
 
 
 def _line(text: str) -> str:

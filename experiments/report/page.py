@@ -24,20 +24,20 @@ from experiments.report.results import Results, read_results
 from experiments.report.settings import settings
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
-    "story": ("In one plot", plots.story),
+    "story": ("At a glance", plots.story),
     "claims": ("The paper's claims", lambda results: [claims(results)]),
-    "paper": ("The paper's table, and ours", tables.overview),
+    "paper": ("The paper's table, and ours", lambda results: [tables.overview(results)]),
     "details": ("Times and Recall@20", tables.details),
-    "alternatives": ("What else could feed the ranks", alternatives),
-    "curves": ("Loss and Recall@20 while training", plots.curves),
-    "relations": ("Recall@20 by relation", relations),
-    "tmax": ("Block size", plots.block_sizes),
+    "curves": ("While training", plots.curves),
+    "relations": ("By relation", relations),
     "ablations": ("Ablations", plots.ablations),
-    "lengths": ("Lengths that vary by orders of magnitude", plots.lengths),
+    "alternatives": ("What else could feed the ranks", alternatives),
+    "tmax": ("Block size", plots.block_sizes),
+    "lengths": ("Spread of lengths", plots.lengths),
     "deadlock": ("Deadlock", tables.deadlock),
-    "settings": ("Hyperparameters and models", settings),
+    "settings": ("Hyperparameters", settings),
     "runs": ("Every run", provenance.every_run),
-    "origin": ("Machines, versions, commands", provenance.origin),
+    "origin": ("Origin", provenance.origin),
 }
 """Anchor -> title and what makes the section; one of your own is one function and one entry."""
 

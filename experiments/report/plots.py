@@ -24,25 +24,30 @@ ABLATIONS = {
 """Experiment -> the key that it varies, a title and the values; all are compared to the first."""
 
 
+EPOCHS = ("epochs", "epoch")
+
+
 def story(results: Results) -> list[Part]:
-    """The one plot that says most: what each loader reaches with the same work."""
-    found, title = equal_work(results), "Recall@20 against work, at equal work"
-    label = "thousand slots processed, padding included"
-    chart = _curve(results, found, title, ("work", label), with_table=True)
-    return [chart or missing("evaluations on the way at equal work", "paper_table_equal_time")]
+    """What each loader reaches with the same work, and in as many epochs."""
+    work, epochs = equal_work(results), equal_epochs(results)
+    slots = ("work", "thousand slots processed, padding included")
+    return [
+        _curve(results, work, "Recall@20 against work, at equal work", slots, with_table=True)
+        or missing("evaluations on the way at equal work", "paper_table_equal_time"),
+        _curve(results, epochs, "Recall@20 against epochs", EPOCHS, with_table=True)
+        or missing("evaluations after several epochs", "paper_table"),
+    ]
 
 
 def curves(results: Results) -> list[Part]:
-    """Loss and Recall@20 at equal epochs, and Recall@20 on what must be remembered."""
-    found, name, epochs = equal_epochs(results), "Recall@20", ("epochs", "epoch")
-    seconds = ("seconds", "training seconds")
+    """Loss, and Recall@20 by time and on what must be remembered, at equal epochs."""
+    found = equal_epochs(results)
     charts = [
-        _curve(results, found, f"{name} against epochs", epochs, with_table=True),
-        _curve(results, found, "Loss against epochs", epochs, "loss"),
-        _curve(results, found, f"{name} against training time", seconds),
-        _curve(results, found, f"{name} on what must be remembered", epochs, "memory"),
+        _curve(results, found, "Loss against epochs", EPOCHS, "loss"),
+        _curve(results, found, "Recall@20 against training time", ("seconds", "training seconds")),
+        _curve(results, found, "Recall@20 on what must be remembered", EPOCHS, "memory"),
     ]
-    lacking = missing("evaluations after several epochs", "paper_table")
+    lacking = missing("losses and evaluations of several epochs", "paper_table")
     return [chart for chart in charts if chart] or [lacking]
 
 

@@ -1,5 +1,7 @@
 """Recall@20 of every relation, of runs evaluated with ``eval.py relations=relations.csv``."""
 
+from pathlib import PurePath
+
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -19,16 +21,20 @@ LACKING = (
 def relations(results: Results) -> list[Part]:
     """A chart per evaluated checkpoint, with the figures of all relations and groups."""
     found = results.relations
-    numbers = {key: pd.to_numeric(found[key], errors="coerce") for key in ("k", "triplets", "recall")}
+    numbers = {
+        key: pd.to_numeric(found[key], errors="coerce") for key in ("k", "triplets", "recall")
+    }
     found = found.assign(**numbers).query("k == 20")
-    charts = [
-        _chart(f"Recall@20 by relation: {' '.join(dict.fromkeys(place))}", of)
-        for place, of in found.groupby(["folder", "checkpoint"], sort=False)
-    ]
+    charts = []
+    for folder, inside in found.groupby("folder", sort=False):
+        several = inside.checkpoint.nunique() > 1
+        for checkpoint, of in inside.groupby("checkpoint", sort=False):
+            place = f"{folder}, {PurePath(checkpoint).parent.name}" if several else folder
+            charts.append(_chart(f"Recall@20 by relation: {place}", str(checkpoint), of))
     return [one for one in charts if one] or [LACKING]
 
 
-def _chart(title: str, found: pd.DataFrame) -> Exhibit | None:
+def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
     """Bars of all relations, best first within their group; None without figures."""
     index = ["kind", "group", "name"]
     table = found.pivot_table("recall", index, "constraint").reindex(columns=CONSTRAINTS) * 100
@@ -42,18 +48,22 @@ def _chart(title: str, found: pd.DataFrame) -> Exhibit | None:
     def draw(axis: Axes) -> None:
         for group, of in single.groupby("group", sort=False):
             axis.barh(of.name, of["with"], 0.7, color=COLOURS[str(group)], label=group)
-        axis.set(title="Recall@20 with constraint, %", xlim=(0, 100), ylim=(len(single) - 0.4, -0.6))
+        axis.set(
+            title="Recall@20 with constraint, %", xlim=(0, 100), ylim=(len(single) - 0.4, -0.6)
+        )
         axis.grid(axis="y", visible=False)
         axis.tick_params(axis="y", labelsize=9.5, length=0)
         axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
 
     groups = table[table.kind == "group"]
-    reached = "; ".join(f"{name} {recall:.1f}" for name, recall in zip(groups.name, groups["with"]))
+    reached = "; ".join(
+        f"{name} {recall:.1f}" for name, recall in groups[["name", "with"]].itertuples(index=False)
+    )
     shown = {name: dict(enumerate(table[name])) for name in ("group", "triplets")}
     shown |= {f"{of} constraint, %": dict(enumerate(table[of])) for of in CONSTRAINTS}
     exhibit = rows("relation", shown, "0 0 1 1 1", lambda row: str(table.name.iloc[row]))
     text = f"Recall@20 with constraint, % by group: {reached}."
     contacting = single[single.group == "contacting"]
     low = contacting.name[contacting["with"] < LOW].str.replace("_", " ")
-    said = note("relations", len(contacting), [*low], LOW)
+    said = note("relations", checkpoint, len(contacting), [*low], LOW)
     return chart(title, 6.2, draw, text, exhibit, said)

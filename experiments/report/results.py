@@ -24,7 +24,8 @@ KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternativ
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
 RELATIONS = "relations.csv"
-RELATION_COLUMNS = ["folder", "checkpoint", *"constraint k kind name group triplets recall".split()]
+RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
+RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
     "remembering observer": "remembering/recall@20_memory",
@@ -39,8 +40,8 @@ class Results:
 
     Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
     the name of their `data` and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with
-    `loss`, and `seconds` and `processed` since the start of the run; `relations`, the rows of files
-    of eval.py under their `folder`; `records` of the commands that made runs (`kind` is experiment) or
+    `loss`, and `seconds` and `processed` since the start of the run; `relations`, the rows of
+    RELATIONS files by `folder`; `records` of the commands that made runs (`kind` is experiment) or
     rows.
     """
 
@@ -123,7 +124,9 @@ def read_results(folder: Path | str) -> Results:
 def _relations(folder: Path) -> pd.DataFrame:
     """The rows of relations.csv in a folder, its experiments and their runs."""
     found = []
-    for path in sorted(path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{RELATIONS}")):
+    for path in sorted(
+        path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{RELATIONS}")
+    ):
         try:
             rows = pd.read_csv(path)
             found.append(rows.assign(folder=path.parent.name)[RELATION_COLUMNS])

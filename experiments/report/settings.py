@@ -1,7 +1,7 @@
-"""What was trained: the settings that runs share, those that differ, and the size of the models."""
+"""What was trained: settings that runs share, those that differ, and the size of networks."""
 
-import math
 from dataclasses import MISSING, fields
+from typing import Any
 
 import pandas as pd
 import torch
@@ -14,67 +14,70 @@ from models.config import ModelConfig, computed_keys
 
 
 def settings(results: Results) -> list[Part]:
-    """Settings by experiment, what most runs have, and every network with its parameters."""
+    """Settings by experiment, those that most runs have, and every network with its parameters."""
     runs = results.finished
     if runs.empty:
         return ["There is no finished run whose settings could be shown."]
-    said = runs[config_keys(runs)].map(_text)
-    most = said.mode().iloc[0]
-    shared = (said == most).all()
+    said = runs[sorted(config_keys(runs))].map(_text, "ignore")
+    usual = said.apply(lambda of: of.value_counts(dropna=False).index[0])
     found = []
     for experiment, own in said.groupby(runs.experiment, sort=False):
         counts = own.nunique()
-        differ = (f"{key} {', '.join(own[key].unique())}" for key in counts.index[counts > 1])
-        others = own.iloc[0][(counts == 1) & (own.iloc[0] != most)]
-        unlike = (f"{key} {value}" for key, value in others.items())
+        differ = [f"{key} {_values(own[key])}" for key in own if counts[key] > 1]
+        shared = own.dropna(axis="columns").loc[:, counts == 1].iloc[0]
+        unlike = [f"{key} {value}" for key, value in shared.items() if value != usual[key]]
         row = {"experiment": experiment, "runs": len(own), "its runs differ in": "; ".join(differ)}
         row["and share, unlike most runs here"] = "; ".join(unlike)
         found.append({name: cell(value) for name, value in row.items()})
-    usual = pd.DataFrame({"value": most, "all": shared.map({True: "all", False: "most"})})
-    keys = rows("key", {"value": usual["value"], "runs": usual["all"]}, name=str)
+    usual = usual.dropna()
+    columns = {"value": usual, "runs": (said[usual.index] == usual).sum()}
     return [
         Exhibit("By experiment", found, note("settings"), kind="words"),
-        Exhibit(f"What all or most runs here have: {len(keys)} keys", keys),
-        _models(runs),
+        Exhibit(f"The most common value of {len(usual)} keys", rows("key", columns, name=str)),
+        Exhibit("Networks", _networks(runs), note("networks"), kind="words"),
     ]
 
 
 def _text(value: object) -> str:
     """A value of a config as on a command line."""
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.10g}"
-    return "-" if value is None else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _models(runs: pd.DataFrame) -> Exhibit:
+def _values(found: pd.Series) -> str:
+    return ", ".join(sorted(found.dropna().unique(), key=lambda of: (len(of), of)))
+
+
+def _networks(runs: pd.DataFrame) -> list[dict]:
     """A row per network, by the keys that decide what it computes."""
     keys = [key for key in map("model.{}".format, computed_keys()) if key in runs]
     found = []
     for _, of in runs.groupby(keys, sort=False, dropna=False) if keys else ():
-        run = of.iloc[0]
-        parts = _parameters(run)
-        row = {"model": run["model.name"], "temporal part": run["model.temporal"]}
-        row |= {"parameters": sum(parts.values()) or None, "backbone": parts.get("backbone")}
-        row |= {"runs": len(of), "experiments": ", ".join(of.experiment.unique())}
+        whole, backbone = _parameters(of.iloc[0])
+        row = {
+            "model": of.iloc[0].get("model.name"),
+            "temporal part": of.iloc[0].get("model.temporal"),
+        }
+        row |= {"parameters": whole, "of the backbone": backbone, "runs": len(of)}
+        row["experiments"] = ", ".join(of.experiment.unique())
         found.append({name: cell(value) for name, value in row.items()})
-    return Exhibit("Models", found, note("models"), kind="words")
+    return found
 
 
-def _parameters(run: pd.Series) -> dict[str, int]:
-    """Parameters by part of the network of a run's config; none if that builds no network."""
-    given = {}
+def _parameters(run: pd.Series) -> tuple[int | None, int | None]:
+    """Parameters of a run's network and of its backbone; None if its config builds none."""
+    given: dict[str, Any] = {}
     for key in fields(ModelConfig):
         value = run.get(f"model.{key.name}")
         if pd.notna(value):
             given[key.name] = int(value) if key.type is int else value
         elif key.default is MISSING:
-            return {}
+            return None, None
     try:
         with torch.device("meta"):
             network = build_model(ModelConfig(**given))
     except (InputError, TypeError, ValueError):
-        return {}
-    return {
-        name: sum(one.numel() for one in part.parameters())
-        for name, part in network.named_children()
-    }
+        return None, None
+    whole, backbone = (
+        sum(one.numel() for one in part.parameters()) for part in (network, network.backbone)
+    )
+    return whole, backbone

@@ -15,7 +15,7 @@ from experiments.report.results import Compared, Results, compare, equal_epochs,
 from experiments.report.times import best_times, time_table, timed_runs, turn_times, turns_table
 
 
-def overview(results: Results) -> list[Part]:
+def overview(results: Results) -> Exhibit:
     """The paper's figure, ours and what lies between: measures down, loaders across."""
     theirs, ours, times = paper(), packed(), best_times(results)
     shown = [key for key in PACKERS if not makes_batches(key)]  # the others stand further down
@@ -45,7 +45,7 @@ def overview(results: Results) -> list[Part]:
         for name, of, form in lines
     ]
     text = note("overview", ours, COMMAND, NOT_DERIVABLE, times, [*known.values()])
-    return [Exhibit("The paper's one table, with ours", table, text, kind="lead")]
+    return Exhibit("The paper's one table, with ours", table, text, kind="lead")
 
 
 def details(results: Results) -> list[Part]:
