@@ -55,14 +55,12 @@ def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
         axis.tick_params(axis="y", labelsize=9.5, length=0)
         axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
 
-    groups = table[table.kind == "group"]
-    reached = "; ".join(
-        f"{name} {recall:.1f}" for name, recall in groups[["name", "with"]].itertuples(index=False)
-    )
+    ranges = single.groupby("group", sort=False)["with"].agg(["max", "min"]).itertuples()
+    text = "; ".join(f"{group} {most:.1f} to {least:.1f}" for group, most, least in ranges)
     shown = {name: dict(enumerate(table[name])) for name in ("group", "triplets")}
     shown |= {f"{of} constraint, %": dict(enumerate(table[of])) for of in CONSTRAINTS}
     exhibit = rows("relation", shown, "0 0 1 1 1", lambda row: str(table.name.iloc[row]))
-    text = f"Recall@20 with constraint, % by group: {reached}."
+    text = f"Recall@20 with constraint, %, of the relations of each group: {text}."
     contacting = single[single.group == "contacting"]
     low = contacting.name[contacting["with"] < LOW].str.replace("_", " ")
     said = note("relations", checkpoint, len(contacting), [*low], LOW)

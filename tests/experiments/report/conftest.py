@@ -15,9 +15,9 @@ def _few_plans():
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """All experiments, their report, and its charts beside it; not to be written to."""
+    """All experiments, their report, its charts and table beside it; not to be written to."""
     runs = make_everything(tmp_path_factory.mktemp("made") / "runs")
-    write_report(runs, charts=runs.parent / "charts")
+    write_report(runs, charts=runs.parent / "charts", latex=runs.parent / "table.tex")
     return runs
 
 

@@ -3,6 +3,8 @@
 import errno
 import json
 import re
+import shutil
+import subprocess
 import sys
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -36,7 +38,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(made, page):
     assert not re.search(r'(?<!xmlns=")(?<!xlink=")https?://|@import|url\((?!#)', text)
     drawings = page.findall(".//figure/div")
     assert all(len(drawing.get("aria-label")) > 40 for drawing in drawings)
-    assert len(drawings) == 5
+    assert len(drawings) == 7
 
 
 def test_markdown_and_html_say_the_same(made, page):
@@ -53,18 +55,52 @@ def test_markdown_and_html_say_the_same(made, page):
         assert (says, verdict, *rest) in shown or card in cards or verdict == "verdict"
 
 
-def test_every_plot_is_a_file_of_its_own_and_the_same_each_time(made, page):
-    files = {file.stem: file.read_text() for file in (made.parent / "charts").iterdir()}
-    assert len(files) == len(page.findall(".//figure"))
-    for stem, text in files.items():
-        svg = ElementTree.fromstring(text)
-        title, said = (svg.find(f"{{*}}{tag}").text for tag in ("title", "desc"))
-        assert stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
-        assert len(said) > 40
-        assert "prefers-color-scheme: dark" in text
-        assert "var(--ink)" in text
-    (chart,) = SECTIONS["story"][1](read_results(made))
-    assert charts.svg_file(chart) == files["recall_20_against_work_at_equal_work"]
+def test_every_plot_is_an_svg_and_a_pdf_file_and_the_same_each_time(made, page, tmp_path):
+    place = made.parent / "charts"
+    drawn = sorted(place.glob("*.svg"))
+    assert len(drawn) == len(page.findall(".//figure")) == len([*place.glob("*.pdf")])
+    for file in drawn:
+        title = ElementTree.parse(file).getroot().find("{*}title").text
+        assert file.stem == re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+        assert file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    chart, _ = SECTIONS["story"][1](read_results(made))
+    for kind in charts.KINDS:
+        chart.save(tmp_path / "again", kind=kind)
+        file = place / f"recall_20_against_work_at_equal_work.{kind}"
+        assert (tmp_path / "again").read_bytes() == file.read_bytes()
+
+
+def test_plots_have_literal_colours_on_white_and_need_no_typeface(made):
+    """So that librsvg, Inkscape and LaTeX draw them as browsers do."""
+    for file in (made.parent / "charts").glob("*.svg"):
+        svg = ElementTree.parse(file).getroot()
+        styles = [style for one in svg.iter() if (style := one.get("style"))]
+        paints = re.findall(r"(?:fill|stroke): ?([^;]+)", ";".join(styles))
+        literal = re.compile(r"#[0-9a-f]{6}|none|url\(#\w+\)")
+        assert len(paints) > 20
+        assert not [paint for paint in paints if not literal.fullmatch(paint)]
+        assert not {"text", "foreignObject"} & {one.tag.split("}")[1] for one in svg.iter()}
+        assert svg.find(".//{*}path").get("style").replace(" ", "") == "fill:#ffffff"
+
+
+def test_the_table_in_latex_is_whole_and_has_the_intervals(made):
+    """It is compiled too, where there is LaTeX."""
+    file = made.parent / "table.tex"
+    text = file.read_text()
+    body = text[text.index("\\toprule") : text.index("\\bottomrule")]
+    lines = [line for line in body.splitlines() if line.endswith("\\\\")]
+    assert len(lines) > 15
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {5}
+    assert text.count("{") == text.count("}")
+    assert not re.search(r"(?<!\\)[#$_]", text)
+    assert re.search(r"\\scriptsize \[\d\.\d\d, \d\.\d\d\]", body)
+    if shutil.which("pdflatex"):
+        head = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}"
+        for code in (text, head + "\\input{table}\\end{document}"):
+            (made.parent / "job.tex").write_text(code)
+            job = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "job.tex"]
+            done = subprocess.run(job, cwd=made.parent, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout
 
 
 def test_what_comes_from_runs_is_escaped(tmp_path):
@@ -83,14 +119,16 @@ def test_what_comes_from_runs_is_escaped(tmp_path):
 def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(charts, "_svg", lambda *_: '<svg viewBox="0 0 9 9"></svg>')
-    runs, place = tmp_path / "runs", tmp_path / "new" / "charts"
+    runs, place, table = tmp_path / "runs", tmp_path / "new" / "charts", tmp_path / "t.tex"
     make_run(runs / "paper_table", "bload")
-    monkeypatch.setattr(sys, "argv", ["report", str(runs), "--charts", str(place)])
+    monkeypatch.setattr(
+        sys, "argv", ["report", str(runs), "--charts", str(place), "--latex", str(table)]
+    )
     main()
     out = capsys.readouterr().out
     assert {"reproduced", str(runs / "report.html")} <= {*out.split()}
-    assert [*place.iterdir()]
+    assert {file.suffix for file in place.iterdir()} == {".svg", ".pdf"}
+    assert "toprule" in table.read_text()
     monkeypatch.setattr(sys, "argv", ["report", str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="2"):
         main()
@@ -120,7 +158,8 @@ def test_the_readmes_table_says_what_the_report_says():
         **{1: "Padded frames: ours", 3: "Deleted frames: ours", 5: "Times faster than naive: ours"},
         **{6: "Speed on 2 ranks, padding computed: ours"},
         **{7: "Speed on 2 ranks, padding skipped: ours"},
-        **{9: "Recall@20, equal epochs: ours", 10: "Recall@20, equal work: ours"},
+        **{9: "Recall@20, equal epochs: ours, synthetic data"},
+        **{10: "Recall@20, equal work: ours, synthetic data"},
     }.items():
         (row,) = re.findall(rf"^\| {name} \|.*", report, re.M)
         for ours, found in zip(means(lines[line]), means(row), strict=True):

@@ -3,13 +3,18 @@
 import json
 import math
 import shutil
+from dataclasses import asdict
 
 import pytest
 
+from bload.errors import InputError
 from experiments.report import charts
 from experiments.report.figures import Exhibit
 from experiments.report.page import SECTIONS
 from experiments.report.results import compare, equal_epochs, read_results
+from models import build_model
+from models.config import ModelConfig
+from tests.experiments.jobs import compose_config
 from tests.experiments.report.made_runs import command, make_record, make_run, write
 
 OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
@@ -39,7 +44,7 @@ def column(table: Exhibit, heading: str) -> dict[str, float | None]:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_drawn():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(charts, "_svg", lambda *_: "<svg/>")
+        patch.setattr(charts, "plain_svg", lambda *_: "<svg/>")
         yield
 
 
@@ -60,7 +65,9 @@ def test_the_overview_has_the_papers_figures_beside_ours(made, found):
     assert "4.205" in found[OVERVIEW].note
     runs = (made / "paper_table").glob("bload-*/summary.json")
     values = [100 * json.loads(path.read_text())["with/recall@20"] for path in runs]
-    assert bload["Recall@20, equal epochs: ours"] == pytest.approx(math.fsum(values) / 3)
+    assert bload["Recall@20, equal epochs: ours, synthetic data"] == pytest.approx(
+        math.fsum(values) / 3
+    )
 
 
 def test_differences_are_to_the_runs_of_sampling_and_of_naive(found):
@@ -82,7 +89,7 @@ def test_at_equal_work_epochs_differ_and_extra_budgets_stand_apart(copied):
     rows = [*column(tables[WORK], "seeds")]
     assert rows[:3] == ["naive, 1 epoch", "naive, 2 epochs", "sampling, 12 epochs"]
     assert "172,000" in tables[WORK].note
-    assert column(tables[OVERVIEW], "naive")["Recall@20, equal work: ours"] < 70
+    assert column(tables[OVERVIEW], "naive")["Recall@20, equal work: ours, synthetic data"] < 70
 
 
 def test_runs_at_equal_epochs_stand_in_if_they_are_as_many_and_of_one_setting(copied):
@@ -169,9 +176,39 @@ def test_curves_are_of_what_was_evaluated_by_the_work_done(made, found, tmp_path
         run = make_run(tmp_path / "paper_table", loader, memory=False)
     lines = (run / "metrics.jsonl").read_text().splitlines()
     (run / "metrics.jsonl").write_text("\n".join(line for line in lines if "eval" not in line))
-    curves = exhibits(tmp_path, "curves")
+    curves = exhibits(tmp_path, "story", "curves")
+    losses = column(found["Recall@20 against epochs"], "loss")
+    assert losses == pytest.approx(dict.fromkeys(losses, 60 / 5))
+    assert "BLoad 60 at 1 to 12 at 5." in curves["Loss against epochs"].alternative
     assert {row["loader"] for row in curves["Recall@20 against epochs"].rows} == {"sampling"}
     assert "Recall@20 on what must be remembered" in found.keys() - curves.keys()
+
+
+def test_recall_by_relation_names_the_low_ones_and_refuses_other_files(found, tmp_path):
+    table = found["Recall@20 by relation: paper_table"]
+    assert column(table, "with constraint, %") == pytest.approx(
+        {"looking_at": 90, "above": 60, "holding": 80, "lying_on": 10}
+    )
+    assert column(table, "no constraint, %")["lying_on"] == pytest.approx(11)
+    assert "1 of 2 contacting relations are below 50 % (lying on)" in table.note
+    assert "relations=relations.csv" in said(tmp_path, "relations")
+    (tmp_path / "relations.csv").write_text("a,b\n1,2")
+    with pytest.raises(InputError, match=r"relations\.csv is not of eval\.py"):
+        read_results(tmp_path)
+
+
+def test_settings_are_those_that_runs_share_and_those_that_differ(found, tmp_path):
+    by = {row["experiment"]: [*row.values()][2:] for row in found["By experiment"].rows}
+    assert by["reset_ablation"][0] == "train.seed 0, 1, 2; train.starts table, wrong, ignored"
+    assert by["epoch_time"][0] == "loader.name bload, naive"
+    (common,) = (one for title, one in found.items() if title.startswith("The most common value"))
+    assert {row["key"]: row["value"] for row in common.rows}["train.lr"] == "0.0015"
+    config = asdict(compose_config("train", ["model=dds_tiny", "model.temporal=none"]).model)
+    make_run(tmp_path, "bload", **{f"model__{key}": value for key, value in config.items()})
+    (row,) = exhibits(tmp_path, "settings")["Networks"].rows
+    network = build_model(ModelConfig(**config))
+    assert row["parameters"].figure.mean == sum(one.numel() for one in network.parameters())
+    assert row["temporal part"] == "none"
 
 
 def test_what_is_missing_is_named_with_its_command(tmp_path):
