@@ -80,7 +80,7 @@ def line_chart(
         ends = dict.fromkeys(zip(part.y.iloc[[0, -1]], part.x.iloc[[0, -1]], strict=True))
         shown.append(f"{label_of(loader)} {' to '.join(f'{y:,.1f} at {x:,.1f}' for y, x in ends)}")
     text = f"{labels[1]} by {labels[0]}: {'; '.join([*shown, *(levels or {})])}."
-    return chart(title, 4, draw, text.replace(".0 ", " "), rows, note)
+    return chart(title, 4, draw, re.sub(r"\.0(?![0-9])", "", text), rows, note)
 
 
 def plain_svg(title: str, height: float, draw: Draw) -> str:
