@@ -268,7 +268,7 @@ def report(
         write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         write_or_warn(folder.path, ranks.device, data.test_source)
-        tracker.show({cfg.loader.name: data.loader.sampler.plan}, drawn(folder.path))
+        tracker.show({cfg.loader.name: data.loader.sampler.plan}, drawn(folder.path).values())
         print(summary_text(summary, drawn(folder.path)))
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -99,9 +99,8 @@ class Tracker:
                 place = self.steps + (step if kind == "step" else 0)
                 self.wandb.log(kind, self.epoch, place, values)
 
-    def show(self, plans: dict[str, Plan], drawn: dict[str, Path]) -> None:
-        """Send pictures to wandb: the first blocks of plans by loader, and drawn files by name."""
-        pictures = {name: file for name, file in drawn.items() if file.suffix == ".png"}
+    def show(self, plans: dict[str, Plan], pictures: Iterable[Path]) -> None:
+        """Send pictures to wandb: the first blocks of plans by loader, and files by their names."""
         with self._in_the_way():
             if self.wandb is not None:
                 self.wandb.show(self.epoch, self.steps, plans, pictures)

@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -97,14 +97,12 @@ class WandbRun:
         rows = [[name, value] for name, value in figures.items()]
         self.log("summary", epoch, step, {"figures": wandb.Table(["figure", "value"], rows)})
 
-    def show(self, epoch: int, step: int, plans: dict[str, Plan], files: dict[str, Path]) -> None:
-        """Send pictures: the first blocks of plans by loader, and files by name."""
+    def show(self, epoch: int, step: int, plans: dict[str, Plan], files: Iterable[Path]) -> None:
+        """Send pictures: the first blocks of plans by loader, and files, without those of text."""
         with TemporaryDirectory() as folder:
             blocks = draw_plans(plans, Path(folder) / "blocks.png")
-            images = {
-                f"pictures/{name}": wandb.Image(str(file))
-                for name, file in {"blocks": blocks, **files}.items()
-            }
+            pictures = [blocks, *(file for file in files if file.suffix == ".png")]
+            images = {f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}
             self.log("pictures", epoch, step, images)
 
     def finish(self, patience: float) -> None:
@@ -138,7 +136,7 @@ def _init(
                 group=options.group,
                 name=settings.run_name or name,
                 id=settings.run_id or known,
-                resume="allow",
+                resume="allow" if known else None,
                 config=config,
                 settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
             )

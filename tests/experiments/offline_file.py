@@ -51,6 +51,10 @@ class OfflineRun:
     def column(self, key: str) -> list[Any]:
         return [row[key] for row in self.rows if key in row]
 
+    def media(self, key: str) -> list[Path]:
+        """The files logged under a key."""
+        return [self.folder / "files" / path for path in self.column(f"{key}/path")]
+
 
 def _values(items: Any) -> dict[str, Any]:
     return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
