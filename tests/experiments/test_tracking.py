@@ -17,8 +17,8 @@ import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from bload.errors import InputError
-from experiments.cli import check_overrides
 from experiments.checkpoint import Start
+from experiments.cli import check_overrides
 from experiments.config import WandbConfig, register
 from experiments.run_folder import RunFolder
 from experiments.soak import MARK, SMALL, ended_or_left, marked
