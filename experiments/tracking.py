@@ -46,7 +46,7 @@ class Tracker:
         self.file = folder.metrics.open("a") if active else None
         self.steps = sum(epoch["steps"] for epoch in start.progress.epochs)
         """Of the epochs that are finished."""
-        self.epoch = 0
+        self.epoch = len(start.progress.epochs) + 1
         self.wandb: WandbRun | None = None
         if active and start.checkpoint is None:
             (folder.path / STATE).unlink(missing_ok=True)
@@ -99,11 +99,17 @@ class Tracker:
                 place = self.steps + (step if kind == "step" else 0)
                 self.wandb.log(kind, self.epoch, place, values)
 
-    def show(self, plans: dict[str, Plan], pictures: Iterable[Path]) -> None:
-        """Send pictures to wandb: the first blocks of plans by loader, and files by their names."""
+    def draw(self, plans: dict[str, Plan]) -> None:
+        """Send wandb a picture of the first blocks of plans by loader."""
         with self._in_the_way():
             if self.wandb is not None:
-                self.wandb.show(self.epoch, self.steps, plans, pictures)
+                self.wandb.draw(self.epoch, self.steps, plans)
+
+    def show(self, pictures: Iterable[Path]) -> None:
+        """Send wandb files of pictures."""
+        with self._in_the_way():
+            if self.wandb is not None:
+                self.wandb.show("pictures", self.epoch, self.steps, pictures)
 
     def close(self, patience: float = PATIENCE) -> None:
         """Finish the files; wandb has `patience` seconds for its own."""

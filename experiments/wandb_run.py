@@ -53,7 +53,9 @@ class WandbRun:
     def __init__(
         self, state: Path, config: dict[str, Any], options: WandbConfig, mode: str
     ) -> None:
-        held = json.loads(state.read_text()) if state.exists() else {"id": None}
+        held: dict[str, Any] = {"id": None}
+        if state.exists():
+            held = json.loads(state.read_text())
         self.state = state
         self.run: Any = _init(state.parent.name, config, options, mode, held["id"])
         self.offline = mode in OFFLINE
@@ -97,13 +99,19 @@ class WandbRun:
         rows = [[name, value] for name, value in figures.items()]
         self.log("summary", epoch, step, {"figures": wandb.Table(["figure", "value"], rows)})
 
-    def show(self, epoch: int, step: int, plans: dict[str, Plan], files: Iterable[Path]) -> None:
-        """Send pictures: the first blocks of plans by loader, and files, without those of text."""
+    def draw(self, epoch: int, step: int, plans: dict[str, Plan]) -> None:
+        """Send a picture of the first blocks of plans by loader; only once in a run."""
+        if "blocks" in self.sent:
+            return
         with TemporaryDirectory() as folder:
-            blocks = draw_plans(plans, Path(folder) / "blocks.png")
-            pictures = [blocks, *(file for file in files if file.suffix == ".png")]
-            images = {f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}
-            self.log("pictures", epoch, step, images)
+            drawn = draw_plans(plans, Path(folder) / "blocks.png")
+            self.show("blocks", epoch, step, [drawn])
+
+    def show(self, kind: str, epoch: int, step: int, files: Iterable[Path]) -> None:
+        """Send those of the files that are pictures, by their names."""
+        pictures = [file for file in files if file.suffix == ".png"]
+        images = {f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}
+        self.log(kind, epoch, step, images)
 
     def finish(self, patience: float) -> None:
         """End the run. Raises `TimeoutError` if wandb needs longer than `patience` seconds."""
