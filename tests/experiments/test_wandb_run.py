@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import wandb
+import yaml
 from click.testing import CliRunner
 from wandb.cli import cli
 
@@ -157,6 +158,8 @@ def test_a_run_that_was_stopped_goes_on_in_wandb_without_a_figure_twice(config, 
     kinds = {"step", "epoch", "eval", "pictures", "figures"}
     keys = {key for row in rows for key in row if key[0] != "_"} - {"global_step", "epoch"}
     assert {key.split("/")[0] for key in keys} == kinds
+    sweep = yaml.safe_load((REPOSITORY / "examples" / "wandb_sweep.yaml").read_text())
+    assert sweep["metric"]["name"] in keys
     summary = lines[-1]
     check_table(second, {key: of for key, of in summary.items() if isinstance(of, int | float)})
     (blocks,) = [*first.media("pictures/blocks"), *second.media("pictures/blocks")]
