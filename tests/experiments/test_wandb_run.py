@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
@@ -201,11 +202,14 @@ with Tracker(folder, {}, WandbConfig(), Start(), active=True) as tracker:
 @pytest.mark.slow
 def test_two_runs_at_a_time_share_the_folder_of_wandb_and_nothing_else(place):
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    both = [
-        subprocess.Popen([sys.executable, "-c", ONE_OF_TWO, name], env=environment)
-        for name in ("1", "2")
-    ]
-    assert [process.wait(60) for process in both] == [0, 0]
+    command = [sys.executable, "-c", ONE_OF_TWO]
+    with ThreadPoolExecutor(2) as pool:
+        at_a_time = (
+            pool.submit(subprocess.run, [*command, name], env=environment, check=True, timeout=300)
+            for name in ("1", "2")
+        )
+        for ended in [*at_a_time]:
+            ended.result()
     found = {run.run.display_name: run for run in parts()}
     assert len({run.run.run_id for run in found.values()}) == 2
     for name in ("1", "2"):
