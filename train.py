@@ -154,7 +154,9 @@ def open_tracker(
             folder.previous.replace(folder.last)  # a damaged one would take its place when saving
     if any(ranks.gather(ranks.is_first and not folder.last.exists())):
         save_training(folder.last, cfg, training, loader, start.progress)
-    return Tracker(folder, asdict(cfg), cfg.wandb, active=ranks.is_first)
+    tracker = Tracker(folder, asdict(cfg), cfg.wandb, start, active=ranks.is_first)
+    tracker.draw({cfg.loader.name: loader.sampler.plan})
+    return tracker
 
 
 def train_epochs(
@@ -268,6 +270,7 @@ def report(
         write_results(folder.path.parent)
         folder.error.unlink(missing_ok=True)
         write_or_warn(folder.path, ranks.device, data.test_source)
+        tracker.show(drawn(folder.path).values())
         print(summary_text(summary, drawn(folder.path)))
 
 

@@ -144,12 +144,18 @@ class ExperimentConfig:
 
 @dataclass
 class WandbConfig:
-    mode: str = "offline"  # offline, online or disabled
-    project: str = "bload"
+    # Null: what wandb's environment (WANDB_PROJECT, ...) and settings say; see docs/tracking.md.
+    mode: str | None = None  # offline, online or disabled; if they say nothing either, offline
+    project: str | None = None  # if they say nothing either, bload
+    entity: str | None = None  # the user or team whose project it is
+    tags: list[str] | None = None
+    notes: str | None = None
+    job_type: str | None = None
     group: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("wandb.mode", self.mode, ("offline", "online", "disabled"))
+        if self.mode is not None:
+            check_choice("wandb.mode", self.mode, ("offline", "online", "disabled"))
 
 
 @dataclass

@@ -2,20 +2,22 @@
 
 import json
 import os
-import signal
-import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from bload import Plan
 from datasets.write_whole import full_disk_named
+from experiments.checkpoint import Start
 from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
 
-INIT_TIMEOUT = 4.0
-"""Seconds that wandb waits for its server; with its own start and end, training waits for 10."""
+if TYPE_CHECKING:
+    from experiments.wandb_run import WandbRun
+
+STATE = "wandb.json"
+"""In a run's folder: what its copy in wandb has, see `experiments.wandb_run`."""
 PATIENCE = 60.0
 """Seconds that a finished run waits for wandb."""
 STOP_PATIENCE = 5.0
@@ -29,21 +31,46 @@ class Tracker:
 
     Args:
         config: of the run, as wandb shows it.
-        wandb: mode (``offline`` needs no account and no network), project and group.
+        wandb: ``offline`` needs no account and no network.
+        start: where the run begins or goes on; one that begins is a new one in wandb too.
     """
 
     def __init__(
-        self, folder: RunFolder, config: dict[str, Any], wandb: WandbConfig, active: bool
+        self,
+        folder: RunFolder,
+        config: dict[str, Any],
+        wandb: WandbConfig,
+        start: Start,
+        active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.path = folder.path
-        self.wandb: Any = None
-        if active and wandb.mode == "online":
-            with self._in_the_way("offline"):
-                self.wandb = _wandb_run(folder.path, config, wandb, "online")
-        if active and wandb.mode != "disabled" and self.wandb is None:
+        self.steps = sum(epoch["steps"] for epoch in start.progress.epochs)
+        """Of the epochs that are finished."""
+        self.epoch = len(start.progress.epochs) + 1
+        self.wandb: WandbRun | None = None
+        if active and start.checkpoint is None:
+            (folder.path / STATE).unlink(missing_ok=True)
+        if active and (wandb.mode or os.environ.get("WANDB_MODE")) != "disabled":
             with self._in_the_way():
-                self.wandb = _wandb_run(folder.path, config, wandb, "offline")
+                self._open(folder.path / STATE, config, wandb)
+
+    def _open(self, state: Path, config: dict[str, Any], options: WandbConfig) -> None:
+        # Slow to import, and wanted by one rank only.
+        from experiments.wandb_run import OFFLINE, WandbRun, mode_of
+
+        mode = mode_of(options)
+        if mode == "disabled":
+            return
+        try:
+            self.wandb = WandbRun(state, config, options, mode)
+        except Exception as error:  # of wandb's many kinds, and of its service's
+            if mode in OFFLINE:
+                raise
+            self.wandb = WandbRun(state, config, options, "offline")
+            later = self.wandb.later
+            print(f"wandb: {_sentence(error)}; going on offline, {later} sends it later")
+        if not self.wandb.offline:
+            print(f"wandb: {self.wandb.run.url}")
 
     def __enter__(self) -> Self:
         return self
@@ -59,94 +86,52 @@ class Tracker:
         with full_disk_named(Path(self.file.name)):
             self.file.write(json.dumps(line) + "\n")
             self.file.flush()
-        with self._in_the_way():
-            self._log_to_wandb(kind, epoch, figures)
-
-    def _log_to_wandb(self, kind: str, epoch: int, figures: dict[str, Any]) -> None:
-        if self.wandb is None:
-            return
         numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
-        values: dict[str, Any] = {f"{kind}/{key}": value for key, value in numbers.items()}
-        if kind == "summary":
-            import wandb
+        self.epoch = epoch if kind == "summary" else epoch + 1
+        self.steps += step if kind == "epoch" else 0
+        with self._in_the_way():
+            if self.wandb is None:
+                return
+            if kind == "summary":
+                self.wandb.table(self.epoch, self.steps, numbers)
+            else:
+                values = {f"{kind}/{key}": value for key, value in numbers.items()}
+                place = self.steps + (step if kind == "step" else 0)
+                self.wandb.log(kind, self.epoch, place, values)
 
-            rows = [[name, str(value)] for name, value in figures.items()]
-            values["figures"] = wandb.Table(columns=["figure", "value"], data=rows)
-        self.wandb.log({"epoch": epoch if kind == "summary" else epoch + 1, **values})
+    def draw(self, plans: dict[str, Plan]) -> None:
+        """Send wandb a picture of the first blocks of plans by loader."""
+        with self._in_the_way():
+            if self.wandb is not None:
+                self.wandb.draw(self.epoch, self.steps, plans)
+
+    def show(self, pictures: Iterable[Path]) -> None:
+        """Send wandb files of pictures."""
+        with self._in_the_way():
+            if self.wandb is not None:
+                self.wandb.show("pictures", self.epoch, self.steps, pictures)
 
     def close(self, patience: float = PATIENCE) -> None:
         """Finish the files; wandb has `patience` seconds for its own."""
         if self.file is not None:
             self.file.close()
-        if self.wandb is not None:
-            with self._in_the_way():
-                self._finish(patience)
-
-    def _finish(self, patience: float) -> None:
-        try:
-            ThreadPoolExecutor(1).submit(self.wandb.finish).result(patience)
-        except TimeoutError:
-            _end_service()
-            raise TimeoutError(f"still busy after {patience:.0f} s") from None
+        with self._in_the_way():
+            if self.wandb is not None:
+                self.wandb.finish(patience)
+                if self.wandb.offline:
+                    print(f"wandb: {self.wandb.later} sends this run")
 
     @contextmanager
-    def _in_the_way(self, how: str = "without it") -> Iterator[None]:
+    def _in_the_way(self) -> Iterator[None]:
         """Go on without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
             yield
         except Exception as error:  # of wandb's many kinds, and of its service's
+            later = f", {self.wandb.later} sends what it has" if self.wandb else ""
             self.wandb = None
-            print(f"wandb: {' '.join(str(error).split())}; going on {how}, {self._later()}")
-
-    def _later(self) -> str:
-        return f"`wandb sync {self.path / 'wandb' / 'latest-run'}` sends what it has"
+            print(f"wandb: {_sentence(error)}; going on without it{later}")
 
 
-def _wandb_run(
-    path: Path, config: dict[str, Any], options: WandbConfig, mode: Literal["online", "offline"]
-) -> Any:
-    import wandb  # slow to import, and wanted by one rank only
-
-    # In a sweep of wandb its agent has chosen the id; elsewhere the same run goes on.
-    ours: Any = {"id": f"{path.parent.name}-{path.name}", "resume": "allow"}
-    try:
-        with _nobody_asked():
-            run = wandb.init(
-                mode=mode,
-                project=options.project,
-                group=options.group,
-                name=path.name,
-                dir=str(path),
-                config=config,
-                settings=wandb.Settings(silent=True, console="off", init_timeout=INIT_TIMEOUT),
-                **({} if "WANDB_SWEEP_ID" in os.environ else ours),
-            )
-    except Exception:
-        wandb.teardown()  # its service would call the id of this run in use
-        raise
-    for kind in ("epoch", "eval"):
-        run.define_metric(f"{kind}/*", step_metric="epoch")
-    return run
-
-
-def _end_service() -> None:
-    """Kill wandb's process (on Linux): wandb would wait for it without limit when ours ends."""
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text().split():
-            if b"wandb-core" in Path("/proc", pid, "cmdline").read_bytes():
-                os.kill(int(pid), signal.SIGKILL)
-    import wandb
-
-    with suppress(Exception):  # what it says of a connection that is gone
-        wandb.teardown()
-
-
-@contextmanager
-def _nobody_asked() -> Iterator[None]:
-    """Take the terminal away: without a key wandb would ask there for one, and wait for ever."""
-    terminal = sys.stdin
-    with Path(os.devnull).open() as sys.stdin:
-        try:
-            yield
-        finally:
-            sys.stdin = terminal
+def _sentence(error: Exception) -> str:
+    """What an error of wandb says, in one line."""
+    return " ".join(str(error).split()).rstrip(".")

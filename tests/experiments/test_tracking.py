@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import wandb
@@ -16,18 +17,21 @@ import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from bload.errors import InputError
+from experiments.checkpoint import Start
 from experiments.cli import check_overrides
 from experiments.config import WandbConfig, register
 from experiments.run_folder import RunFolder
 from experiments.soak import MARK, SMALL, ended_or_left, marked
 from experiments.tracking import Tracker
 from tests.experiments.jobs import REPOSITORY
+from tests.experiments.offline_file import OfflineRun
 
-DISABLED, OFFLINE = WandbConfig("disabled"), WandbConfig("offline", group="mine")
+DISABLED, OFFLINE = WandbConfig("disabled"), WandbConfig("offline")
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where wandb writes
     folder = RunFolder(str(tmp_path), "run")
     folder.open(0)
     return folder
@@ -39,7 +43,7 @@ def read(folder):
 
 def test_lines_say_their_kind_and_place_and_are_on_disk_at_once(folder):
     for step in (7, 8):  # opened again, the file goes on
-        tracker = Tracker(folder, {}, DISABLED, active=True)
+        tracker = Tracker(folder, {}, DISABLED, Start(), active=True)
         tracker.log("step", 2, step, loss=0.5)
         assert read(folder)[-1] == {"kind": "step", "epoch": 2, "step": step, "loss": 0.5}
         tracker.close()
@@ -47,7 +51,7 @@ def test_lines_say_their_kind_and_place_and_are_on_disk_at_once(folder):
 
 
 def test_other_ranks_write_nothing(folder):
-    tracker = Tracker(folder, {}, OFFLINE, active=False)
+    tracker = Tracker(folder, {}, OFFLINE, Start(), active=False)
     tracker.log("step", 0, 1, loss=0.5)
     tracker.close()
     assert not folder.metrics.exists()
@@ -74,50 +78,43 @@ def test_wandb_offline_writes_a_run_without_network_or_prompt(folder, monkeypatc
 
     monkeypatch.setattr(socket.socket, "connect", only_here)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("wandb asked something"))
-    for step in (1, 2):  # the second goes on with the run of the first
-        tracker = Tracker(folder, {"train": {"lr": 0.1}}, OFFLINE, active=True)
-        tracker.log("step", 0, step, loss=0.5)
-        if step == 2:
-            tracker.log("summary", 1, 0, **{"run": "here", "with/recall@20": 0.25})
-        tracker.close()
-    runs = list(folder.path.glob("wandb/offline-run-*/*.wandb"))
-    assert runs
-    assert all(run.stat().st_size > 0 for run in runs)
+    wandb.teardown()  # it reads the environment once
+    with Tracker(folder, {"train": {"lr": 0.1}}, OFFLINE, Start(), active=True) as tracker:
+        tracker.log("step", 0, 1, loss=0.5)
+    wandb.teardown()
     assert not calls
-    records = b"".join(run.read_bytes() for run in runs)
-    assert f"{folder.path.parent.name}-run".encode() in records
-    assert b"mine" in records
-    (table,) = folder.path.glob("wandb/offline-run-*/files/media/table/*.table.json")
-    assert json.loads(table.read_text())["data"] == [["run", "here"], ["with/recall@20", "0.25"]]
-    assert len(read(folder)) == 3
+    (place,) = Path("wandb").glob("offline-run-*")
+    assert OfflineRun(place).column("step/loss") == [0.5]
+    assert len(read(folder)) == 1
 
 
 def test_wandb_without_its_server_goes_on_offline(folder, monkeypatch, capsys):
-    monkeypatch.setattr("experiments.tracking.INIT_TIMEOUT", 1.0)
+    monkeypatch.setattr("experiments.wandb_run.INIT_TIMEOUT", 1.0)
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     wandb.teardown()  # it reads the environment once
-    tracker = Tracker(folder, {}, WandbConfig("online"), active=True)
+    tracker = Tracker(folder, {}, WandbConfig("online"), Start(), active=True)
     tracker.log("step", 0, 1, loss=0.5)
-    assert tracker.wandb.settings.mode == "offline"
+    assert tracker.wandb.offline
     tracker.close()
     wandb.teardown()
     printed = capsys.readouterr().out
     assert "; going on offline, `wandb sync " in printed
     assert printed.count("going on") == 1
-    assert list((folder.path / "wandb" / "latest-run").glob("*.wandb"))
+    assert list(Path("wandb").glob("offline-run-*/*.wandb"))
 
 
 ONLINE = """
 import sys, time, wandb
+from experiments.checkpoint import Start
 from experiments.config import WandbConfig
 from experiments.run_folder import RunFolder
 from experiments.tracking import Tracker
-folder = RunFolder(sys.argv[1], "run")
+folder = RunFolder("runs", "run")
 folder.open(0)
 began = time.monotonic()
-tracker = Tracker(folder, {}, WandbConfig("online"), active=True)
-print(tracker.wandb.settings.mode, "after", round(time.monotonic() - began), "s")
+tracker = Tracker(folder, {}, WandbConfig("online"), Start(), active=True)
+print("offline after" if tracker.wandb.offline else "online", round(time.monotonic() - began), "s")
 tracker.close()
 """
 
@@ -130,7 +127,8 @@ def test_on_a_terminal_wandb_asks_nothing_and_waits_ten_seconds_at_most(key, tmp
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
         environment |= {"WANDB_BASE_URL": f"http://127.0.0.1:{server.getsockname()[1]}", **key}
         process = subprocess.Popen(
-            [sys.executable, "-c", ONLINE, str(tmp_path)],
+            [sys.executable, "-c", ONLINE],
+            cwd=tmp_path,
             env=environment | {"HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
             **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
         )
@@ -142,7 +140,11 @@ def test_on_a_terminal_wandb_asks_nothing_and_waits_ten_seconds_at_most(key, tmp
     assert "; going on offline, `wandb sync " in printed
     said = printed[printed.index("offline after ") :].split()
     assert int(said[2]) <= 10
-    assert list(tmp_path.glob("run/wandb/offline-run-*/*.wandb"))
+    assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    if not key:
+        lines = [line for line in printed.splitlines() if line.startswith("wandb: ")]
+        assert "No API key configured. Use `wandb login` to log in; going on offline" in lines[0]
+        assert len(lines) == 2  # the other is the command at the end
 
 
 @pytest.mark.slow
@@ -153,7 +155,7 @@ def test_a_run_that_is_stopped_leaves_no_process_of_wandb(stuck, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "train.py", *places, *SMALL, "train.epochs=500", "wandb.mode=offline"],
         cwd=REPOSITORY,
-        env={**os.environ, MARK: mark},
+        env={**os.environ, MARK: mark, "WANDB_DIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -170,7 +172,7 @@ def test_a_run_that_is_stopped_leaves_no_process_of_wandb(stuck, tmp_path):
 
 
 def test_a_full_disk_under_the_figures_is_named(folder, monkeypatch):
-    tracker = Tracker(folder, {}, DISABLED, active=True)
+    tracker = Tracker(folder, {}, DISABLED, Start(), active=True)
     monkeypatch.setattr(tracker, "file", FullFile(folder.metrics))
     with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written: no space .* are free"):
         tracker.log("step", 0, 1, loss=0.5)
@@ -184,17 +186,6 @@ class FullFile:
 
     def write(self, text):
         raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_the_run_of_a_wandb_sweep_has_the_id_that_its_agent_gave(folder, monkeypatch):
-    monkeypatch.setenv("WANDB_RUN_ID", "of-the-agent")
-    for own in (f"{folder.path.parent.name}-run", "of-the-agent"):
-        wandb.teardown()  # it reads the environment once
-        tracker = Tracker(folder, {}, OFFLINE, active=True)
-        assert tracker.wandb.id == own
-        tracker.close()
-        monkeypatch.setenv("WANDB_SWEEP_ID", "sweep")
-    wandb.teardown()
 
 
 def test_the_example_of_a_wandb_sweep_starts_training_with_configs_that_exist():
