@@ -32,7 +32,7 @@ from experiments.engine import add, train_epoch
 from experiments.error_file import noted
 from experiments.evaluate import evaluate
 from experiments.exchange import choose_exchange
-from experiments.figures import epoch_figures, summarise
+from experiments.figures import epoch_figures, losses_of, summarise
 from experiments.launch import is_launched, launch
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
@@ -42,6 +42,7 @@ from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
 from experiments.run_page import begin_page, drawn, write_or_warn
+from experiments.run_record import RELATIONS, evaluated_after
 from experiments.runs import write_results
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
@@ -180,7 +181,7 @@ def train_epochs(
         every = cfg.train.eval_every
         due = epoch == epochs or (every and epoch % every == 0)
         if due and progress.evaluated < epoch:
-            progress.recall = evaluate_now(cfg, training, data)
+            progress.recall = evaluate_now(cfg, folder, training, data)
             progress.evaluated = epoch
             tracker.log("eval", epoch - 1, progress.epochs[-1]["steps"], **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
@@ -195,8 +196,8 @@ def train_epochs(
         carried = open_carried(progress.carried, loader, ranks.device)
         for step in train_epoch(training, loader, epoch, sums, carried):
             if loader.step % cfg.train.log_every == 0:
-                loss = float(ranks.sum(torch.tensor(step.losses["loss"])))
-                tracker.log("step", epoch, loader.step, loss=loss, norm=step.norm, lr=step.rate)
+                losses = losses_of(step.losses, ranks)
+                tracker.log("step", epoch, loader.step, **losses, norm=step.norm, lr=step.rate)
             due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
             if due and loader.step < loader.steps:
                 progress.epoch_sums = ranks.gather(dict(sums))
@@ -218,8 +219,13 @@ def train_epochs(
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
-def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, float]:
-    """Figures of the model, or of the average of its weights, on the test split."""
+def evaluate_now(
+    cfg: TrainJob, folder: RunFolder, training: Training, data: Data
+) -> dict[str, float]:
+    """Figures of the model, or of the average of its weights, on the test split.
+
+    The recall of every relation is written into the run's folder.
+    """
     return evaluate(
         training.evaluated(),
         data.test_source,
@@ -231,6 +237,8 @@ def evaluate_now(cfg: TrainJob, training: Training, data: Data) -> dict[str, flo
         yardsticks=data.yardsticks,
         starts=cfg.train.starts,
         seed=cfg.train.seed,
+        relations=folder.path / RELATIONS,
+        name=evaluated_after(data.loader.sampler.epoch),
     )
 
 

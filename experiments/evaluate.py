@@ -21,6 +21,7 @@ from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import KS, RecallMeter
+from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments.ablations import change_starts
@@ -37,14 +38,20 @@ def evaluate(
     ranks: Ranks,
     *,
     yardsticks: Yardsticks | None = None,
+    relations: Path | None = None,
+    name: str = "",
     **options: Any,
 ) -> dict[str, float]:
     """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
 
-    The options are those of `measure`.
+    Args:
+        relations: file for the rows of `relation_rows`, under this `name`; not written if None.
+        options: those of `measure`.
     """
     began = time.perf_counter()
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
+    if relations and ranks.is_first:
+        write_relations(relations, relation_rows(meter, name))
     return figures_of(meter, time.perf_counter() - began, yardsticks)
 
 

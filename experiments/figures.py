@@ -1,5 +1,6 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
+from collections.abc import Mapping
 from statistics import fmean, median
 from typing import Any
 
@@ -27,9 +28,7 @@ def epoch_figures(
         sums: over the steps of this rank, of its losses, ``seconds`` and ``waiting`` for data.
     """
     account = loader.account
-    parts = [name for name in sums if name not in ("seconds", "waiting")]
-    totals = ranks.sum(torch.tensor([sums[name] for name in parts], dtype=torch.float64))
-    means = (totals / account.steps).tolist()
+    parts = {name: sums[name] for name in sums if name not in ("seconds", "waiting")}
     seconds, waiting = max(ranks.gather((sums["seconds"], sums["waiting"])))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
@@ -39,11 +38,15 @@ def epoch_figures(
         "frames_per_second": account.frames / seconds,
         "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
-        **{
-            name if name == "loss" else f"loss_{name}": mean
-            for name, mean in zip(parts, means, strict=True)
-        },
+        **{name: total / account.steps for name, total in losses_of(parts, ranks).items()},
     }
+
+
+def losses_of(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
+    """Sums over the ranks, in one exchange: ``loss``, and its parts as ``loss_class`` and so on."""
+    sums = ranks.sum(torch.tensor([*parts.values()], dtype=torch.float64)).tolist()
+    names = (name if name == "loss" else f"loss_{name}" for name in parts)
+    return dict(zip(names, sums, strict=True))
 
 
 def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:

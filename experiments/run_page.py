@@ -1,9 +1,5 @@
-"""A run on one page: ``report.html`` in its folder, and ``prediction.png`` beside and in it.
+"""A run on one page: ``report.html`` in its folder, with ``prediction.png`` and ``.webp`` in it."""
 
-python -m experiments.run_page runs/NAME      makes both anew, whether the run has ended or not
-"""
-
-import argparse
 from pathlib import Path
 
 import torch
@@ -18,7 +14,7 @@ from experiments.report.page import UNREADABLE
 from experiments.run_folder import LAST
 from experiments.run_picture import draw_run
 from experiments.run_record import Record, note_machine, read_record
-from experiments.run_sections import PICTURE, SECTIONS, lead
+from experiments.run_sections import PICTURES, SECTIONS, lead
 
 PAGE = "report.html"
 
@@ -32,12 +28,12 @@ def begin_page(path: Path) -> None:
 
 def drawn(path: Path) -> dict[str, Path]:
     """The files drawn of a run that are there, by what they are."""
-    files = {"picture": path / PICTURE, "report": path / PAGE}
-    return {of: file for of, file in files.items() if file.exists()}
+    files = zip(("picture", "moving", "report"), (*PICTURES, PAGE), strict=True)
+    return {of: path / name for of, name in files if (path / name).exists()}
 
 
 def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> str:
-    """Draw the picture and the page of a run; return why there is no new picture, else nothing.
+    """Draw pictures and page of a run; return why there are no new pictures, else nothing.
 
     Args:
         source: the test split; None opens the run's own, and makes no data.
@@ -47,8 +43,8 @@ def write_page(path: Path, device: torch.device, source: VideoSource | None = No
     """
     run, lacking = read_record(path), ""
     try:
-        picture = draw_run(path / LAST, device, source)
-        write_whole(path / PICTURE, lambda part: picture.save(part, "png"))
+        for name, picture in zip(PICTURES, draw_run(path / LAST, device, source), strict=True):
+            write_whole(path / name, picture)
     except (InputError, OSError) as error:
         lacking = sentence_of(error) or ""
     try:
@@ -69,8 +65,8 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
     except Exception as error:
         lacking = sentence_of(error) or f"{type(error).__name__}: {error}"
     if lacking:
-        again = f"python -m experiments.run_page {path}"
-        print(f"warning: picture or report could not be made ({lacking}); {again} tries it again")
+        again = f"python -m experiments.report {path}"
+        print(f"warning: pictures or report could not be made ({lacking}); {again} tries it again")
 
 
 def _render(run: Record) -> str:
@@ -81,20 +77,3 @@ def _render(run: Record) -> str:
     }
     title = f"BLoad: run {run.path.name}"
     return template("page.html").render(title=title, lead=lead(run), page=page)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.run_page", description="A run on one page."
-    )
-    parser.add_argument("run", type=Path, help="the folder of a run")
-    path = parser.parse_args().run
-    try:
-        lacking = write_page(path, torch.device("cpu"))
-    except (InputError, OSError) as error:
-        parser.exit(2, f"run_page: error: {sentence_of(error)}\n")
-    print(*drawn(path).values(), *([f"no new picture: {lacking}"] if lacking else []), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

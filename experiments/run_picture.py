@@ -1,5 +1,6 @@
-"""The picture of a run: what its model predicts on some frames of one video of the test split."""
+"""Pictures of a run: what its model predicts on one video of the test split, still and moving."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -17,38 +18,47 @@ from datasets.build import DATASETS, build_source
 from datasets.config import SyntheticConfig
 from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
-from datasets.scoring.pictures import draw_strip, spread
+from datasets.scoring.pictures import draw_frame, draw_strip, moving, spread
 from datasets.scoring.prediction import FramePrediction
 from experiments.ablations import change_starts
 from experiments.checkpoint import load_model
 from experiments.ranks import autocast
 from models.predict import predict
 
-FRAMES = 3
+STILLS, MOVING = 3, 24
+"""Frames side by side, and the most in the moving picture."""
+LARGEST = 1_500_000
+"""Bytes of the moving picture, which stands in the run's page."""
+DPI = 72
 
 
 def draw_run(
     checkpoint: Path, device: torch.device, source: VideoSource | None = None
-) -> Image.Image:
-    """Draw frames of the video in the middle of the test split, predicted by a checkpoint's model.
+) -> tuple[bytes, bytes]:
+    """Draw what a checkpoint's model predicts on the test split's video of median length.
 
     Args:
         source: the test split; None opens that of the checkpoint, and makes no data.
+
+    Returns:
+        Frames from the whole video side by side as PNG; its first frames as an animated WebP.
 
     Raises:
         InputError: the checkpoint or the data cannot be read.
     """
     model, saved = load_model(checkpoint, device)
     source = source or open_test(saved["config"]["dataset"])
-    (video,) = spread(len(source), 1)
-    shown = spread(int(source.lengths[video]), FRAMES)
-    batch = read_video(source, video, shown[-1] + 1)
+    video = int(np.argsort(source.lengths, kind="stable")[len(source) // 2])
+    batch = read_video(source, video, int(source.lengths[video]))
     predictions = predict_video(model, source, batch, saved["config"]["train"], device)
-    targets = [batch.targets[frame] for frame in shown]
     images = [
-        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
+        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in batch.targets
     ]
-    return draw_strip(images, targets, [predictions[frame] for frame in shown])
+    frames = list(zip(images, batch.targets, predictions, strict=True))
+    stills = [frames[frame] for frame in spread(len(frames), STILLS)]
+    film = [draw_frame(*frame, dpi=DPI) for frame in frames[:MOVING]]
+    draw_strip(*zip(*stills, strict=True)).save(png := io.BytesIO(), "png")
+    return png.getvalue(), moving(film, LARGEST)
 
 
 def read_video(source: VideoSource, video: int, frames: int) -> Batch:

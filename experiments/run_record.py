@@ -11,6 +11,8 @@ from experiments.provenance import surroundings
 from experiments.runs import metric_lines, read_object
 
 MADE_ON = "made_on.json"
+RELATIONS = "relations.csv"
+"""Recall by relation at the last evaluation, as `relation_rows` gives it."""
 Row = dict[str, Any]
 
 
@@ -36,25 +38,32 @@ class Record:
         return self.evals[-1] if self.evals else {}
 
 
+def evaluated_after(epochs: int) -> str:
+    """What an evaluation after so many epochs is called."""
+    return f"after epoch {epochs}"
+
+
 def read_record(path: Path) -> Record:
     """Read a run. Raises `InputError` for a folder that is none, or what cannot be read."""
     if not (path / "config.json").is_file():
-        raise InputError(
-            f"{path} is not the folder of a run; name one that train.py printed, such as runs/NAME"
-        )
+        says = "is not the folder of a run"
+        if (path / "error.json").exists():
+            says = f"holds a run that failed before it began: {_failure(path)}"
+        raise InputError(f"{path} {says}; name one that train.py printed, such as runs/NAME")
     lines: dict[str, dict[tuple[int, int], Row]] = {"step": {}, "epoch": {}, "eval": {}}
     for _, line in metric_lines(path / "metrics.jsonl"):
         if line["kind"] in lines:
             step = line["step"] if line["kind"] == "step" else 0
             lines[line["kind"]][line["epoch"], step] = line
-    error, made_on = (
-        read_object(path / name) if (path / name).exists() else {}
-        for name in ("error.json", MADE_ON)
-    )
+    made_on = read_object(path / MADE_ON) if (path / MADE_ON).exists() else {}
     steps, epochs, evals = (list(found.values()) for found in lines.values())
     config, ended = read_object(path / "config.json"), (path / "summary.json").exists()
-    failed = str(error.get("error", ""))
-    return Record(path, config, steps, epochs, evals, ended, failed, made_on)
+    return Record(path, config, steps, epochs, evals, ended, _failure(path), made_on)
+
+
+def _failure(path: Path) -> str:
+    file = path / "error.json"
+    return str(read_object(file).get("error", "")) if file.exists() else ""
 
 
 def note_machine(path: Path) -> None:

@@ -1,32 +1,31 @@
 """The sections of a run's page: figures of the run in words, tables and charts."""
 
 import json
+import shlex
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import asdict
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+import pandas as pd
 
-from bload.draw import INK, colour_of
 from bload.errors import InputError
+from bload.packers import PACKERS
+from datasets.build import DATASETS
+from experiments import run_charts as charts
 from experiments.cli import check_overrides
-from experiments.config import register
+from experiments.config import CONFIGS, register
 from experiments.figures import summarise
 from experiments.printing import verdict
-from experiments.report.charts import plain_svg
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
-from experiments.run_record import Record, Row
+from experiments.run_charts import KINDS, OBSERVERS
+from experiments.run_record import RELATIONS, Record, Row, evaluated_after
 
-PICTURE = "prediction.png"
-QUIET, WAITING = "#9aa3af", "#d9822b"
+PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
+"""Files of the frames side by side and of the moving picture."""
 COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
-OBSERVERS = {
-    "with": "this model",
-    "remembering": "observer that remembers all",
-    "memoryless": "observer without memory",
-}
 CONSTRAINTS = ("with", "semi", "no")
+HARDLY = 0.03
+"""A relation whose recall is below this is one that the model has hardly learned."""
 
 
 def lead(run: Record) -> str:
@@ -36,63 +35,103 @@ def lead(run: Record) -> str:
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
     if run.failed:
-        state = f"failed after {state}: {run.failed}"
+        state = f"failed after {state}: {run.failed.rstrip('.')}"
     elif not run.ended:
         state = f"not finished, {state} so far"
-    said = f" {verdict(run.reached)}." if verdict(run.reached) else ""
-    return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}.{said}"
+    said = verdict(run.reached)
+    if run.reached and not said:
+        said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
+    return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {f'{said}.' if said else ''}"
 
 
 def reached(run: Record) -> list[Part]:
-    """Recall of the last evaluation, and what observers reach."""
+    """Loss and Recall of the last evaluation, and what observers reach."""
+    loss = [charts.loss(run)] if run.steps or run.epochs else []
     if not run.reached:
-        return ["The test split has not been evaluated yet."]
+        return [*loss, "The test split has not been evaluated yet."]
     columns = {
         f"Recall@{k}, %": {of: 100 * run.reached[f"{of}/recall@{k}"] for of in CONSTRAINTS}
         for k in (10, 20, 50, 100)
         if f"with/recall@{k}" in run.reached
     }
     table = rows("constraint", columns, "1 1 1 1", str)
-    title = f"On the test split, after epoch {run.reached['epoch'] + 1}"
-    if not verdict(run.reached):  # real data, whose observers are not known
-        return [Exhibit(title, table)]
-    parts = {"all relations": "", "those that must be remembered": "_memory"}
+    title = f"On the test split, {evaluated_after(run.reached['epoch'] + 1)}"
+    observers = []
+    if verdict(run.reached):  # of real data no observer is known
+        parts = {"all relations": "", "those that must be remembered": "_memory"}
+        columns = {
+            name: {part: 100 * run.reached[f"{of}/recall@20{parts[part]}"] for part in parts}
+            for of, (name, _) in OBSERVERS.items()
+        }
+        observers = rows("Recall@20 with constraint, %", columns, "1 1 1", str)
+    chart = charts.recall(run, observers)
+    return [*([chart] if chart else []), *loss, Exhibit(title, table)]
+
+
+def relations(run: Record) -> list[Part]:
+    """Recall@20 of every relation at the last evaluation, and which are hardly found."""
+    if not (run.path / RELATIONS).exists():
+        return [f"The run's folder has no `{RELATIONS}`, which evaluations write."]
+    table = pd.read_csv(run.path / RELATIONS)
+    table = table[(table.kind == "relation") & (table.constraint == "with") & (table.k == 20)]
+    if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["epoch"] + 1)}:
+        return [f"`{RELATIONS}` is not of this run's last evaluation."]
+    table = table.sort_values("recall", ascending=False, kind="stable")
+    there, found = table[table.triplets > 0], []
+    for kinds in (("attention", "spatial"), ("contacting",)):
+        bars = [row for kind in kinds for row in there[there.group == kind].to_dict("records")]
+        if bars:
+            found.append(charts.relations(" and ".join(kinds).capitalize(), bars))
+    low = there[there.recall < HARDLY].group.value_counts()
+    of = there.group.value_counts()
+    counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in KINDS if kind in of)
+    says = f"{low.sum()} of {len(there)} relations lie below {HARDLY:.0%}: {counts}."
     columns = {
-        name: {part: 100 * run.reached[f"{of}/recall@20{parts[part]}"] for part in parts}
-        for of, name in OBSERVERS.items()
+        "kind": table.group,
+        "true ones": table.triplets,
+        "frames": table.frames,
+        "Recall@20, %": 100 * table.recall,
     }
-    beside = rows("Recall@20 with constraint, %", columns, "1 1 1", str)
-    return [Exhibit(title, table), Exhibit("Beside observers that see every frame", beside)]
+    columns = {heading: dict(zip(table.name, of, strict=True)) for heading, of in columns.items()}
+    every = rows("relation", columns, "0 0 0 1", lambda name: name.replace("_", " "))
+    return [says, *found, Exhibit("Every relation", every)]
 
 
 def picture(run: Record) -> list[Part]:
-    """What the model predicts on frames of a test video."""
-    if not (run.path / PICTURE).exists():
-        return ["There is no picture; the run's checkpoint and its data are needed to draw it."]
-    data = b64encode((run.path / PICTURE).read_bytes()).decode()
-    text = "Frames of a test video: the truth, the prediction, the best triplets"
-    note = "Triplets are green where they find a true one, else red."
-    return [Exhibit(text, [], note, f'<img alt="" src="data:image/png;base64,{data}"/>', text)]
+    """What the model predicts on frames of a test video, side by side and moving."""
+    shown: list[Part] = []
+    titles = ("Frames of a test video: the truth, the prediction, the best triplets", "Moving")
+    for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
+        if (run.path / name).exists():
+            data = b64encode((run.path / name).read_bytes()).decode()
+            image = f'<img alt="" src="data:{kind};base64,{data}"/>'
+            note = "Triplets are green where they find a true one, else red."
+            shown.append(Exhibit(title, [], note, image, title))
+    return shown or [
+        "There is no picture; the run's checkpoint and its data are needed to draw it."
+    ]
 
 
 def training(run: Record) -> list[Part]:
-    """Loss, Recall, time and speed over epochs, as charts and as a table."""
+    """Parts of the loss, time, empty slots and memory over epochs, as charts and as a table."""
+    parts = charts.parts(run)
+    made: list[Part] = [parts] if parts else []
     if not run.epochs:
-        return ["No epoch has ended yet."]
-    charts = [_loss(run), *([_recall(run)] if run.evals else []), _seconds(run), _speed(run)]
+        return [*made, "No epoch has ended yet."]
+    made += [charts.seconds(run), charts.memory(run), charts.slots(run)]
     columns: Row = {"loss": "loss", "seconds": "seconds", "waiting, s": "waiting_seconds"}
     columns |= {"frames/s": "frames_per_second", **COUNTS, "memory, MiB": "peak_memory_mib"}
     of = {line["epoch"]: line for line in run.epochs}
     table = {name: {epoch: of[epoch][key] for epoch in of} for name, key in columns.items()}
     table["Recall@20, %"] = {line["epoch"]: 100 * line["with/recall@20"] for line in run.evals}
     forms = "2 1 1 0 0 0 0 0 1"
-    return [*charts, Exhibit("By epoch", rows("epoch", table, forms, lambda at: str(at + 1)))]
+    return [*made, Exhibit("By epoch", rows("epoch", table, forms, lambda at: str(at + 1)))]
 
 
 def cost(run: Record) -> list[Part]:
     """Padding, waiting, speed and memory of the run."""
     if not run.epochs:
-        return []
+        return ["No epoch has ended yet."]
     means = summarise(run.epochs)
     lines = [
         ("frames of an epoch", f"{means['frames']:,.0f} in {means['blocks']:,.0f} blocks"),
@@ -127,7 +166,8 @@ def config(run: Record) -> list[Part]:
 
 def origin(run: Record) -> list[Part]:
     """Commit, machine and versions, and how to make the page anew."""
-    again = f"This page and its picture: `python -m experiments.run_page {run.path}`."
+    command = shlex.join(["python", "-m", "experiments.report", str(run.path)])
+    again = f"This page and its pictures: `{command}`."
     if not run.made_on:
         return ["Commit and machine were not recorded.", again]
     groups = {"commit": {"": run.made_on.get("git")}}
@@ -141,6 +181,7 @@ def origin(run: Record) -> list[Part]:
 
 SECTIONS: dict[str, tuple[str, Callable[[Record], list[Part]]]] = {
     "reached": ("What it reached", reached),
+    "relations": ("Recall by relation", relations),
     "picture": ("A test video", picture),
     "training": ("While it trained", training),
     "cost": ("What it cost", cost),
@@ -166,88 +207,15 @@ def _flat(groups: Row) -> dict[str, str]:
 
 
 def _defaults(groups: Row) -> dict[str, str]:
-    """The config of a command line that chooses the same groups and nothing else."""
+    """The config of a command line that chooses the same groups, as far as they are known here."""
     register()
-    chosen = [f"{name}={groups[name]['name']}" for name in ("loader", "dataset", "model")]
+    known = {"loader": PACKERS, "dataset": DATASETS}
+    known["model"] = [file.stem for file in (CONFIGS / "model").glob("*.yaml")]
+    names = {group: groups[group]["name"] for group in known}
+    chosen = [f"{group}={name}" for group, name in names.items() if name in known[group]]
     for more in ([], ["dataset.root=ROOT"]):
         try:
             return _flat(asdict(check_overrides("train", [*chosen, *more])))
-        except InputError:  # a key without a default, or a loader of a script's own
+        except InputError:  # a key has no default
             continue
     return {}
-
-
-def _chart(title: str, alternative: str, draw: Callable[[Axes], None]) -> Exhibit:
-    def drawn(axis: Axes) -> None:
-        draw(axis)
-        axis.set(xlabel="epoch")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.yaxis.set_major_formatter("{x:,.10g}")
-        if axis.get_legend_handles_labels()[0]:
-            axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
-
-    return Exhibit(title, [], "", plain_svg(title, 3.4, drawn), alternative)
-
-
-def _ends(lines: list[Row]) -> list[int]:
-    return [line["epoch"] + 1 for line in lines]
-
-
-def _colour(run: Record) -> str:
-    return colour_of(run.config["loader"]["name"])
-
-
-def _loss(run: Record) -> Exhibit:
-    steps = max(line["steps"] for line in run.epochs)
-    losses = [line["loss"] for line in run.epochs]
-
-    def draw(axis: Axes) -> None:
-        at = [line["epoch"] + line["step"] / steps for line in run.steps]
-        axis.plot(at, [line["loss"] for line in run.steps], color=QUIET, lw=1.2, label="of a step")
-        middles = [line["epoch"] + 0.5 for line in run.epochs]
-        axis.plot(middles, losses, "o-", color=_colour(run), label="mean of an epoch")
-        axis.set_ylim(bottom=0)
-
-    return _chart("Loss", f"Loss from {losses[0]:.3g} to {losses[-1]:.3g}", draw)
-
-
-def _recall(run: Record) -> Exhibit:
-    found = [100 * line["with/recall@20"] for line in run.evals]
-
-    def draw(axis: Axes) -> None:
-        axis.plot(_ends(run.evals), found, "o-", color=_colour(run), label="this model")
-        observers = {
-            "remembering": ("observer with memory", "--"),
-            "memoryless": ("without memory", ":"),
-        }
-        for of, (name, broken) in observers.items():
-            if level := 100 * run.reached.get(f"{of}/recall@20", 0):
-                label = f"{name}: {level:.1f}"
-                axis.axhline(level, ls=broken, color=INK, lw=1.6, label=label)
-        axis.set(xlim=(0.5, len(run.epochs) + 0.5), ylim=(0, 100))
-
-    return _chart("Recall@20 with constraint, %", f"Recall@20 {found[-1]:.1f} %", draw)
-
-
-def _seconds(run: Record) -> Exhibit:
-    waited = [line["waiting_seconds"] for line in run.epochs]
-    worked = [line["seconds"] - line["waiting_seconds"] for line in run.epochs]
-
-    def draw(axis: Axes) -> None:
-        axis.bar(_ends(run.epochs), worked, 0.6, color=_colour(run), label="computing")
-        label = "waiting for data"
-        axis.bar(_ends(run.epochs), waited, 0.6, worked, color=WAITING, label=label)
-
-    text = f"{sum(waited):,.1f} s of {sum(worked) + sum(waited):,.1f} s waiting for data"
-    return _chart("Seconds of an epoch", text, draw)
-
-
-def _speed(run: Record) -> Exhibit:
-    speeds = [line["frames_per_second"] for line in run.epochs]
-
-    def draw(axis: Axes) -> None:
-        axis.plot(_ends(run.epochs), speeds, "o-", color=_colour(run))
-        axis.set_ylim(bottom=0)
-
-    text = f"{min(speeds):,.0f} to {max(speeds):,.0f} frames per second"
-    return _chart("Frames per second", text, draw)

@@ -2,10 +2,12 @@
 
 A picture shows one frame twice - the ground truth, then the pairs of the best predicted triplets -
 and a panel: the best triplets with constraint, green with a tick where one finds a true triplet and
-red with a cross where not, and the true triplets that the first 20 miss. One PNG per frame for
-print, one GIF per video; or frames of a video side by side.
+red with a cross where not, and the true triplets that the first 20 miss. Of the best triplets those
+count that score at least a tenth of the first one; boxes that lie on one another are drawn once.
+One PNG per frame for print, one GIF per video; or frames of a video side by side, or moving.
 """
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,16 @@ from PIL import Image, ImageOps
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, SPATIAL
+from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import top_triplets, triplet_ranks
 
 SHOWN = 8
 """Predicted triplets in the panel."""
+LEAST = 0.1
+"""Share of the best triplet's score that one needs to be shown, and its pair to be drawn."""
+SAME = 0.7
+"""Two boxes of one class whose IoU is at least this are drawn as one, with the numbers of both."""
 WITHIN = 20
 """A true triplet counts as missed when it is not found within so many."""
 
@@ -32,6 +39,7 @@ _LINES = 22  # of the panel
 _INK, _GREY, _GREEN, _RED = "#202020", "#707070", "#0a7d32", "#c62828"
 _PERSON, _OBJECT = "#1565c0", "#b35900"
 _MILLISECONDS = 600
+_QUALITIES = (80, 50, 25)  # of WebP, tried one after another
 
 
 def spread(videos: int, count: int) -> list[int]:
@@ -85,11 +93,13 @@ def draw_frame(
     target: FrameTargets,
     prediction: FramePrediction,
     convention: str = "inclusive",
+    dpi: int = 200,
 ) -> Image.Image:
     """Draw one frame, given in native pixels, with what is true and what is predicted."""
-    figure = Figure((13, 5), dpi=200, layout="constrained")
-    figure.suptitle(target.name)
-    _fill(figure.subplots(1, 3).tolist(), image, target, prediction, convention)
+    figure = Figure((13, 4.9), dpi=dpi)
+    figure.text(0.99, 0.99, target.name, color=_INK, size=12, ha="right", va="top")
+    grid = {"left": 0.01, "right": 0.99, "bottom": 0.01, "top": 0.91, "wspace": 0.03}
+    _fill(figure.subplots(1, 3, gridspec_kw=grid).tolist(), image, target, prediction, convention)
     return _rendered(figure)
 
 
@@ -110,10 +120,34 @@ def draw_strip(
         columns, images, targets, predictions, strict=True
     ):
         _fill(column, image, target, prediction, convention)
-        column[0].set_title(target.name, color=_INK, loc="right")
+        column[0].set_title(target.name, color=_INK, loc="right", y=1)
     strip = _rendered(figure)
     _, _, _, end = ImageOps.invert(strip).getbbox() or (0, 0, 0, strip.height)
     return strip.crop((0, 0, strip.width, min(end + 10, strip.height)))  # no lines, no paper
+
+
+def moving(frames: Sequence[Image.Image], most: int) -> bytes:
+    """The frames one after another as an animated WebP of at most `most` bytes.
+
+    What is larger is made coarser, and then every other frame is left out until it fits or one is
+    left. Each frame is shown for as long as those that are left out after it would have been.
+    """
+    step = 1
+    while True:
+        for quality in _QUALITIES:
+            frames[0].save(
+                file := io.BytesIO(),
+                "webp",
+                save_all=True,
+                append_images=frames[step::step],
+                duration=_MILLISECONDS * step,
+                loop=0,
+                quality=quality,
+                method=2,
+            )
+            if file.tell() <= most or (step >= len(frames) and quality == _QUALITIES[-1]):
+                return file.getvalue()
+        step *= 2
 
 
 def _fill(
@@ -124,33 +158,29 @@ def _fill(
     convention: str,
 ) -> None:
     """Draw what is true, what is predicted and the list of triplets on three axes."""
-    pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, "with", SHOWN, convention)
+    found = top_triplets(prediction, target, "with", SHOWN, convention)
+    shown_K = (found[2] > 0) & (found[2] >= LEAST * found[2].max(initial=0))
+    pair_K, relation_K, score_K, hit_K = (of_K[shown_K] for of_K in found)
     number_of = {pair: place for place, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
     truth = [("person", _PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], _OBJECT, box_4))
-    pairs = []
-    for pair, number in reversed(number_of.items()):  # the best on top
-        colour = _GREEN if hit_K[pair_K == pair].any() else _RED
-        name = OBJECTS[prediction.object_classes_P[pair]]
-        label = f"{number} {name} {prediction.object_scores_P[pair]:.2f}"
-        pairs.append((label, colour, prediction.object_boxes_P4[pair]))
-        pairs.append((f"{number}", colour, prediction.person_boxes_P4[pair]))
+    pairs = _pair_boxes(prediction, number_of, {*pair_K[hit_K].tolist()})
 
-    lines = [(f"Best {SHOWN} triplets, with constraint", _INK)]
+    lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
         words = _words(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
         lines.append((f"{mark} {number_of[int(pair)]}  {words}  {score:.2f}", colour))
     found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
-    found = f"{found_G.sum()} of {len(found_G)} true triplets"
-    lines += [("", _INK), (f"Found within {WITHIN}: {found}", _INK)]
+    counted = f"{found_G.sum()} of {len(found_G)} true triplets"
+    lines += [("", _INK), (f"Found within {WITHIN}: {counted}", _INK)]
     for row, relation in target.relations_G2[~found_G]:
         lines.append((f"missed: {_words(relation, target.object_classes_M[row])}", _RED))
 
     captions = {"ground truth": truth, "prediction, pairs numbered": pairs}
     for picture, (caption, boxes) in zip(axes[:2], captions.items(), strict=True):
-        picture.set_title(caption, color=_GREY, loc="left")
+        picture.set_title(caption, color=_GREY, loc="left", y=1)
         picture.imshow(image, extent=(0, image.width, image.height, 0))
         for label, colour, (x1, y1, x2, y2) in boxes:
             picture.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, ec=colour, lw=2))
@@ -160,6 +190,35 @@ def _fill(
         axes[2].text(0, 1 - row / _LINES, text, color=colour, va="top")
     for each in axes:
         each.axis("off")
+
+
+def _pair_boxes(
+    prediction: FramePrediction, number_of: dict[int, int], hits: set[int]
+) -> list[tuple[str, str, np.ndarray]]:
+    """Label, colour and box of the people and objects of numbered pairs, the best one last.
+
+    Boxes of one class that lie on one another are the best pair's, with the numbers of all. An
+    object is green if a triplet of such a pair finds a true one, else red.
+    """
+    drawn: list[tuple[int, np.ndarray, list[int]]] = []  # class 0: the subject
+    for pair in number_of:
+        people, objects = prediction.person_boxes_P4[pair], prediction.object_boxes_P4[pair]
+        for of, box_4 in ((0, people), (int(prediction.object_classes_P[pair]), objects)):
+            for other, other_4, pairs in drawn:
+                if other == of and overlaps(box_4, other_4) >= SAME:
+                    pairs.append(pair)
+                    break
+            else:
+                drawn.append((of, box_4, [pair]))
+    boxes = []
+    for of, box_4, pairs in reversed(drawn):
+        numbers = ", ".join(str(number_of[pair]) for pair in pairs)
+        label, colour = f"{numbers} person", _PERSON
+        if of:
+            label = f"{numbers} {OBJECTS[of]} {prediction.object_scores_P[pairs[0]]:.2f}"
+            colour = _GREEN if hits.intersection(pairs) else _RED
+        boxes.append((label, colour, box_4))
+    return boxes
 
 
 def _rendered(figure: Figure) -> Image.Image:

@@ -1,18 +1,28 @@
-"""``python -m experiments.report runs``: finished runs beside the paper."""
+"""``python -m experiments.report FOLDER``: one run on a page, or finished runs beside the paper."""
 
 import argparse
+from pathlib import Path
+
+import torch
 
 from bload.errors import InputError
 from experiments.failures import sentence_of
 from experiments.report import write_report
+from experiments.run_page import drawn, write_page
+from experiments.runs import RUN_FILES
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.report", description="Runs beside the paper."
+        prog="python -m experiments.report",
+        description="One run on a page, or runs beside the paper.",
     )
     parser.add_argument(
-        "folder", nargs="?", default="runs", help="an experiment's folder, or one of several"
+        "folder",
+        nargs="?",
+        default="runs",
+        type=Path,
+        help="a run, finished or not; or an experiment's folder, or one of several",
     )
     parser.add_argument(
         "--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF"
@@ -20,10 +30,17 @@ def main() -> None:
     parser.add_argument("--latex", metavar="FILE", help="write the paper's table with ours there")
     args = parser.parse_args()
     try:
-        report = write_report(args.folder, args.charts, args.latex)
+        if any((args.folder / name).exists() for name in RUN_FILES):
+            if args.charts or args.latex:
+                raise InputError(f"{args.folder} is one run; leave out --charts and --latex")
+            lacking = write_page(args.folder, torch.device("cpu"))
+            made = [*drawn(args.folder).values()]
+            print(*made, *([f"no new pictures: {lacking}"] if lacking else []), sep="\n")
+        else:
+            report = write_report(args.folder, args.charts, args.latex)
+            print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
     except (InputError, OSError) as error:
         parser.exit(2, f"report: error: {sentence_of(error)}\n")
-    print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
 
 
 if __name__ == "__main__":
