@@ -1,6 +1,7 @@
 """The charts of a run's page: losses and Recall over steps, costs by epoch, recall by relation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -47,24 +48,24 @@ def loss(run: Record) -> Exhibit:
 def parts(run: Record) -> Exhibit | None:
     """The parts of the loss, of steps and of epochs; None if none was logged."""
     lines = [*run.steps, *run.epochs]
-    keys = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
-    keys = {key: PARTS.get(key, (key.removeprefix("loss_"), None)) for key in keys}
-    keys = {key: look for key, look in keys.items() if any(line.get(key, 0) > 0 for line in lines)}
+    logged = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
+    keys = [key for key in logged if any(line.get(key, 0) > 0 for line in lines)]
     if not keys:
         return None
+    looks = [PARTS.get(key, (key.removeprefix("loss_"), None)) for key in keys]
 
     def draw(axis: Axes) -> None:
         axis.set_yscale("log")
-        for key, (name, colour) in keys.items():
+        for key, (name, colour) in zip(keys, looks, strict=True):
             (line,) = axis.plot(*_points(_of_epochs(run, key)), "o-", ms=4, color=colour)
             axis.plot(*_points(_of_steps(run, key)), lw=1, alpha=0.6, color=line.get_color())
             line.set_label(name)
 
     note = (
-        "Thin lines are steps, dots means of epochs. Those of the last layer; the whole loss adds "
-        "up all layers."
+        "Thin lines are steps, dots means of epochs. These are of the last layer; the whole loss "
+        "adds up all layers."
     )
-    text = f"Parts of the loss: {', '.join(name for name, _ in keys.values())}"
+    text = f"Parts of the loss: {', '.join(name for name, _ in looks)}"
     return _by_step(run, "Parts of the loss", text, draw, note=note, height=4)
 
 
@@ -97,41 +98,49 @@ def _beside_observers(title: str, rows: Rows) -> Exhibit:
 
     def draw(axis: Axes) -> None:
         for place, (name, colour) in enumerate(zip(names, ("#0f62ad", INK, QUIET), strict=True)):
-            at = [group + 0.27 * place for group in range(len(rows))]
-            found = [row[name].figure.mean for row in rows if row[name].figure]
-            _label(axis, axis.barh(at, found, 0.25, color=colour, label=name))
-        axis.set_yticks(
-            [group + 0.27 for group in range(len(rows))], [row[heading] for row in rows]
-        )
-        axis.set(xlim=(0, 100), xlabel="%")
-        axis.invert_yaxis()
-        axis.grid(axis="y", visible=False)
+            found = {
+                group + 0.27 * place: figure.mean
+                for group, row in enumerate(rows)
+                if (figure := row[name].figure)
+            }
+            _across(axis, found, 0.25, colour, name)
+        at = [group + 0.27 for group in range(len(rows))]
+        axis.set_yticks(at, [fill(row[heading], 16) for row in rows])
 
-    text = "; ".join(
-        f"{row[heading]}: {', '.join(f'{of} {row[of]}' for of in names)}" for row in rows
-    )
-    return _chart(title, text, draw, rows)
+    text = [f"{row[heading]}: {', '.join(f'{of} {row[of]}' for of in names)}" for row in rows]
+    return _chart(title, "; ".join(text), draw, rows)
 
 
 def relations(title: str, found: Sequence[Row]) -> Exhibit:
     """A bar for each relation, the longest of each kind on top; the number of true ones beside."""
+    names = [row["name"].replace("_", " ") for row in found]
 
     def draw(axis: Axes) -> None:
         for kind, colour in KINDS.items():
-            rows = [(place, row) for place, row in enumerate(found) if row["group"] == kind]
-            at, values = [place for place, _ in rows], [100 * row["recall"] for _, row in rows]
-            if rows:
-                _label(axis, axis.barh(at, values, 0.7, color=colour, label=kind))
-        names = [f"{row['name'].replace('_', ' ')}  ({row['triplets']:,})" for row in found]
-        axis.set_yticks(range(len(found)), names)
-        axis.set(xlim=(0, 100), xlabel="Recall@20 with constraint, %")
-        axis.invert_yaxis()
-        axis.grid(axis="y", visible=False)
+            values: dict[float, float] = {
+                place: 100 * row["recall"]
+                for place, row in enumerate(found)
+                if row["group"] == kind
+            }
+            if values:
+                _across(axis, values, 0.7, colour, kind)
+        labels = [f"{name} ({row['triplets']:,})" for name, row in zip(names, found, strict=True)]
+        axis.set_yticks(range(len(found)), labels)
 
-    text = ", ".join(
-        f"{row['name'].replace('_', ' ')} {100 * row['recall']:.1f} %" for row in found
-    )
+    shown = [f"{name} {100 * row['recall']:.1f}" for name, row in zip(names, found, strict=True)]
+    text = f"Recall@20 with constraint, %: {', '.join(shown)}"
     return _chart(title, text, draw, height=1.3 + 0.27 * len(found))
+
+
+def _across(
+    axis: Axes, found: Mapping[float, float], width: float, colour: str, label: str
+) -> None:
+    """Bars to the right, of values in percent by their places from the top."""
+    bars = axis.barh([*found], [*found.values()], width, color=colour, label=label)
+    axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=10)
+    axis.set(xlim=(0, 100), xlabel="%")
+    axis.yaxis.set_inverted(True)
+    axis.grid(axis="y", visible=False)
 
 
 def seconds(run: Record) -> Exhibit:
@@ -222,15 +231,11 @@ def _chart(
     def drawn(axis: Axes) -> None:
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
-            axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+            axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
 
     paper = '<svg style="background: #fff" '
     svg = plain_svg(title, height, drawn).replace("<svg ", paper, 1)
     return Exhibit(title, rows or [], note, svg, text)
-
-
-def _label(axis: Axes, bars: object) -> None:
-    axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=10)
 
 
 def _colour(run: Record) -> str:

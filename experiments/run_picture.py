@@ -51,13 +51,18 @@ def draw_run(
     video = int(np.argsort(source.lengths, kind="stable")[len(source) // 2])
     batch = read_video(source, video, int(source.lengths[video]))
     predictions = predict_video(model, source, batch, saved["config"]["train"], device)
+    targets, shown = batch.targets, spread(len(batch.targets), STILLS)
     images = [
-        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in batch.targets
+        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
     ]
-    frames = list(zip(images, batch.targets, predictions, strict=True))
-    stills = [frames[frame] for frame in spread(len(frames), STILLS)]
-    film = [draw_frame(*frame, dpi=DPI) for frame in frames[:MOVING]]
-    draw_strip(*zip(*stills, strict=True)).save(png := io.BytesIO(), "png")
+    strip = draw_strip(
+        [images[frame] for frame in shown],
+        [targets[frame] for frame in shown],
+        [predictions[frame] for frame in shown],
+    )
+    strip.save(png := io.BytesIO(), "png")
+    first = zip(images[:MOVING], targets, predictions, strict=False)
+    film = [draw_frame(image, target, found, dpi=DPI) for image, target, found in first]
     return png.getvalue(), moving(film, LARGEST)
 
 

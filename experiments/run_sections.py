@@ -85,7 +85,7 @@ def relations(run: Record) -> list[Part]:
     low = there[there.recall < HARDLY].group.value_counts()
     of = there.group.value_counts()
     counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in KINDS if kind in of)
-    says = f"{low.sum()} of {len(there)} relations lie below {HARDLY:.0%}: {counts}."
+    says = f"{low.sum()} of {len(there)} relations lie below {100 * HARDLY:.0f} %: {counts}."
     columns = {
         "kind": table.group,
         "true ones": table.triplets,
@@ -100,13 +100,13 @@ def relations(run: Record) -> list[Part]:
 def picture(run: Record) -> list[Part]:
     """What the model predicts on frames of a test video, side by side and moving."""
     shown: list[Part] = []
+    note = "Triplets are green where they find a true one, else red."
     titles = ("Frames of a test video: the truth, the prediction, the best triplets", "Moving")
     for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
         if (run.path / name).exists():
             data = b64encode((run.path / name).read_bytes()).decode()
             image = f'<img alt="" src="data:{kind};base64,{data}"/>'
-            note = "Triplets are green where they find a true one, else red."
-            shown.append(Exhibit(title, [], note, image, title))
+            shown.append(Exhibit(title, [], "" if shown else note, image, title))
     return shown or [
         "There is no picture; the run's checkpoint and its data are needed to draw it."
     ]
@@ -118,7 +118,8 @@ def training(run: Record) -> list[Part]:
     made: list[Part] = [parts] if parts else []
     if not run.epochs:
         return [*made, "No epoch has ended yet."]
-    made += [charts.seconds(run), charts.memory(run), charts.slots(run)]
+    if len(run.epochs) > 1:
+        made += [charts.seconds(run), charts.memory(run), charts.slots(run)]
     columns: Row = {"loss": "loss", "seconds": "seconds", "waiting, s": "waiting_seconds"}
     columns |= {"frames/s": "frames_per_second", **COUNTS, "memory, MiB": "peak_memory_mib"}
     of = {line["epoch"]: line for line in run.epochs}
@@ -209,8 +210,8 @@ def _flat(groups: Row) -> dict[str, str]:
 def _defaults(groups: Row) -> dict[str, str]:
     """The config of a command line that chooses the same groups, as far as they are known here."""
     register()
-    known = {"loader": PACKERS, "dataset": DATASETS}
-    known["model"] = [file.stem for file in (CONFIGS / "model").glob("*.yaml")]
+    models = [file.stem for file in (CONFIGS / "model").glob("*.yaml")]
+    known = {"loader": [*PACKERS], "dataset": [*DATASETS], "model": models}
     names = {group: groups[group]["name"] for group in known}
     chosen = [f"{group}={name}" for group, name in names.items() if name in known[group]]
     for more in ([], ["dataset.root=ROOT"]):
