@@ -29,7 +29,7 @@ STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
 LARGEST = 1_500_000
 """Bytes of the moving picture, which stands in the run's page."""
-DPI = 72
+WIDTH = 960
 
 
 def draw_run(
@@ -62,7 +62,7 @@ def draw_run(
     )
     strip.save(png := io.BytesIO(), "png")
     first = zip(images[:MOVING], targets, predictions, strict=False)
-    film = [draw_frame(image, target, found, dpi=DPI) for image, target, found in first]
+    film = [draw_frame(image, target, found, width=WIDTH) for image, target, found in first]
     return png.getvalue(), moving(film, LARGEST)
 
 

@@ -9,15 +9,13 @@ One PNG per frame for print, one GIF per video; or frames of a video side by sid
 
 import io
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from PIL import Image, ImageOps
+from matplotlib import get_data_path
+from PIL import Image, ImageDraw, ImageFont
 
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
@@ -39,6 +37,8 @@ _LINES = 22  # of the panel
 _INK, _GREY, _GREEN, _RED = "#202020", "#707070", "#0a7d32", "#c62828"
 _PERSON, _OBJECT = "#1565c0", "#b35900"
 _MILLISECONDS = 600
+Box = tuple[str, str, np.ndarray]
+"""Label, colour and corners."""
 _QUALITIES = (80, 50, 25)  # of WebP, tried one after another
 
 
@@ -93,14 +93,13 @@ def draw_frame(
     target: FrameTargets,
     prediction: FramePrediction,
     convention: str = "inclusive",
-    dpi: int = 200,
+    width: int = 2600,
 ) -> Image.Image:
-    """Draw one frame, given in native pixels, with what is true and what is predicted."""
-    figure = Figure((13, 4.9), dpi=dpi)
-    figure.text(0.99, 0.99, target.name, color=_INK, size=12, ha="right", va="top")
-    grid = {"left": 0.01, "right": 0.99, "bottom": 0.01, "top": 0.91, "wspace": 0.03}
-    _fill(figure.subplots(1, 3, gridspec_kw=grid).tolist(), image, target, prediction, convention)
-    return _rendered(figure)
+    """Draw one frame, given in native pixels, with what is true and what is predicted.
+
+    Frames of one video that are drawn in one width (in pixels) have one height.
+    """
+    return _joined(_panels(image, target, prediction, convention, width // 3, _LINES), "across")
 
 
 def draw_strip(
@@ -110,20 +109,9 @@ def draw_strip(
     convention: str = "inclusive",
 ) -> Image.Image:
     """Draw frames of a video side by side, a column each: truth, prediction, triplets."""
-    tall = min(max(image.height / image.width for image in images), 1.5)
-    heights = [tall, tall, 0.9]
-    figure = Figure((4.3 * len(images), 4.3 * sum(heights) + 0.5), dpi=100)
-    grid: dict[str, Any] = {"wspace": 0.04, "hspace": 0.1, "height_ratios": heights}
-    grid |= {"left": 0.01, "right": 0.99, "bottom": 0.005, "top": 0.965}
-    columns = figure.subplots(3, len(images), squeeze=False, gridspec_kw=grid).T.tolist()
-    for column, image, target, prediction in zip(
-        columns, images, targets, predictions, strict=True
-    ):
-        _fill(column, image, target, prediction, convention)
-        column[0].set_title(target.name, color=_INK, loc="right", y=1)
-    strip = _rendered(figure)
-    _, _, _, end = ImageOps.invert(strip).getbbox() or (0, 0, 0, strip.height)
-    return strip.crop((0, 0, strip.width, min(end + 10, strip.height)))  # no lines, no paper
+    frames = zip(images, targets, predictions, strict=True)
+    columns = [_joined(_panels(*frame, convention, 430), "down") for frame in frames]
+    return _joined(columns, "across")
 
 
 def moving(frames: Sequence[Image.Image], most: int) -> bytes:
@@ -150,14 +138,15 @@ def moving(frames: Sequence[Image.Image], most: int) -> bytes:
         step *= 2
 
 
-def _fill(
-    axes: Sequence[Axes],
+def _panels(
     image: Image.Image,
     target: FrameTargets,
     prediction: FramePrediction,
     convention: str,
-) -> None:
-    """Draw what is true, what is predicted and the list of triplets on three axes."""
+    width: int,
+    rows: int = 0,
+) -> list[Image.Image]:
+    """What is true, what is predicted and the list of triplets, which has `rows` lines or more."""
     found = top_triplets(prediction, target, "with", SHOWN, convention)
     shown_K = (found[2] > 0) & (found[2] >= LEAST * found[2].max(initial=0))
     pair_K, relation_K, score_K, hit_K = (of_K[shown_K] for of_K in found)
@@ -178,23 +167,44 @@ def _fill(
     for row, relation in target.relations_G2[~found_G]:
         lines.append((f"missed: {_words(relation, target.object_classes_M[row])}", _RED))
 
-    captions = {"ground truth": truth, "prediction, pairs numbered": pairs}
-    for picture, (caption, boxes) in zip(axes[:2], captions.items(), strict=True):
-        picture.set_title(caption, color=_GREY, loc="left", y=1)
-        picture.imshow(image, extent=(0, image.width, image.height, 0))
-        for label, colour, (x1, y1, x2, y2) in boxes:
-            picture.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, ec=colour, lw=2))
-            box = {"fc": colour, "ec": "none", "pad": 1.5}
-            picture.text(x1, y1, label, color="white", size=8, va="top", bbox=box, clip_on=True)
+    letter = _font(width // 36)
+    high, margin = round(1.45 * letter.size), width // 60
+    listed = Image.new("RGB", (width, high * (max(rows, len(lines[:_LINES])) + 2)), "white")
     for row, (text, colour) in enumerate(lines[:_LINES]):
-        axes[2].text(0, 1 - row / _LINES, text, color=colour, va="top")
-    for each in axes:
-        each.axis("off")
+        place = (margin, high * (row + 1))
+        ImageDraw.Draw(listed).text(place, text, colour, letter)
+    true = _boxed(image, truth, width, "ground truth", target.name)
+    return [true, _boxed(image, pairs, width, "prediction, pairs numbered"), listed]
+
+
+def _boxed(
+    image: Image.Image, boxes: Sequence[Box], width: int, caption: str, name: str = ""
+) -> Image.Image:
+    """The image with boxes and a line of text over it, on paper so wide."""
+    letter, small = _font(width // 32), _font(width // 42)
+    head, margin = round(1.6 * letter.size), width // 60
+    scale = min((width - 2 * margin) / image.width, 1.5 * width / image.height)
+    sharp = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.BICUBIC
+    shown = image.resize((round(scale * image.width), round(scale * image.height)), sharp)
+    draw = ImageDraw.Draw(shown)
+    for label, colour, box_4 in boxes:
+        x1, y1, x2, y2 = (scale * box_4).tolist()
+        draw.rectangle((x1, y1, x2, y2), outline=colour, width=max(2, width // 180))
+        x1 = max(0, min(x1, shown.width - draw.textlength(label, small)))
+        left, top, right, bottom = draw.textbbox((x1 + 1, max(0, y1)), label, small)
+        draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), colour)
+        draw.text((x1 + 1, max(0, y1)), label, "white", small)
+    paper = Image.new("RGB", (width, head + shown.height + margin), "white")
+    paper.paste(shown, (margin, head))
+    draw = ImageDraw.Draw(paper)
+    draw.text((margin, head - 3), caption, _GREY, letter, anchor="ld")
+    draw.text((width - margin, head - 3), name, _INK, letter, anchor="rd")
+    return paper
 
 
 def _pair_boxes(
     prediction: FramePrediction, number_of: dict[int, int], hits: set[int]
-) -> list[tuple[str, str, np.ndarray]]:
+) -> list[Box]:
     """Label, colour and box of the people and objects of numbered pairs, the best one last.
 
     Boxes of one class that lie on one another are the best pair's, with the numbers of all. An
@@ -221,10 +231,22 @@ def _pair_boxes(
     return boxes
 
 
-def _rendered(figure: Figure) -> Image.Image:
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+def _joined(pictures: Sequence[Image.Image], way: Literal["across", "down"]) -> Image.Image:
+    """Pictures beside or under one another, on white paper."""
+    widths, heights = zip(*(picture.size for picture in pictures), strict=True)
+    across = way == "across"
+    size = (sum(widths), max(heights)) if across else (max(widths), sum(heights))
+    paper, at = Image.new("RGB", size, "white"), 0
+    for picture in pictures:
+        paper.paste(picture, (at, 0) if across else (0, at))
+        at += picture.width if across else picture.height
+    return paper
+
+
+@cache
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    """Letters of so many pixels, with a tick and a cross among them."""
+    return ImageFont.truetype(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf", max(size, 6))
 
 
 def _words(relation: int, object_class: int) -> str:

@@ -1,21 +1,26 @@
 """A run ends with a page of its own, a picture of predictions and a verdict."""
 
 import base64
+import csv
 import json
 import re
 import shutil
 import sys
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 
 import train
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.vocabulary import RELATIONS
+from experiments import run_charts as charts
 from experiments import run_page
 from experiments.checkpoint import load_model
 from experiments.evaluate import measure
+from experiments.report.__main__ import main
 from experiments.run_page import drawn, write_page
 from experiments.run_picture import predict_video, read_video
 from experiments.run_record import read_record
@@ -33,11 +38,12 @@ def run(finished, tmp_path):
 def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     page = (finished / "report.html").read_text()
     assert not re.search(r'<script|<link rel="style|(src|href)="(?!data:|#)|url\((?!#)', page)
-    shown = base64.b64decode(re.search(r"data:image/png;base64,([^\"]+)", page)[1])
-    assert shown == (finished / "prediction.png").read_bytes()
-    assert shown.startswith(b"\x89PNG")
+    for kind, beginning in (("png", b"\x89PNG"), ("webp", b"RIFF")):
+        shown = base64.b64decode(re.search(rf"data:image/{kind};base64,([^\"]+)", page)[1])
+        assert shown == (finished / f"prediction.{kind}").read_bytes()
+        assert shown.startswith(beginning)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 4
+    assert len(drawings) == 5  # one epoch: nothing by epoch, no curve of Recall
     assert not any("var(" in drawing or "color-mix" in drawing for drawing in drawings)
     summary = json.loads((finished / "summary.json").read_text())
     reached = f"{100 * summary['with/recall@20']:.1f} % is"
@@ -52,8 +58,8 @@ def test_the_page_is_made_again_to_the_last_bit(finished, run):
     before["report.html"] = before["report.html"].replace(
         *(str(p).encode() for p in (finished, run))
     )
-    for name in ("report.html", "prediction.png"):
-        (run / name).unlink()
+    for file in drawn(run).values():
+        file.unlink()
     assert write_page(run, CPU) == ""
     assert contents(run) == before
 
@@ -102,9 +108,12 @@ def test_a_run_without_its_data_keeps_its_picture_and_none_are_made(run, tmp_pat
     (run / "prediction.png").unlink()
     (run / "last.pt").unlink()
     (run / "made_on.json").unlink()
+    (run / "prediction.webp").unlink()
+    (run / "relations.csv").unlink()
     assert "no checkpoint" in write_page(run, CPU)
     page = (run / "report.html").read_text()
     assert "There is no picture" in page
+    assert "has no <code>relations.csv</code>" in page
     assert "Commit and machine were not recorded" in page
 
 
@@ -113,7 +122,7 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
         train.train(config("train.epochs=1"), one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "warning" in said
-    assert f"no ink); python -m experiments.run_page {folder}" in said
+    assert f"no ink); python -m experiments.report {folder}" in said
     assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
     assert drawn(folder) == {}
 
@@ -126,6 +135,7 @@ def test_the_summary_names_the_files_and_says_on_which_side_of_the_observer_it_i
     lines = dict(line.split(maxsplit=1) for line in said.splitlines() if len(line.split()) > 1)
     assert lines["report"] == str(folder / "report.html")
     assert lines["picture"] == str(folder / "prediction.png")
+    assert lines["moving"] == str(folder / "prediction.webp")
     assert " points below the best observer without memory (" in lines["verdict"]
 
 
@@ -137,30 +147,112 @@ def test_real_data_have_no_observers(command_line, data_root, tmp_path, capsys):
     train.train(job, one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "verdict" not in said
-    assert sorted(drawn(folder)) == ["picture", "report"]
+    assert sorted(drawn(folder)) == ["moving", "picture", "report"]
     page = (folder / "report.html").read_text()
     assert "observer" not in page
     assert "Recall@20" in page
     assert "dataset.root" in page
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_another_folder_is_no_run(tmp_path, monkeypatch, capsys, there):
-    place = tmp_path if there else tmp_path / "nothing"
-    monkeypatch.setattr(sys, "argv", ["run_page", str(place)])
-    with pytest.raises(SystemExit) as end:
-        run_page.main()
-    assert end.value.code == 2
-    assert f"{place} is not the folder of a run; name one" in capsys.readouterr().err
+def test_the_command_makes_the_page_of_a_run_and_compares_a_folder_of_runs(
+    run, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["report", str(run)])
+    main()
+    assert capsys.readouterr().out.split() == [str(file) for file in drawn(run).values()]
+    monkeypatch.setattr(sys, "argv", ["report", str(run), "--charts", str(run / "charts")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "leave out --charts" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["report", str(run.parent)])
+    main()
+    assert str(run.parent / "report.html") in capsys.readouterr().out.split()
 
 
-def test_the_command_prints_what_it_made(run, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["run_page", str(run)])
-    run_page.main()
-    assert capsys.readouterr().out.split() == [
-        str(run / "prediction.png"),
-        str(run / "report.html"),
-    ]
+def test_a_run_that_failed_says_why(run, tmp_path, monkeypatch, capsys):
+    sentence = "the gradient is nan in epoch 2; lower train.lr"
+    (run / "error.json").write_text(json.dumps({"error": sentence}))
+    (run / "summary.json").unlink()
+    write_page(run, CPU)
+    assert f"failed after 1 epoch: {sentence}. Recall@20 of" in (run / "report.html").read_text()
+    early = tmp_path / "runs" / "early"
+    early.mkdir()
+    (early / "error.json").write_text(json.dumps({"error": "no such GPU"}))
+    monkeypatch.setattr(sys, "argv", ["report", str(early)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    said = capsys.readouterr().err
+    assert f"{early} holds a run that failed before it began: no such GPU; name one" in said
+
+
+def test_a_run_in_its_first_epoch_shows_its_steps(run):
+    keep(run, lambda line: line["kind"] == "step")
+    (run / "summary.json").unlink()
+    write_page(run, CPU)
+    page = (run / "report.html").read_text()
+    assert "not finished, 0 epochs so far." in page
+    assert page.count("<svg") == 2  # the loss and its parts
+    keep(run, lambda line: False)
+    write_page(run, CPU)
+    assert "not finished, 0 epochs so far." in (run / "report.html").read_text()
+
+
+def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines += [line | {"epoch": 1} for line in lines if line["kind"] != "summary"]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_page(run, CPU)
+    page = (run / "report.html").read_text()
+    for title in ("Seconds of an epoch", "Peak memory of a rank", "Slots without a frame"):
+        assert f"<figcaption>{title}" in page
+    steps = lines[-1]["step"]
+    assert charts._at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
+    assert "Recall@20 from " in page
+    assert "is not of this run" in page  # the relations are of the first evaluation
+
+
+def test_every_part_of_the_loss_is_logged_by_step_as_by_epoch(finished):
+    record = read_record(finished)
+    (epoch,) = record.epochs
+    parts = {key for key in epoch if key.startswith("loss")}
+    assert {"loss", "loss_class", "loss_dense"} < parts
+    assert len(record.steps) == epoch["steps"]
+    for part in parts:
+        mean = sum(line[part] for line in record.steps) / epoch["steps"]
+        assert mean == pytest.approx(epoch[part])
+
+
+def test_the_last_evaluation_says_what_of_each_relation_is_found(finished, data_root):
+    model, _ = load_model(finished / "last.pt", CPU)
+    source = ActionGenome(data_root, "test", (32, 32))
+    meter = measure(model, source, one_rank(), batch_frames=128, amp="off")
+    with (finished / "relations.csv").open() as file:
+        every = [row for row in csv.DictReader(file) if row["constraint"] == "with"]
+    rows = [row for row in every if (row["kind"], row["k"]) == ("relation", "20")]
+    recall_R = meter.class_recalls("with", 20)
+    assert [row["name"] for row in rows] == list(RELATIONS)
+    found_R = [float(row["recall"] or "nan") for row in rows]
+    np.testing.assert_array_equal(found_R, recall_R)
+    there = sum(row["triplets"] != "0" for row in rows)
+    page = (finished / "report.html").read_text()
+    assert f"{np.sum(recall_R < 0.03)} of {there} relations lie below 3 %: " in page
+
+
+def test_a_loader_and_a_data_set_of_ones_own_leave_the_other_defaults(run):
+    config = json.loads((run / "config.json").read_text())
+    config["loader"] |= {"name": "next_fit"}
+    config["dataset"] |= {"name": "kitchen", "cameras": 3}
+    (run / "config.json").write_text(json.dumps(config))
+    write_page(run, CPU)
+    page = " ".join(re.sub("<[^>]*>", " ", (run / "report.html").read_text()).split())
+    for line in ("loader.name next_fit bload", "dataset.cameras 3 -", "train.epochs 1 5"):
+        assert line in page
+
+
+def keep(run, wanted):
+    """Keep some lines of the run's metrics."""
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(x for x in lines if wanted(json.loads(x))))
 
 
 def test_what_training_does_not_write_is_one_sentence(run):

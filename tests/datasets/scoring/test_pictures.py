@@ -1,13 +1,22 @@
 """Pictures show what the measure counts, for the same videos every time."""
 
-from dataclasses import replace
+import io
+from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
-from datasets.scoring.pictures import Album, draw_frame, draw_strip, spread
+from datasets.annotations.vocabulary import OBJECTS
+from datasets.scoring.pictures import (
+    Album,
+    _pair_boxes,
+    draw_frame,
+    draw_strip,
+    moving,
+    spread,
+)
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, top_triplets, triplet_ranks
 from tests.datasets.scoring import drawing
@@ -69,6 +78,45 @@ def test_hits_are_green_and_misses_red():
     assert seen == [{GREEN}, {GREEN, RED}, {RED}]
 
 
+def joined(one, other):
+    """The pairs of two predictions in one."""
+    names = [field.name for field in fields(FramePrediction)]
+    return FramePrediction(
+        **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in names}
+    )
+
+
+def test_a_pair_that_scores_next_to_nothing_is_not_drawn():
+    target = two_objects()
+    for share, drawn in ((0.2, True), (0.05, False), (0.0, False)):
+        wrong = replace(perfect(target), object_classes_P=np.array([20, 21]))
+        wrong.object_scores_P[:] = share
+        picture = draw_frame(Image.new("RGB", (480, 400)), target, joined(perfect(target), wrong))
+        colours = {colour for _, colour in picture.getcolors(maxcolors=1 << 24)}
+        assert (RED in colours) == drawn
+
+
+def test_boxes_on_one_another_are_drawn_once_with_the_numbers_of_both():
+    target = two_objects()
+    twice = joined(perfect(target), perfect(target))
+    boxes = _pair_boxes(twice, {0: 1, 1: 2, 2: 3, 3: 4}, {2})
+    one, other = (OBJECTS[number] for number in target.object_classes_M)
+    labels = [f"2, 4 {other} 1.00", f"1, 3 {one} 1.00", "1, 2, 3, 4 person"]
+    assert [label for label, _, _ in boxes] == labels
+    assert [colour for _, colour, _ in boxes][:2] == ["#c62828", "#0a7d32"]
+
+
+def test_a_moving_picture_fits():
+    rng = np.random.default_rng(0)
+    frames = [Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)) for _ in range(8)]
+    counts = {}
+    for most in (1_000_000, 6_000, 0):
+        with Image.open(io.BytesIO(made := moving(frames, most))) as film:
+            counts[most] = film.n_frames
+        assert len(made) <= most or film.n_frames == 1
+    assert counts == {1_000_000: 8, 6_000: 2, 0: 1}
+
+
 def test_frames_side_by_side_are_a_column_each_with_what_is_true_and_predicted():
     target = two_objects()
     frames = [
@@ -106,4 +154,4 @@ def test_an_album_draws_a_gif_and_a_png_per_frame_of_the_videos_it_saw(small_roo
     with Image.open(tmp_path / f"{name}.gif") as gif:
         assert gif.n_frames == len(targets)
         with Image.open(tmp_path / targets[0].name) as png:
-            assert (gif.width, gif.height) == (png.width // 2, png.height // 2)
+            assert (gif.width, gif.height) == ((png.width + 1) // 2, (png.height + 1) // 2)
