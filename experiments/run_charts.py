@@ -138,7 +138,7 @@ def _across(
     """Bars to the right, of values in percent by their places from the top."""
     bars = axis.barh([*found], [*found.values()], width, color=colour, label=label)
     axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=10)
-    axis.set(xlim=(0, 100), xlabel="%")
+    axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
     axis.yaxis.set_inverted(True)
     axis.grid(axis="y", visible=False)
 
@@ -205,10 +205,11 @@ def _by_step(
     def both(axis: Axes) -> None:
         draw(axis)
         axis.set_xlabel("step")
-        axis.set_xlim(left=0)
         axis.xaxis.set_major_formatter("{x:,.10g}")
         axis.yaxis.set_major_formatter("{x:,.10g}")
         ends = [(_at(run, line), line["epoch"] + 1) for line in run.epochs]
+        last = max([_at(run, line) for line in (*run.steps, *run.epochs)], default=1)
+        axis.set_xlim(0, 1.02 * last)
         ends = ends[:: -(-len(ends) // TICKS) or 1]
         if ends:
             top = axis.secondary_xaxis("top")

@@ -29,7 +29,7 @@ STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
 LARGEST = 1_500_000
 """Bytes of the moving picture, which stands in the run's page."""
-WIDTH = 960
+WIDTH = 1152
 
 
 def draw_run(

@@ -85,7 +85,10 @@ def relations(run: Record) -> list[Part]:
     low = there[there.recall < HARDLY].group.value_counts()
     of = there.group.value_counts()
     counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in KINDS if kind in of)
-    says = f"{low.sum()} of {len(there)} relations lie below {100 * HARDLY:.0f} %: {counts}."
+    says = (
+        f"{low.sum()} of {len(there)} relations lie below {100 * HARDLY:.0f} %: {counts}. "
+        "In brackets: how many are true."
+    )
     columns = {
         "kind": table.group,
         "true ones": table.triplets,
@@ -101,7 +104,10 @@ def picture(run: Record) -> list[Part]:
     """What the model predicts on frames of a test video, side by side and moving."""
     shown: list[Part] = []
     note = "Triplets are green where they find a true one, else red."
-    titles = ("Frames of a test video: the truth, the prediction, the best triplets", "Moving")
+    titles = (
+        "Frames of a test video: the truth, the prediction, the best triplets",
+        "Its first frames, moving",
+    )
     for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
         if (run.path / name).exists():
             data = b64encode((run.path / name).read_bytes()).decode()
