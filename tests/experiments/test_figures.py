@@ -1,10 +1,13 @@
 """The figures of an epoch, and how they are printed."""
 
+from unittest import mock
+
 import pandas as pd
 import pytest
+import torch.distributed as dist
 
 from bload import Plan, deal
-from experiments.figures import imbalance
+from experiments.figures import imbalance, losses_of
 from experiments.printing import comparison, epoch_line, verdict
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
@@ -27,6 +30,17 @@ def test_an_imbalance_is_shown_only_where_there_is_one():
     assert "imbalance" not in comparison(runs.assign(imbalance=1.0))
     shown = comparison(runs.assign(imbalance=[1.0, 1.126]))
     assert [line.split()[3] for line in shown.splitlines()[1:]] == ["1.000", "1.126"]
+
+
+def summed(ranks):
+    """Losses of a step, and how often the ranks exchanged something for them."""
+    with mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as exchange:
+        losses = losses_of({"loss": 1.0 + ranks.rank, "class": 0.25}, ranks)
+    return losses, exchange.call_count
+
+
+def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ranks):
+    assert two_ranks.run(summed) == [({"loss": 3.0, "loss_class": 0.5}, 1)] * 2
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import RELATIONS
 from experiments import run_charts as charts
-from experiments import run_page
+from experiments import run_page, run_picture
 from experiments.checkpoint import load_model
 from experiments.evaluate import measure
 from experiments.report.__main__ import main
 from experiments.run_page import drawn, write_page
-from experiments.run_picture import predict_video, read_video
+from experiments.run_picture import predict_video, read_video, telling
 from experiments.run_record import read_record
 from tests.experiments.jobs import compose_config, contents, interrupted, one_rank, only_run
 
@@ -81,6 +81,14 @@ def test_the_picture_shows_what_evaluation_predicts(finished, data_root):
         for name in ("object_boxes_P4", "object_scores_P", "relation_scores_PR"):
             one, other = (torch.tensor(getattr(p, name)) for p in (prediction, kept[target.name]))
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
+    source = ActionGenome(data_root, "test", (32, 32))
+    objects = [len(source.targets(video, 0, 1)[0].object_classes_M) for video in range(4)]
+    assert min(objects) < max(objects) == objects[telling(source)]
+    with mock.patch.object(run_picture, "AROUND", 0):
+        assert source.lengths[telling(source)] == 35  # of 12, 23, 35 and 53
 
 
 def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
