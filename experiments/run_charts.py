@@ -23,8 +23,8 @@ PARTS = {
 """Part of the loss -> what it is of, and its colour; others have their own names."""
 OBSERVERS = {
     "with": ("this model", "-"),
-    "remembering": ("observer that remembers all", "--"),
-    "memoryless": ("observer without memory", ":"),
+    "remembering": ("remembering observer", "--"),
+    "memoryless": ("memoryless observer", ":"),
 }
 """Beginning of a figure's key -> whose recall it is, and how it is drawn as a line."""
 KINDS = {"attention": "#0f62ad", "spatial": "#0a7a52", "contacting": "#b4500b"}
