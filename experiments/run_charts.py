@@ -85,7 +85,7 @@ def recall(run: Record, rows: Rows) -> Exhibit | None:
             if of == "with":
                 axis.plot(*_points(found), "o-", color=_colour(run), label=name)
             elif level:
-                axis.axhline(level, ls=broken, color=INK, lw=1.6, label=f"{name}: {level:.1f}")
+                axis.axhline(level, ls=broken, color=INK, lw=1.6, label=f"{name} {level:.1f}")
         axis.set_ylim(0, 100)
 
     text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
@@ -232,7 +232,7 @@ def _chart(
     def drawn(axis: Axes) -> None:
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
-            axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
+            axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, columnspacing=1)
 
     paper = '<svg style="background: #fff" '
     svg = plain_svg(title, height, drawn).replace("<svg ", paper, 1)
