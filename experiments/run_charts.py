@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, colour_of
-from experiments.report.charts import plain_svg
+from experiments.report.charts import chart
 from experiments.report.figures import Exhibit, Rows
 from experiments.run_record import Record, Row
 
@@ -227,16 +227,14 @@ def _chart(
     note: str = "",
     height: float = 3.4,
 ) -> Exhibit:
-    """A chart in colours for white paper, on white paper."""
+    """A chart with a legend if something in it has a label."""
 
     def drawn(axis: Axes) -> None:
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
             axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, columnspacing=1)
 
-    paper = '<svg style="background: #fff" '
-    svg = plain_svg(title, height, drawn).replace("<svg ", paper, 1)
-    return Exhibit(title, rows or [], note, svg, text)
+    return chart(title, height, drawn, text, rows or [], note)
 
 
 def _colour(run: Record) -> str:
