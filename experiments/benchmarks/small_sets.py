@@ -54,7 +54,9 @@ def measure(quick: bool) -> Rows:
             lengths = draw(rng, t_max)
             plan = make_plan(lengths, "bload_exact", t_max, seed)
             at_bound = plan.blocks == plan.lower_bound
-            above = not at_bound and fits(sorted(lengths.tolist(), reverse=True), plan.blocks - 1, t_max)
+            above = not at_bound and fits(
+                sorted(lengths.tolist(), reverse=True), plan.blocks - 1, t_max
+            )
             counts += at_bound, not at_bound and not above, above
         rows.append([t_max, sets, *counts.tolist(), time.perf_counter() - began])
     return rows
