@@ -6,10 +6,9 @@
     python -m experiments.benchmark --tables FILE --into PAGE.md
 
 The parts run one after another, each in a process of its own, on one thread but for the first run,
-which is as it is typed. The record is written
-after every part; with ``--only`` it keeps the parts that it has. A part that fails is noted in it,
-the others go on, and the exit status is 1. With ``--tables`` nothing is measured: the tables of a
-record replace those between the marks in a page.
+which is as it is typed. The record is written after every part; with ``--only`` it keeps the parts
+that it has. A part that fails is noted in it, the others go on, and the exit status is 1. With
+``--tables`` nothing is measured: the tables of a record replace those between the marks in a page.
 """
 
 import argparse

@@ -13,6 +13,7 @@ from experiments.compiling import check_compiler
 from experiments.config import register
 
 ROUNDS, STEPS = 6, 5
+SMALL = ("model.width=16", "model.heads=2", "model.decoder_layers=1", "model.dense=false")
 
 
 def measure(quick: bool) -> Rows:
@@ -22,8 +23,9 @@ def measure(quick: bool) -> Rows:
     register()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        small = ["model=dds_tiny", "model.width=16", "model.feedforward=16"] if quick else []
-        ways = [build_way(*small, f"train.compile={on}") for on in ("false", "true")]
+        ways = [
+            build_way(*(SMALL if quick else ()), f"train.compile={on}") for on in ("false", "true")
+        ]
         compiled = _graphs()
         for way in ways:
             way.loader.set_epoch(1)
