@@ -78,8 +78,8 @@ def unpack_commit(folder: str) -> None:
     Raises:
         InputError: this checkout does not have its commit.
     """
-    archive = ["git", "archive", COMMIT, "bload", "datasets", "models", "configs", "train.py"]
-    made = subprocess.run([*archive, "eval.py"], cwd=REPOSITORY, capture_output=True)
+    archive = ["git", "archive", COMMIT, "bload", "datasets", "models", "configs"]
+    made = subprocess.run(archive, cwd=REPOSITORY, capture_output=True)
     if made.returncode:
         raise InputError(
             f"commit {COMMIT}, to compare with, is not in this checkout: fetch the whole history "

@@ -30,7 +30,6 @@ from bload.training.optimiser import Schedule, build_optimiser, set_rates
 from datasets.build import build_letterbox, build_source
 from datasets.gaps import frame_gaps
 from models import Criterion, build_model, counts, to_tensors
-from train import seed_step
 
 CPU = torch.device("cpu")
 
@@ -78,7 +77,8 @@ class Steps:
         first = self.loader.step - count
         began = time.perf_counter()
         for step, batch in enumerate(ready, first):
-            seed_step(self.job["seed"], 0, step, 0)
+            seed = np.random.SeedSequence([self.job["seed"], 0, step, 0])
+            torch.manual_seed(int(seed.generate_state(1)[0]))
             set_rates(self.optimiser, self.schedule((step + 1) / len(self.loader)))
             found, norm = self.backward(batch)
             losses.append(torch.stack([norm, *found.values()]).tolist()[1])
