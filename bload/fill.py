@@ -77,7 +77,7 @@ def fill(
         counts.append(count)
         done += batch
     rest = itertools.repeat(t_max) if rooms is None else iter(rooms[done:].tolist())
-    filled = (_each_piece if draw == "video" else _each_length)(pool, rest, chances)
+    filled = _one_by_one(pool, rest, chances, draw)
     ranks.append(np.fromiter(itertools.chain.from_iterable(filled), pool.rank.dtype))
     counts.append(np.fromiter(map(len, filled), np.int64))
     if rooms is not None:  # nothing was left for the others
@@ -103,25 +103,13 @@ def _chances(rng: np.random.Generator) -> Iterator[float]:
         yield from rng.random(1024).tolist()
 
 
-def _each_piece(pool: Pool, rooms: Iterable[int], chances: Iterator[float]) -> list[list[int]]:
-    """Take each piece that fits with equal chance; return lists of places in ``pool.sizes``."""
-    ranks = [i for i, number in enumerate(pool.number.tolist()) for _ in range(number)]
+def _one_by_one(
+    pool: Pool, rooms: Iterable[int], chances: Iterator[float], draw: Draw
+) -> list[list[int]]:
+    """Fill blocks as `fill` says, draw by draw; return lists of places in ``pool.sizes``."""
+    number, each = pool.number.tolist(), draw == "video"
+    ranks = [i for i, n in enumerate(number) for _ in range(n if each else 1)]
     sizes, blocks = [pool.list[i] for i in ranks], []
-    for room in rooms:
-        if not ranks:
-            break
-        block = []
-        while fitting := bisect_right(sizes, room):
-            at = int(next(chances) * fitting)
-            room -= sizes.pop(at)
-            block.append(ranks.pop(at))
-        blocks.append(block)
-    return blocks
-
-
-def _each_length(pool: Pool, rooms: Iterable[int], chances: Iterator[float]) -> list[list[int]]:
-    """Take each length that fits with equal chance; return lists of places in ``pool.sizes``."""
-    ranks, sizes, number, blocks = [*range(len(pool.list))], [*pool.list], pool.number.tolist(), []
     for room in rooms:
         if not ranks:
             break
@@ -132,7 +120,7 @@ def _each_length(pool: Pool, rooms: Iterable[int], chances: Iterator[float]) -> 
             room -= sizes[at]
             block.append(rank)
             number[rank] -= 1
-            if not number[rank]:
+            if each or not number[rank]:
                 del sizes[at], ranks[at]
         blocks.append(block)
     return blocks

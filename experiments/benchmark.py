@@ -5,10 +5,10 @@
     python -m experiments.benchmark --only packing hard   # some of the parts
     python -m experiments.benchmark --tables FILE --into PAGE.md
 
-The parts run one after another, each in a process of its own, on one thread. The record is written
-after every part; with ``--only`` it keeps the parts that it has. A part that fails is noted in it,
-the others go on, and the exit status is 1. With ``--tables`` nothing is measured: the tables of a
-record replace those between the marks in a page.
+The parts run one after another, each in a process of its own, on one thread but for the first run,
+which is as it is typed. The record is written after every part; with ``--only`` it keeps the parts
+that it has. A part that fails is noted in it, the others go on, and the exit status is 1. With
+``--tables`` nothing is measured: the tables of a record replace those between the marks in a page.
 """
 
 import argparse
@@ -22,10 +22,15 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
+from experiments.benchmarks.compiled_steps import COMPILED
 from experiments.benchmarks.evaluation_speed import EVALUATION
+from experiments.benchmarks.first_run import FIRST_RUN
+from experiments.benchmarks.first_version import FIRST_VERSION
 from experiments.benchmarks.installed import INSTALLED
 from experiments.benchmarks.packing import HARD, USUAL
 from experiments.benchmarks.part import Part, Rows
+from experiments.benchmarks.small_sets import SMALL
+from experiments.benchmarks.step_profile import PROFILE
 from experiments.benchmarks.training_step import BLOCKS, WALK
 from experiments.benchmarks.waiting import READING, WAITING
 from experiments.measured import begin_record, end_record
@@ -33,12 +38,17 @@ from experiments.measured import begin_record, end_record
 PARTS: dict[str, Part] = {
     "packing": USUAL,
     "hard": HARD,
+    "small": SMALL,
     "installed": INSTALLED,
     "walk": WALK,
     "blocks": BLOCKS,
+    "first_version": FIRST_VERSION,
+    "profile": PROFILE,
+    "compiled": COMPILED,
     "evaluation": EVALUATION,
     "reading": READING,
     "waiting": WAITING,
+    "first_run": FIRST_RUN,
 }
 
 

@@ -70,7 +70,8 @@ class Way:
         self.training = build_training(train, ranks, model, criterion, letterbox)
         self.steps, self.peak_mib = self.loader.by_step(), 0.0
         """The most that a step took of memory above what was there before its turn."""
-        self.take(2)  # the first steps are slower
+        self.first = self.take(2)
+        """The first steps, which are slower."""
         self.steps, self.peak_mib = self.loader.by_step(), 0.0
 
     def take(self, steps: int) -> list[Taken]:

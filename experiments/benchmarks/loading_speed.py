@@ -1,7 +1,7 @@
-"""Time what the library itself costs: plans, batches and the forms of their boundaries.
+"""Time what the library itself costs: batches and the forms of their boundaries.
 
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed    # an idle CPU, 4 minutes
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed --ahead    # 5 minutes
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed    # an idle CPU
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.loading_speed --ahead
 
 Lengths are drawn from Action Genome's. A source that returns tokens from memory stands for the
 data, so a batch costs what the library adds to reading. `torch DataLoader` is the usual way: as
@@ -30,7 +30,6 @@ from bload import (
     BlockSampler,
     action_genome_lengths,
     collate_blocks,
-    make_plan,
     unpack,
 )
 from bload.ahead import Ahead
@@ -78,25 +77,6 @@ def seconds_per_batch(batches: Iterable[object]) -> float:
 def median_ms(make: Callable[[], object]) -> float:
     timer = Timer("make()", globals={"make": make}, num_threads=torch.get_num_threads())
     return 1e3 * timer.blocked_autorange(min_run_time=1).median
-
-
-def measure_plans(most: int) -> None:
-    usual, rng = action_genome_lengths(), np.random.default_rng(0)
-    cases = [(f"{n:,} drawn", rng.choice(usual, n)) for n in (10_000, 100_000, 1_000_000)]
-    cases.append(("133 times all", np.tile(usual, 133)))
-    rows = []
-    for name, lengths in cases:
-        if len(lengths) > most:
-            continue
-        seconds, empty = [], 0
-        for packer in ("naive", "bload", "bload_exact"):
-            began = time.perf_counter()
-            empty = make_plan(lengths, packer).padding  # of bload_exact in the end
-            seconds.append(time.perf_counter() - began)
-        rows.append((name, *seconds, empty))
-    print("\nseconds to plan an epoch, and slots that bload_exact leaves empty")
-    header = ("sequences", "naive", "bload", "bload_exact", "empty")
-    print(tabulate(rows, header, "plain", floatfmt=".3f"))
 
 
 def measure_batches() -> None:
@@ -164,9 +144,9 @@ def measure_ahead(sequences: int, packer: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time plans, batches and boundaries.")
-    parser.add_argument("--most", type=int, default=1_000_000, help="sequences of the largest plan")
-    parser.add_argument("--ahead", action="store_true", help="time a plan made ahead, and no other")
+    parser = argparse.ArgumentParser(description="Time batches and boundaries.")
+    parser.add_argument("--most", type=int, default=1_000_000, help="sequences to plan ahead")
+    parser.add_argument("--ahead", action="store_true", help="time a plan made ahead alone")
     parser.add_argument("--packer", default="bload_exact", help="of the plan made ahead")
     arguments = parser.parse_args()
 
@@ -176,7 +156,6 @@ def main() -> None:
         return
     measure_batches()
     measure_forms(next(iter(BlockLoader(tokens(8), t_max=T_MAX, batch_frames=SLOTS))))
-    measure_plans(arguments.most)
 
 
 if __name__ == "__main__":

@@ -82,27 +82,31 @@ def _throughput(rows: Sequence[Row]) -> Iterable[str]:
     for model in dict.fromkeys(row["model"] for row in rows):
         mine = [row for row in rows if row["model"] == model]
         settings = list(dict.fromkeys(map(_setting, mine)))
-        by = {(row.get("loader"), _setting(row)): row for row in mine}
         names = list(dict.fromkeys(row["loader"] for row in mine if "loader" in row))
-
-        def cells(name: str, text: Callable[[Row], str]) -> list[str]:
-            found = [by.get((name, setting)) for setting in settings]  # noqa: B023
-            return ["does not fit" if row is None else text(row) for row in found]
-
+        by = {(row.get("loader"), _setting(row)): row for row in mine}
+        found = {
+            name: [by.get((name, setting)) for setting in settings]
+            for name in (*names, "bload_exact")
+        }
+        exact = found["bload_exact"]
         yield f"`{model}`: frames a second, in brackets as a share of bload_exact's."
         yield _table(
             ["loader", *settings],
-            [[name, *cells(name, _rate)] for name in names],
+            [[name, *_cells(found[name], _rate)] for name in names],
         )
         yield f"`{model}`: share of the card's peak FLOPs, and GiB at the peak, of bload_exact."
         yield _table(
             ["", *settings],
             [
-                ["share of peak", *cells("bload_exact", lambda row: f"{row['share_of_peak']:.1%}")],
-                ["GiB", *cells("bload_exact", lambda row: f"{row['peak_gib']:.2f}")],
-                ["first steps, s", *cells("bload_exact", lambda row: f"{row['first_s']:.0f}")],
+                ["share of peak", *_cells(exact, lambda row: f"{row['share_of_peak']:.1%}")],
+                ["GiB", *_cells(exact, lambda row: f"{row['peak_gib']:.2f}")],
+                ["first steps, s", *_cells(exact, lambda row: f"{row['first_s']:.0f}")],
             ],
         )
+
+
+def _cells(found: Sequence[Row | None], text: Callable[[Row], str]) -> list[str]:
+    return ["does not fit" if row is None else text(row) for row in found]
 
 
 def _rate(row: Row) -> str:

@@ -7,6 +7,8 @@ product over all slots, where autograd would add up one per step. The maths are 
 G parts with weights of their own walk together, W rows of all their slots as in
 `models.temporal.timeline`, n rows of a part in one step, N queries, D width, H heads, E = D / H
 channels of a head. Steps need no clearing: rows begin with `first`, and only end.
+
+`walked` calls an operator. Without gradients its `forward` has no context and keeps nothing.
 """
 
 from typing import Any
@@ -73,11 +75,13 @@ class DDSWalk(torch.autograd.Function):
             read = read.transpose(1, 2).reshape(parts, -1, width)
             update = torch.baddbmm(present_.view(parts, -1, width), read, out).view_as(state)
             open_ = torch.sigmoid(gate_ + memory_gate.flatten(2))
-            to_gate = (update - state).mul_(open_).mul_(1 - open_)
-            kept.append((state, mean, scale, projected, read.view_as(state), to_gate, open_))
+            if ctx is not None:
+                to_gate = (update - state).mul_(open_).mul_(1 - open_)
+                kept.append((state, mean, scale, projected, read.view_as(state), to_gate, open_))
             state = torch.lerp(state, update, open_, out=output).view(parts, rows, queries, width)
-        ctx.rows_T, ctx.parts = rows_T, parts
-        ctx.save_for_backward(place_W, query, weight, out_weight, *kept_together(kept))
+        if ctx is not None:
+            ctx.rows_T, ctx.parts = rows_T, parts
+            ctx.save_for_backward(place_W, query, weight, out_weight, *kept_together(kept))
         return outputs
 
     @staticmethod
@@ -175,10 +179,12 @@ class GRUWalk(torch.autograd.Function):
             gate = torch.sigmoid(gate + memory_gate)
             reset, keep = gate.chunk(2, dim=-1)
             new = torch.addcmul(content, reset, memory).tanh_()
-            kept.append((state, memory, gate, new))
+            if ctx is not None:
+                kept.append((state, memory, gate, new))
             state = torch.lerp(new, state, keep, out=output).view(parts, rows, queries, width)
-        ctx.rows_T = rows_T
-        ctx.save_for_backward(place_W, weight, *kept_together(kept))
+        if ctx is not None:
+            ctx.rows_T = rows_T
+            ctx.save_for_backward(place_W, weight, *kept_together(kept))
         return outputs
 
     @staticmethod
@@ -216,3 +222,12 @@ class GRUWalk(torch.autograd.Function):
 
 OPERATORS: dict[str, type[torch.autograd.Function]] = {"dds": DDSWalk, "gru": GRUWalk}
 """The operators by the names of their temporal parts."""
+
+
+def walked(name: str, *arguments: Any) -> Tensor:
+    """Return what an operator gives for its arguments; outside of autograd it keeps nothing."""
+    operator = OPERATORS[name]
+    if torch.is_grad_enabled():
+        return operator.apply(*arguments)
+    memory_W: Tensor = operator.forward(None, *arguments)
+    return memory_W

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bload.state import RecurrentPart, first_state, walk
 from models.temporal.compiled import memories
-from models.temporal.operator import OPERATORS
+from models.temporal.operator import walked
 from models.temporal.timeline import Timeline
 
 Order = Timeline | Tensor
@@ -97,4 +97,4 @@ def _memories(
         for recurrence, state in zip(recurrences, state_G, strict=True)
     ]
     before = order.rows_T, *options, timeline.place_W
-    return timeline.unpacked(OPERATORS[name].apply(*before, inputs, torch.stack(first), *stacked))
+    return timeline.unpacked(walked(name, *before, inputs, torch.stack(first), *stacked))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.config import register
 from experiments.report import write_report
+from experiments.sweep import jobs_of
 from tests.experiments.jobs import REPOSITORY, only_run, overrides
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
@@ -63,6 +65,27 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_an
     assert "94" in line.split()
     write_report(tmp_path / "runs")
     assert "next_fit" in (tmp_path / "runs" / "report.md").read_text()
+
+
+def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
+    for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S):
+        if name := re.search(r"^# ((?:model|recipe)/\S+)$", text, re.M):
+            (tmp_path / name[1]).parent.mkdir()
+            (tmp_path / name[1]).write_text(text)
+    register()
+    path, model = f"hydra.searchpath=[file://{tmp_path}]", "model=wide"
+    (alone,) = jobs_of([path, model])
+    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
+    assert {(cfg.model.width, cfg.train.lr, cfg.train.muon_lr) for cfg in found} == {
+        (96, 1e-3, alone.config.train.muon_lr)
+    }
+    assert alone.config.train.muon_lr is not None
+    (tmp_path / "adamw").mkdir()
+    (tmp_path / "adamw" / "wide.yaml").write_text("# @package _global_\ntrain: {muon_lr: null}\n")
+    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
+    assert {cfg.train.muon_lr for cfg in found} == {None}
+    (ours,) = (job.config for job in jobs_of(["experiment=temporal_quick", "model.temporal=dds"]))
+    assert (ours.train.muon_lr, ours.train.warmup_epochs) == (None, 1)
 
 
 @pytest.mark.slow

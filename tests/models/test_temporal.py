@@ -15,8 +15,10 @@ from models.temporal import PARTS, WALKED, in_chunks, through_time_together, tim
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
+from models.temporal.operator import walked
 from models.temporal.scan import ScanMemory, linear_scan
 from tests.models.conftest import gradients, tiny
+from tests.models.live import Live
 
 
 def part_of(temporal: str, **changes) -> nn.Module:
@@ -104,6 +106,24 @@ def test_a_walk_takes_as_many_steps_as_the_longest_segment_has_slots(temporal):
         calls.append(counted.calls["aten.baddbmm.default"])
     a_step = 2 if temporal == "dds" else 1
     assert calls == [5 * a_step, 6 * a_step]
+
+
+@pytest.mark.parametrize("temporal", WALKED)
+def test_a_walk_without_gradients_holds_its_outputs_and_a_step(temporal):
+    slots, queries, width = 100, 4, 16
+    part = part_of(temporal, temporal_layers=1).layers[0]
+    begun = part.begin(draw(1, slots, queries, width), draw(queries, width), None)
+    inputs_WNX = begun.inputs_BTNX[0].detach()
+    recurrence = begun.recurrence
+    weights = [weight.detach()[None] for weight in recurrence.weights]
+    order = (1,) * slots, *recurrence.options, torch.arange(slots)
+    first = recurrence.init_state(inputs_WNX[:1])[None].detach()
+    kept = walked(temporal, *order, inputs_WNX.requires_grad_(), first, *weights)
+    with torch.no_grad(), Live("cpu") as live:
+        outputs = walked(temporal, *order, inputs_WNX, first, *weights)
+    assert torch.equal(outputs, kept)
+    assert live.now == outputs.nbytes
+    assert live.peak < 1.3 * outputs.nbytes
 
 
 @pytest.mark.parametrize("temporal", ["attention", "scan"])  # the others walk whatever the length
