@@ -44,11 +44,12 @@ from experiments.run_folder import RunFolder, run_name
 from experiments.run_page import begin_page, drawn, write_or_warn
 from experiments.run_record import RELATIONS, evaluated_after
 from experiments.runs import write_results
+from experiments.smoke import all_right
 from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from experiments.training import Training, build_network, build_training
 from models import build_criterion
-from models.weights import load_weights
+from models.weights import load_weights, noise_warning
 
 
 def main(cfg: TrainJob) -> None:
@@ -122,7 +123,7 @@ def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> S
     if cfg.run.resume == "auto":
         folder.check_siblings(cfg, data.loader.sampler)
     if not cfg.model.weights:
-        return Start()
+        return Start(says=noise_warning(cfg.model.backbone, cfg.train.backbone_lr))
     with training.ranks.first_alone():  # it fetches the file for all
         return Start(says=str(load_weights(training.model, cfg.model.weights)))
 
@@ -280,6 +281,7 @@ def report(
         write_or_warn(folder.path, ranks.device, data.test_source)
         tracker.show(drawn(folder.path).values())
         print(summary_text(summary, drawn(folder.path)))
+        print(all_right(summary, drawn(folder.path)), end="")
 
 
 def command_line() -> None:

@@ -1,1 +1,5 @@
 """Action Genome: its formats, its rules, its measure, and a synthetic stand-in for it."""
+
+from datasets.supported import check
+
+check()

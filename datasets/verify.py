@@ -8,7 +8,6 @@ F frames, M objects of all frames one after another, N boxes.
 """
 
 import argparse
-import os
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from datasets.annotations import read
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.annotations.rules import SMALL_BOXES
+from datasets.cores import cores
 from datasets.frames.decode import check_image, decode, read_file
 from datasets.frames.manifest import Manifest, checksum_of, file_of, read_checksums, read_manifest
 from datasets.frames.sizes import stored_size
@@ -32,7 +32,7 @@ SLACK = 1.0  # pixels that a box may stand out of the image before it is remarke
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
 ALTERED = "frames that are not as datasets.prepare wrote them"
 OTHER_SIZE = "frames of another size than annotated"
-_SMALL_BOXES = "default: file, as dataset=action_genome reads; keep for a synthetic root"
+_SMALL_BOXES = "default: computed, as in dataset=action_genome; keep for a synthetic root"
 
 
 class Findings:
@@ -51,7 +51,7 @@ class Findings:
 def verify(
     root: Path | str,
     *,
-    small_boxes: str = "file",
+    small_boxes: str = "computed",
     decoded: bool = False,
     published: bool = False,
     workers: int = 1,
@@ -173,9 +173,9 @@ def main(arguments: list[str] | None = None) -> int:
     add("--small-boxes", choices=SMALL_BOXES, help=_SMALL_BOXES)
     add("--decode", action="store_true", help="make pixels of every frame, too")
     add("--published", action="store_true", help="fail if counts are not the published ones")
-    add("--workers", type=int, default=os.cpu_count() or 1, help="files read at a time")
+    add("--workers", type=int, default=cores(), help="files read at a time")
     args = parser.parse_args(arguments)
-    default = "keep" if (Path(args.root) / read.MADE_BY).exists() else "file"
+    default = "keep" if (Path(args.root) / read.MADE_BY).exists() else "computed"
     try:
         report = verify(
             args.root,

@@ -16,6 +16,7 @@ from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
+from datasets.cores import readers
 from datasets.scoring.iou import CONVENTIONS
 from experiments.ablations import PADDINGS, STARTS
 from experiments.loader_config import LATER, LoaderConfig, loader_schema
@@ -60,7 +61,8 @@ class TrainConfig:
     deterministic: bool = field(default=False, metadata={"defining": False})
     # seconds that a rank waits for the others, or for data, before it gives up
     timeout: float = field(default=TIMEOUT, metadata={"defining": False})
-    workers: int = field(default=1, metadata={"defining": False})  # reading processes per rank
+    # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
+    workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
     sync: str = field(default="allreduce", metadata=LATER)  # or local, gossip, none: see sync.py
     sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
@@ -80,13 +82,14 @@ class TrainConfig:
             **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
             "micro_batches": (1, 10**6),
             **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
-            **{"seed": (0, 2**63 - 1), "workers": (0, 256), "timeout": (1, 10**6)},
+            **{"seed": (0, 2**63 - 1), "workers": (-1, 256), "timeout": (1, 10**6)},
             **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
         }
         for key, (least, most) in bounds.items():
             if getattr(self, key) is not None:
                 null = key in ("slots", "bptt", "muon_lr")
                 check_number(f"train.{key}", getattr(self, key), least, most, null)
+        self.workers = readers(self.workers)
         check_choice("train.schedule", self.schedule, SCHEDULES)
         check_choice("train.amp", self.amp, AMPS)
         check_choice("train.device", self.device, DEVICES)
@@ -186,7 +189,7 @@ class EvalJob:
     amp: str = "auto"
     device: str = "auto"
     timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
-    workers: int = 1
+    workers: int = 1  # as train.workers
     # JSON file for the figures, by name if there are several checkpoints; with video= a folder
     out: str | None = None
     pictures: int = 0  # videos to draw, spread over the split
@@ -209,7 +212,8 @@ class EvalJob:
         check_choice("amp", self.amp, AMPS)
         check_choice("device", self.device, DEVICES)
         check_number("batch_frames", self.batch_frames, 1, 10**7)
-        check_number("workers", self.workers, 0, 256)
+        check_number("workers", self.workers, -1, 256)
+        self.workers = readers(self.workers)
         check_number("timeout", self.timeout, 1, 10**6)
         check_number("pictures", self.pictures, 0, MOST)
         check_number("threshold", self.threshold, 0, 1)

@@ -8,6 +8,7 @@ Action Genome's objects are not COCO's.
 """
 
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,9 @@ from torch import Tensor
 from bload.errors import InputError
 from models.dds import DDS
 
-WORDS = ("resnet50", "resnet18")
-"""Names of torchvision's own files."""
+DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
+WORDS = ("detr", "resnet50", "resnet18")
+"""Names of DETR's file, with a ResNet-50, and of torchvision's own."""
 RESNET = {"backbone.": ""}
 DETR = {
     "backbone.": "backbone.0.body.",
@@ -66,7 +68,8 @@ def load_weights(model: DDS, path_or_url: str) -> Loaded:
     file was trained with cannot be seen in it: DETR's have 8.
 
     Args:
-        path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or a word of `WORDS`.
+        path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or a word of `WORDS`,
+            which stand for URLs.
 
     Raises:
         InputError: the file is missing, broken or of something else, or its backbone is not the
@@ -77,19 +80,22 @@ def load_weights(model: DDS, path_or_url: str) -> Loaded:
 
 def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
-    where = path_or_url
-    if where in WORDS:
-        where = torchvision.models.get_model_weights(where).DEFAULT.url
-    is_url = re.match(r"[a-z]+://", where) is not None
+    where = address(path_or_url)
+    is_url = "://" in where
     if not is_url and not Path(where).is_file():
         raise InputError(
-            f"there is no file {where}; model.weights takes a file, URL, {', '.join(WORDS)} or null"
+            f"there is no file {where}; model.weights takes a file, URL, {', '.join(WORDS)} or "
+            f"null; DETR's file is {DETR_URL}"
         )
     try:
         if is_url:
             has_hash = re.search(r"-[a-f0-9]{8,}\.", where) is not None
             state = torch.hub.load_state_dict_from_url(
-                where, map_location="cpu", progress=False, check_hash=has_hash, weights_only=True
+                where,
+                map_location="cpu",
+                progress=sys.stderr.isatty(),
+                check_hash=has_hash,
+                weights_only=True,
             )
         else:
             state = torch.load(where, map_location="cpu", weights_only=True)
@@ -98,13 +104,37 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     except Exception as error:  # a broken file can make the unpickler raise anything
         raise InputError(
             f"{where} cannot be read as weights ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:120]}); fetch the file again, or by other means, and "
-            "give its path as model.weights"
+            f"{' '.join(str(error).split())[:120]}); fetch the file again, or by other means (wget "
+            "on a machine with network), and give its path as model.weights=FILE"
         ) from error
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
+
+
+def address(path_or_url: str) -> str:
+    """Return the URL of a word of `WORDS`; a file or a URL stays as it is."""
+    if path_or_url == "detr":
+        return DETR_URL
+    if path_or_url in WORDS:
+        return torchvision.models.get_model_weights(path_or_url).DEFAULT.url
+    return path_or_url
+
+
+def noise_warning(backbone: str, rate: float) -> str:
+    """Return a warning of what a backbone without weights is, at its rate; empty if it is made so.
+
+    Frozen batch norms gather no statistics, and the recipe's rate only fine-tunes.
+    """
+    if backbone not in WORDS:
+        return ""
+    words = "detr (DETR's, fetched once) or resnet50" if backbone == "resnet50" else backbone
+    return (
+        f"warning: {backbone} starts from noise (model.weights is null), with frozen batch norms "
+        f"and train.backbone_lr={rate:g}, as suits pretrained weights: expect it to learn little; "
+        f"give model.weights={words}"
+    )
 
 
 @torch.no_grad()

@@ -1,7 +1,6 @@
 """From videos to annotated frames: what is missing is extracted, a video per thread."""
 
 import io
-import os
 import random
 import shutil
 import time
@@ -17,6 +16,7 @@ from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number, frames_by_video, sound_names, video_of
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
+from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, read_manifest
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import gib, stored_size
@@ -25,28 +25,27 @@ from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
 PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
 PILOT = 8  # videos per worker after which time and disk are estimated
-CORES = os.cpu_count() or 1
 AS_PUBLISHED = Manifest()
 
 
 def prepare(
     root: Path | str,
     stored_as: Manifest = AS_PUBLISHED,
-    workers: int = CORES,
+    workers: int | None = None,
     check: bool = False,
 ) -> Manifest:
     """Write the annotated frames of all videos of `root` that are not there yet, and print how far.
 
     Args:
         stored_as: format, quality and short side of the files; default: PNG of native size.
-        workers: videos at a time, each with an ffmpeg of its own; default: one per core.
+        workers: videos at a time, each with an ffmpeg of its own; None: one per core.
         check: read every frame that is there. A frame that has another size in bytes than was
             written, or with `check` other content, is missing: its video is extracted again.
 
     Returns what is there now; videos that are missing or not sound are among its `problems`.
     Raises `InputError` for a root that cannot be used and a disk that is full or too small.
     """
-    root = Path(root)
+    root, workers = Path(root), workers or cores()
     wanted, manifest = _check_root(root, stored_as)
     path = root / FRAMES_FOLDER
     try:
