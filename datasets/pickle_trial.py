@@ -86,7 +86,8 @@ def main() -> None:
     seconds, memory = SECONDS + size // BYTES_PER_SECOND, MEMORY + MEMORY_PER_BYTE * size
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, seconds)
-    _limit(resource.RLIMIT_AS, memory)
+    with contextlib.suppress(ValueError):  # macOS refuses some limits, and keeps none of this kind
+        _limit(resource.RLIMIT_AS, memory)
     gc.disable()  # it would stop tracking tuples of plain values
     threading.stack_size(STACK)
     threading.Thread(target=_load).start()

@@ -110,7 +110,7 @@ def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> N
         ThreadPoolExecutor(workers) as pool,  # ffmpeg, Pillow and files free the lock
     ):
         try:
-            jobs = {pool.submit(_extract, folder, decoder, frames): len(frames) for frames in todo}
+            jobs = {pool.submit(extract, folder, decoder, frames): len(frames) for frames in todo}
             frames_done = 0
             for done, job in enumerate(as_completed(jobs), 1):
                 folder.take(*job.result())
@@ -141,7 +141,7 @@ def _estimate(path: Path, videos: int, seconds: float, needed: float) -> str:
     )
 
 
-def _extract(
+def extract(
     folder: FramesFolder, decoder: Decoder, frames: list[str]
 ) -> tuple[str, dict[str, Checksum], str | None]:
     """Write one video's `frames` to its partial folder; return what `FramesFolder.take` takes."""
