@@ -30,7 +30,7 @@ from experiments.config import register
 from experiments.failures import sentence_of
 from experiments.memory import peak_memory_mib, reset_peak_memory, room
 from experiments.ranks import autocast, start_ranks
-from experiments.site import Site
+from experiments.site import Site, duration
 from experiments.trial import time_step
 from models import build_model
 from models.cost import GIB, measure_cost
@@ -48,13 +48,13 @@ EVALUATION = 1 / 3
 
 
 def annotations(site: Site) -> str:
+    texts = []
     try:
-        counts = {
-            split: [len(one.frames) for one in found] for split, found in site.counted.items()
-        }
+        for split, found in site.counted.items():
+            count = sum(len(video.frames) for video in found)
+            texts.append(f"{split} {len(found):,} videos, {count:,} frames")
     except InputError as error:
         raise InputError(f"{error}; they come from {ANNOTATIONS_FROM}") from error
-    texts = (f"{split} {len(of):,} videos, {sum(of):,} frames" for split, of in counts.items())
     return f"{'; '.join(texts)} count (small_boxes={site.cfg.dataset.small_boxes})"
 
 
@@ -81,7 +81,7 @@ def frames(site: Site) -> str:
     site.to_write = todo / found.frames * found.bytes
     seconds = todo / found.frames * found.seconds
     return (
-        f"{todo:,} in {len(site.missing):,} videos to extract: {_time(seconds)} on {cores()} "
+        f"{todo:,} in {len(site.missing):,} videos to extract: {duration(seconds)} on {cores()} "
         f"cores, {gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames "
         f"of {found.videos} videos in {found.seconds:.0f} s, measured)"
     )
@@ -96,8 +96,7 @@ def weights(site: Site) -> str:
 
 
 def memory(site: Site) -> str:
-    cfg, device = site.cfg, site.ranks.device
-    sampler = site.sampler
+    cfg, device, sampler = site.cfg, site.ranks.device, site.sampler
     batch = sampler.blocks_per_batch * sampler.t_max
     height, width = cfg.dataset.frame_size
     precision = autocast(cfg.train.amp, device)
@@ -129,15 +128,15 @@ def training(site: Site) -> str:
     where = torch.cuda.get_device_name(device) if gpu else "this CPU (there is no GPU here)"
     peak = f", peak {peak_memory_mib(device) / 1024:.1f} GiB" if gpu else ""
     here = torch.cuda.device_count()
-    more = f", {_time(whole / here)} on {here}" if here > 1 else ""
+    more = f", {duration(whole / here)} on {here}" if here > 1 else ""
     return (
         f"{seconds:.2f} s for a step of {rows * slots} frames on {where}{peak} (measured); "
-        f"{_time(whole)} for {cfg.train.epochs} epochs and an evaluation{more} (estimated from it)"
+        f"{duration(whole)} for {cfg.train.epochs} epochs and an evaluation{more} (estimated)"
     )
 
 
 def disk(site: Site) -> str:
-    texts: list[str] = []
+    texts = list[str]()
     for path, needed in ((site.root, site.to_write), (Path(site.cfg.run.root), site.to_save)):
         there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
         free = shutil.disk_usage(there).free
@@ -145,10 +144,6 @@ def disk(site: Site) -> str:
         if needed > free:
             raise InputError(f"{texts[-1]}; make room, or extract with --format jpeg")
     return "; ".join(texts)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f} h" if seconds > 3600 else f"{seconds / 60:.1f} min"
 
 
 CHECKS: dict[str, Callable[[Site], str]] = {
@@ -176,11 +171,8 @@ def look(site: Site) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.doctor",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("python -m experiments.doctor", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("overrides", nargs="*", help="as for train.py")
     parser.add_argument("--seconds", type=float, default=60, help="of extraction; default 60")
     args = parser.parse_intermixed_args(arguments)

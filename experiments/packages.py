@@ -17,9 +17,8 @@ def missing_packages() -> list[str]:
 def refuse_missing() -> None:
     """End this process with a sentence if a package is missing, before anything imports it."""
     if missing := missing_packages():
-        print(
-            f"to do    packages: {', '.join(missing)} are missing\n\nnext: pip install -r requirements.txt"
-        )
+        print(f"to do    packages: {', '.join(missing)} not installed")
+        print("\nnext: pip install -r requirements.txt")
         sys.exit(1)
 
 
