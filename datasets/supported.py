@@ -1,4 +1,4 @@
-"""Where this runs. Read by any Python 3, also by one that cannot read the rest."""
+"""Where this runs. Read by other Pythons too, so nothing here needs a new one."""
 
 import os
 import sys

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -10,17 +11,21 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
-from bload import PACKERS, deal, make_plan
+from bload import PACKERS, InputError, deal, make_plan
 from bload.packers import packer_options
+from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
 from experiments import cli
 from experiments.config import register
 
-FILES = {
+ALL = {
     path.stem: path.read_text()
     for path in sorted((cli.CONFIGS / "experiment").glob("*.yaml"))
     if not path.stem.startswith("_")
 }
+SINGLE = ("action_genome", "smoke")
+"""Those of one run."""
+FILES = {name: text for name, text in ALL.items() if name not in SINGLE}
 QUICK = [name for name in FILES if name.endswith("_quick")]
 
 
@@ -54,6 +59,39 @@ def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():
         assert prod(map(len, varied.values())) > 1
         assert set(varied.get("loader", [])) <= {*PACKERS}
         assert name in QUICK or f"{name}_quick" in QUICK
+
+
+def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
+    for name in SINGLE:
+        assert f"train.py experiment={name}" in ALL[name].splitlines()[1]
+        (line,), varied = cli.split("train", [f"experiment={name}"])
+        assert not varied
+        job = cli.check_overrides("train", line)
+        assert job.run.root == ("runs/smoke" if name == "smoke" else "runs")
+
+
+def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
+    register()
+    job = cli.check_overrides("train", ["experiment=action_genome"])
+    plain = cli.check_overrides("train", ["model=dds", "dataset=action_genome"])
+    assert (job.model.name, job.model.weights, job.model.checkpoint) == ("dds", "detr", "auto")
+    assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
+    assert job.dataset.small_boxes == "computed"
+    assert job.dataset.augment.flip == 0.5
+    assert replace(job.train, workers=1) == plain.train
+    assert (job.train.amp, job.loss) == ("auto", plain.loss)
+
+
+def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
+    register()
+    for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
+        monkeypatch.setattr(cores_of, "cores", lambda cores=cores: cores)
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+        job = cli.check_overrides("train", ["experiment=action_genome"])
+        assert job.train.workers == workers
+    assert cli.check_overrides("train", ["train.workers=3"]).train.workers == 3
+    with pytest.raises(InputError, match=r"train\.workers is -2; give -1"):
+        cli.check_overrides("train", ["train.workers=-2"])
 
 
 def test_every_command_in_a_header_is_a_sweep_of_that_experiment():
