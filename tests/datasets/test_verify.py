@@ -179,10 +179,12 @@ def test_lengths_are_compared_with_the_published_ones(root, monkeypatch, capsys)
 
 
 def test_what_cannot_be_verified_is_one_sentence_and_status_2(root, capsys):
-    (root / MADE_BY).unlink()  # a real root reads the published file by default
-    for folder, part in (("nowhere", "nowhere"), (root, SMALL_BOXES_FILE)):
-        assert main(["--root", str(folder)]) == 2
+    (root / MADE_BY).unlink()  # as a real root
+    published = [str(root), "--small-boxes", "file"]
+    for where, part in ((["nowhere"], "nowhere"), (published, SMALL_BOXES_FILE)):
+        assert main(["--root", *where]) == 2
         error = capsys.readouterr().err
         assert part in error
         assert error.count("\n") == 1
-    assert main(["--root", str(root), "--small-boxes", "computed"]) == 0
+    assert main(["--root", str(root)]) == 0
+    assert "small boxes computed" in capsys.readouterr().out

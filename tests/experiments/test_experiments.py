@@ -67,7 +67,8 @@ def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
         (line,), varied = cli.split("train", [f"experiment={name}"])
         assert not varied
         job = cli.check_overrides("train", line)
-        assert job.run.root == ("runs/smoke" if name == "smoke" else "runs")
+        assert job.experiment.name == name
+        assert job.run.root == f"runs/{name}"
 
 
 def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():

@@ -8,6 +8,7 @@ import train
 from bload.errors import InputError
 from experiments.checkpoint import load_model
 from experiments.run_folder import RunFolder
+from models.weights import noise_warning
 from tests.experiments.jobs import checkpoint, interrupted, one_rank, only_run
 
 SMALL = (
@@ -48,6 +49,20 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
     assert "weights of" not in said
     model, _ = load_model(folder / "last.pt", torch.device("cpu"))
     torch.testing.assert_close(model.backbone.conv1.weight.detach(), resnet["conv1.weight"])
+
+
+def test_a_resnet_from_noise_warns_once_and_one_from_weights_does_not(
+    config, job, tmp_path, capsys
+):
+    train.train(config(*SMALL, runs="noise"), one_rank())
+    said = capsys.readouterr().out
+    assert said.count("warning: resnet18 starts from noise") == 1
+    assert "train.backbone_lr=0," in said
+    assert "model.weights=resnet18" in said
+    for quiet in (job, config("train.epochs=1", runs="conv")):
+        train.train(quiet, one_rank())
+        assert "warning" not in capsys.readouterr().out
+    assert "model.weights=detr" in noise_warning("resnet50", 1e-5)
 
 
 def test_weights_that_do_not_fit_leave_nothing_behind(config, tmp_path, resnet):

@@ -1,7 +1,7 @@
 """Pretrained weights compute here what they compute where they come from."""
 
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ import torchvision
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS
-from models.weights import fill, load_weights, read_weights
+from models import DDS, weights
+from models.weights import fill, load_weights, read_weights, try_weights
 from tests.models.conftest import tensors
 from tests.models.literal_detr import LiteralDETR
 
@@ -96,6 +96,29 @@ def test_a_resnet_computes_here_what_it_computes_in_torchvision(tmp_path):
         assert name.startswith("backbone.") or torch.equal(tensor, before[name])
     assert [*report.loaded] == ["backbone"]
     assert report.unused == {"fc"}
+
+
+def test_a_trial_says_what_would_be_loaded_and_fetches_nothing(detr_file, tmp_path, monkeypatch):
+    assert "tensors of a DETR" in try_weights(small(), detr_file)
+    with pytest.raises(InputError, match=r"nofile\.pth.* detr, resnet50.*dl\.fbaipublicfiles"):
+        try_weights(small(), "nofile.pth")
+
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    url = "http://127.0.0.1:9/detr-r50-e632da11.pth"  # nobody answers there
+    monkeypatch.setattr(weights, "DETR_URL", url)
+    for place in ("detr", url):
+        with pytest.raises(
+            InputError, match=rf"{url} does not answer.*wget {url}.*model\.weights="
+        ):
+            try_weights(small(), place)
+    answer = MagicMock()
+    answer.__enter__().headers = {"Content-Length": "159000000"}
+    monkeypatch.setattr(weights, "urlopen", lambda request, timeout: answer)
+    assert try_weights(small(), "detr") == f"{url} (159 MB) is fetched when training starts"
+    assert not [*tmp_path.iterdir()]
+    (tmp_path / "checkpoints").mkdir()
+    Path(detr_file).rename(tmp_path / "checkpoints" / "detr-r50-e632da11.pth")
+    assert "tensors of a DETR" in try_weights(small(), "http://x/detr-r50-e632da11.pth")
 
 
 def test_published_shapes_fit_the_full_model():
