@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# One training on two nodes with four GPUs each:   sbatch examples/slurm.sh model=dds dataset=...
+# One training on two nodes with four GPUs each:
+#   sbatch examples/slurm.sh experiment=action_genome dataset.root=ROOT model.weights=FILE
+# On one with eight: sbatch --nodes=1 --gpus-per-node=8 --cpus-per-task=64 examples/slurm.sh ...
 # The same command resumes the run where it stopped. All nodes must see the same folders.
 #SBATCH --job-name=bload
 #SBATCH --nodes=2
@@ -17,11 +19,12 @@ set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?start this with sbatch from the repository root}"
 source .venv/bin/activate
 
-export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4))
+gpus=${SLURM_GPUS_ON_NODE:-4}
+export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / gpus))
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=240  # seconds that torchrun gives a step and its checkpoint
 
-srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=4 \
+srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" \
     --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
     train.py "$@" &
 step=$!
