@@ -156,12 +156,12 @@ def test_from_the_downloads_to_recall_by_the_commands_that_are_said(tmp_path, ro
     said = run(following, tmp_path)
     assert "weights of a DETR" in said
     assert "warning" not in said
-    folder = only_run(tmp_path / "runs")
+    folder = only_run(tmp_path / "runs" / "action_genome")
     assert folder.name.startswith("bload_exact-dds-action_genome-s0-")
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["eval_frames"] == 16
     config = json.loads((folder / "config.json").read_text())
     assert config["dataset"]["augment"]["flip"] > 0
-    run("python eval.py checkpoint=runs out=figures.json device=cpu", tmp_path)
+    run(f"python eval.py checkpoint={folder} out=figures.json device=cpu", tmp_path)
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["with/recall@20"] == pytest.approx(summary["with/recall@20"])
