@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with start_ranks(cfg.train.device) as ranks:
             site = Site(cfg, ranks, args.seconds)
             look(site)
-    extracted = "annotations" not in site.failed and not site.missing
+    extracted = not {"annotations", "videos"} & {*site.failed} and not site.missing
     if first := [one for one in (TO_TRAIN if extracted else TO_PREPARE) if one in site.failed]:
         print(f"\nnext: what is to do above ({', '.join(first)}), then this command again")
         return 1

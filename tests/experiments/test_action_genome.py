@@ -112,6 +112,13 @@ def test_what_is_too_large_for_the_disk_or_lacks_weights_is_not_started(
     assert (status, found["weights"][0]) == (1, "to do")
     assert "wget http://127.0.0.1:9/" in found["weights"][1]
     assert "weights" in following
+    manifest = root / "frames" / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text("{")
+    status, found, following = answer(root, "model.weights=null")
+    assert (status, found["videos"][0]) == (1, "to do")
+    assert str(manifest) in found["videos"][1]
+    manifest.write_text(text)
     status, found, following = answer(root, "model.weights=null")
     assert status == 0
     assert "noise" in found["weights"][1]
