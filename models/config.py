@@ -31,7 +31,7 @@ class ModelConfig:
     anchored: bool
     dense: bool
     time: str = "none"  # time input of the temporal part: none, or gap
-    # initial weights: a file, a URL, detr, resnet50 or resnet18, see models/weights.py
+    # initial weights: a file (a run's checkpoint too), a URL, detr, resnet50 or resnet18
     weights: str | None = field(default=None, metadata={"computed": False})
     # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (of that share of
     # the pictures), auto (as few as memory demands); offload: they wait in host memory

@@ -1,6 +1,8 @@
-"""Weights to start from: torchvision's ResNet, or a DETR checkpoint trained on COCO.
+"""Weights to start from: torchvision's ResNet, DETR trained on COCO, or a checkpoint of a run here.
 
-The kind of file is detected from its parameter names. From a ResNet only the backbone is loaded;
+The kind of file is detected from its parameter names. From a run's checkpoint all tensors are
+loaded whose names and shapes are the model's, so that a network trained on single frames
+(``model.temporal=none``) may start one with a memory. From a ResNet only the backbone is loaded;
 from DETR (arXiv 2005.12872) backbone, input projection and encoder, its decoder and queries for
 both branches, and its box head for person, object and union box. Its ``class_embed`` is left out:
 it predicts COCO's classes of single objects, while a query here describes a pair, and half of
@@ -168,6 +170,8 @@ def try_weights(model: DDS, path_or_url: str) -> str:
 def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
     """Copy tensors into the model; see `load_weights`."""
     targets = model.state_dict()
+    if any(name.startswith("object_branch.") for name in state):
+        return _fill_from_checkpoint(targets, state, source)
     is_detr = any(name.startswith(DETR["backbone."]) for name in state)
     prefixes, kind = (DETR, "DETR") if is_detr else (RESNET, "ResNet")
     unlike = unlike_detr(model) if is_detr else ""
@@ -199,6 +203,23 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
         report.loaded[part.partition(".layers.")[0]] += len(places)
         unused -= set(places.values())
     report.unused |= {part_of(name) for name in unused}
+    return report
+
+
+def _fill_from_checkpoint(
+    targets: dict[str, Tensor], state: dict[str, Tensor], source: str
+) -> Loaded:
+    """Copy what has the same name and shape, which all of the backbone must have."""
+    report = Loaded(source, "checkpoint", unused={part_of(name) for name in state.keys() - targets})
+    for name, target in targets.items():
+        wrong = misfit(targets, state, {name: name})
+        if wrong and name.startswith("backbone."):
+            raise InputError(f"{source} does not fit the model's backbone: {wrong}")
+        if wrong:
+            report.kept.setdefault(part_of(name), wrong)
+            continue
+        target.copy_(state[name])
+        report.loaded[part_of(name)] += 1
     return report
 
 

@@ -99,6 +99,23 @@ def test_a_resnet_computes_here_what_it_computes_in_torchvision(tmp_path):
     assert report.unused == {"fc"}
 
 
+@torch.no_grad()
+def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
+    frames, memory = small(temporal="none").eval(), small(temporal="dds", queries=5).eval()
+    randomise(frames)
+    torch.save({"model": frames.state_dict(), "config": {}}, tmp_path / "last.pt")
+    before = starting(memory)
+    report = load_weights(memory, str(tmp_path / "last.pt"))
+    assert report.kind == "checkpoint"
+    assert report.loaded.total() > 100
+    for name, tensor in memory.state_dict().items():
+        there = frames.state_dict().get(name)
+        fits = there is not None and there.shape == tensor.shape
+        assert torch.equal(tensor, there if fits else before[name]), name
+    assert "memory_attn" not in str(report.loaded)
+    assert "(7, 16)" in report.kept["object_branch.query_embed"]  # of 7 and 5 queries
+
+
 def test_a_trial_says_what_would_be_loaded_and_fetches_nothing(detr_file, tmp_path, monkeypatch):
     assert "tensors of a DETR" in try_weights(small(), detr_file)
     with pytest.raises(InputError, match=r"nofile\.pth.* detr, resnet50.*dl\.fbaipublicfiles"):
