@@ -17,15 +17,15 @@ from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
 from datasets.scoring.iou import CONVENTIONS
-from experiments.ablations import PADDINGS, STARTS
 from experiments.loader_config import LATER, LoaderConfig, loader_schema
-from experiments.optimiser import SCHEDULES
-from experiments.ranks import TIMEOUT
-from experiments.sync import SYNCS
 from models.config import LossConfig, ModelConfig
-from models.exchange import EXCHANGES
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
+SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames", "queries")
+STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
+SYNC_NAMES = ("allreduce", "local", "gossip", "none")
+TIMEOUT = 600.0
+"""Seconds that a rank waits for the others, or for data, unless the config says otherwise."""
 MOST = 10**9
 """Bound of counts that may be as large as one likes."""
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -93,7 +93,7 @@ class TrainConfig:
         check_choice("train.starts", self.starts, STARTS)
         check_choice("train.padding", self.padding, PADDINGS)
         check_choice("train.exchange", self.exchange, EXCHANGES)
-        check_choice("train.sync", self.sync, SYNCS)
+        check_choice("train.sync", self.sync, SYNC_NAMES)
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """The same training in as many whole epochs as are nearest to ``slots``, at least 1.

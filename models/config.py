@@ -3,9 +3,30 @@
 from dataclasses import dataclass, field, fields
 
 from bload.errors import InputError, check_choice, check_number
-from models.backbone import BACKBONES
-from models.recompute import share_of
 from models.temporal import PARTS
+
+BACKBONES = ("resnet50", "resnet18", "conv")
+SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
+"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
+
+
+def share_of(choice: str) -> float:
+    """Return the share of the pictures to recompute that ``model.checkpoint`` names.
+
+    Raises:
+        InputError: it is no name in `SHARES` and no number from 0 to 1.
+    """
+    if choice in SHARES:
+        return SHARES[choice]
+    try:
+        share = float(choice)
+    except ValueError as error:
+        raise InputError(
+            f"model.checkpoint is {choice!r}; choose none, backbone, auto, offload or, as "
+            "the share of the pictures to recompute, 0 to 1"
+        ) from error
+    check_number("model.checkpoint", share, 0, 1)
+    return share
 
 
 @dataclass
@@ -17,7 +38,7 @@ class ModelConfig:
     """
 
     name: str
-    backbone: str  # a key of `models.backbone.BACKBONES`
+    backbone: str  # resnet50, resnet18 or conv (three layers, for tiny frames)
     temporal: str  # a key of `models.temporal.PARTS`
     width: int
     heads: int
