@@ -5,8 +5,9 @@
     torchrun train.py model=dds dataset=action_genome dataset.root=/data/ag
     python train.py launch.nproc=2 loader=naive         the same without torchrun
     python train.py -m loader=naive,bload               one after another
+    python train.py --help                              what can be set; --help train: its keys
 
-The same command goes on where a run stopped. Keys: experiments/config.py.
+The same command goes on where a run stopped.
 """
 
 from experiments.stopping import begin
@@ -14,8 +15,12 @@ from experiments.stopping import begin
 if __name__ == "__main__":
     begin()
 
+from experiments import cli
+
+if __name__ == "__main__":
+    CHECKED = cli.check_first("train")  # ends here if this process is not to train
+
 import logging
-import sys
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -23,7 +28,6 @@ import torch
 
 from bload import InputError
 from datasets.build import build_letterbox
-from experiments import cli
 from experiments.carried import open_carried, pack_carried
 from experiments.checkpoint import Progress, Start, load_training, save_training
 from experiments.compiling import check_compile
@@ -33,18 +37,15 @@ from experiments.error_file import noted
 from experiments.evaluate import evaluate
 from experiments.exchange import choose_exchange
 from experiments.figures import epoch_figures, losses_of, summarise
-from experiments.launch import is_launched, launch
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
 from experiments.printing import epoch_line, summary_text
-from experiments.provenance import now
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
 from experiments.run_page import begin_page, drawn, write_or_warn
 from experiments.run_record import RELATIONS, evaluated_after
 from experiments.runs import write_results
-from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from experiments.training import Training, build_network, build_training
 from models import build_criterion
@@ -52,16 +53,7 @@ from models.weights import load_weights
 
 
 def main(cfg: TrainJob) -> None:
-    """Entry point of a rank, and of the process that starts ``launch.nproc`` of them."""
-    if cfg.launch.nproc > 1 and not is_launched():
-        try:
-            launch(cfg.launch.nproc, sys.argv[1:])
-        except InputError as error:
-            folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, cfg.launch.nproc))
-            if folder.error.exists():  # by a rank that knew no more than that another one ended
-                folder.note_error(str(error), now())
-            raise
-        return
+    """Entry point of a rank."""
     start = start_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
     with start as ranks:
         train(cfg, ranks)
@@ -282,10 +274,14 @@ def report(
         print(summary_text(summary, drawn(folder.path)))
 
 
-def command_line() -> None:
-    """Run the command line of this process; a script with packers of its own ends with it."""
-    cli.run(main, "train", sweep)
+def command_line(job: TrainJob | None = None) -> None:
+    """Run the command line of this process; a script with packers of its own ends with it.
+
+    Args:
+        job: of the command line, if that has been checked before.
+    """
+    cli.run(main, "train", job)
 
 
 if __name__ == "__main__":
-    command_line()
+    command_line(CHECKED)

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from bload.errors import InputError
 from experiments.cli import check_overrides, split
 from experiments.config import TrainJob
 from experiments.failures import IN_USE
 from experiments.launch import launch, threads
-from experiments.printing import comparison
 from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import read_runs
@@ -142,6 +139,10 @@ def _run_all(jobs: Sequence[Job], record: Callable[..., None]) -> dict[str, str]
 
 def _compare(jobs: Sequence[Job], failures: dict[str, str]) -> None:
     """Print a line per job, if any has figures."""
+    import pandas as pd
+
+    from experiments.printing import comparison
+
     roots = {job.folder.path.parent for job in jobs}
     tables = {root: read_runs(root).drop_duplicates("run").set_index("run") for root in roots}
     rows = [tables[job.folder.path.parent].loc[job.folder.path.name] for job in jobs]

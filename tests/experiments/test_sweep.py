@@ -145,7 +145,7 @@ def test_jobs_that_cannot_be_are_reported_before_any_starts(
     }.items():
         monkeypatch.setattr(sys, "argv", ["train.py", "-m", *line.split()])
         with pytest.raises(SystemExit) as end:
-            cli.run(pytest.fail, "train", sweep)
+            cli.run(pytest.fail, "train")
         assert end.value.code == 2
         (said,) = capsys.readouterr().err.splitlines()
         assert all(name in said for name in names), said
