@@ -39,7 +39,7 @@ from experiments.exchange import choose_exchange
 from experiments.figures import epoch_figures, losses_of, summarise
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
-from experiments.printing import epoch_line, summary_text
+from experiments.printing import epoch_line, epoch_sentence, evaluation_sentence, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
@@ -168,13 +168,16 @@ def train_epochs(
     """
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
     save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
-    for epoch in range(loader.sampler.epoch, epochs + 1):
+    begins = loader.sampler.epoch
+    log.info(f"Training begins after {begins} of {epochs} epochs and {loader.step} steps.")
+    for epoch in range(begins, epochs + 1):
         loader.set_epoch(epoch)
         every = cfg.train.eval_every
         due = epoch == epochs or (every and epoch % every == 0)
         if due and progress.evaluated < epoch:
             progress.recall = evaluate_now(cfg, folder, training, data)
             progress.evaluated = epoch
+            log.info(evaluation_sentence(epoch, progress.recall))
             tracker.log("eval", epoch - 1, progress.epochs[-1]["steps"], **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
                 progress.best = progress.recall["with/recall@20"]
@@ -186,21 +189,25 @@ def train_epochs(
         for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
             add(sums, begun)
         carried = open_carried(progress.carried, loader, ranks.device)
-        for step in train_epoch(training, loader, epoch, sums, carried):
+        for step in train_epoch(training, loader, epoch, sums, carried, first=epoch == begins):
             if loader.step % cfg.train.log_every == 0:
                 losses = losses_of(step.losses, ranks)
                 tracker.log("step", epoch, loader.step, **losses, norm=step.norm, lr=step.rate)
+                if step.progress and loader.step < loader.steps:
+                    at = f"step {loader.step}/{loader.steps}"
+                    print(f"epoch {epoch + 1:>3}/{epochs}  {at}  {step.progress}", flush=True)
             due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
             if due and loader.step < loader.steps:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
                 save(folder.last)
             if step.stopping and loader.step < loader.steps:
+                log.info(f"Stopped by a signal, saved at epoch {epoch + 1}, step {loader.step}.")
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
 
         figures = epoch_figures(loader, sums, ranks, cfg.model.padding == "skipped")
         tracker.log("epoch", epoch, loader.steps, **figures)
-        log.info(epoch_line(epoch + 1, epochs, figures))
+        log.info(epoch_sentence(epoch + 1, epochs, figures, sums))
         if ranks.is_first:
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
@@ -208,6 +215,7 @@ def train_epochs(
         loader.set_epoch(epoch + 1)  # where a checkpoint goes on
         save(folder.last)
         if ranks.stopping():
+            log.info(f"Stopped by a signal, saved at the end of epoch {epoch + 1}.")
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
@@ -251,6 +259,7 @@ def report(
         "t_max": data.loader.sampler.t_max,
         "dataset": cfg.dataset.name,
         "model": cfg.model.name,
+        "queries": cfg.model.queries,
         "seed": cfg.train.seed,
         "starts": cfg.train.starts,
         "temporal": cfg.model.temporal,

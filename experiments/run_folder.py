@@ -205,7 +205,7 @@ class RunFolder:
             logger.removeHandler(logger.handlers[0])
         logging.raiseExceptions = False  # a full disk is reported where it matters
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
         logger.addHandler(handler)
         return logger
 

@@ -45,7 +45,7 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     figures = epoch_figures(data.loader, sums, one_rank())
     assert figures["loss"] == pytest.approx(sums["loss"] / len(steps))
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
-    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
+    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1, 0.0), (1.0, 0.5, 0.0)]):
         assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2  # the slowest rank's
     assert {p.grad is not None for p in training.model.parameters()} == {True}
 
