@@ -16,9 +16,9 @@ EVEN = 1.0005
 LEVEL = 0.05
 """Points of Recall that no line shows."""
 CONSTRAINTS = {
-    "with": ("with constraint", "the best relation of each group per pair"),
-    "semi": ("semi constraint", "the best attention relation, others above 0.9"),
-    "no": ("no constraint", "any number of relations per pair"),
+    "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
+    "semi": ("semi constraint", "the best attention relation per pair, all others above 0.9"),
+    "no": ("no constraint", "all relations per pair"),
 }
 """Name in figures -> in words, and what may be listed."""
 STARTS = {
@@ -45,12 +45,11 @@ def epoch_sentence(epoch: int, epochs: int, figures: Figures, mine: Figures) -> 
     Args:
         mine: the sums of this rank, see `experiments.figures.epoch_figures`.
     """
-    start = (
-        f"; its data workers had taken {mine['start']:.1f} s to start" if "start" in mine else ""
-    )
+    start = f" after {mine['start']:.1f} s to start data workers" if "start" in mine else ""
     return (
-        f"Epoch {epoch} of {epochs} took this rank {mine['seconds']:.1f} s, {mine['waiting']:.1f} s "
-        f"of them waiting for data{start}; the mean loss over all ranks is {figures['loss']:.3f}."
+        f"Epoch {epoch} of {epochs} took {mine['seconds']:.1f} s here{start}, "
+        f"{mine['waiting']:.1f} s of them waiting for data; the mean loss over all ranks is "
+        f"{figures['loss']:.3f}."
     )
 
 
@@ -111,8 +110,8 @@ def recall_rows(summary: Figures) -> list[tuple[str, str]]:
         rows.append((f"Recall@20, {words}", value))
     if most := len(GROUPS) * summary.get("queries", 0):
         text = (
-            f"K of {most} or more cuts nothing with constraint, where {summary['queries']} queries "
-            f"list {len(GROUPS)} relations each"
+            f"K of {most} or more cuts nothing here: {summary['queries']} queries list "
+            f"{len(GROUPS)} relations each"
         )
         rows.insert(1, ("", text))
     return rows
@@ -127,11 +126,11 @@ def comparison(runs: pd.DataFrame) -> str:
         **({"imbalance": uneven.map("{:.3f}".format)} if (uneven > EVEN).any() else {}),
         "epoch time": runs.epoch_seconds.map("{:.1f} s".format),
         "Recall@20, with constraint": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
-        "what must be remembered": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
+        "must be remembered": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
     }
     table = pd.DataFrame(columns).replace("nan %", "")
     table[runs.state != "finished"] = ""
-    first = [*columns][0]
+    first = next(iter(columns))
     table[first] = table[first].where(runs.state == "finished", runs.state)
     sides = ["left", *["right"] * len(columns)]
     return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
@@ -143,7 +142,7 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
     Empty for real data, for which that is not known.
     """
     rows = []
-    for name, ending in (("all relations", ""), ("what must be remembered", "_memory")):
+    for name, ending in (("all relations", ""), ("must be remembered", "_memory")):
         keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
         model, remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
         if math.isfinite(model + remembering + memoryless):
