@@ -6,10 +6,14 @@ imported in the functions, so that configs can be checked without it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bload.errors import InputError
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
+from datasets.synthetic.world import World
 
 if TYPE_CHECKING:
     from datasets.action_genome import ActionGenome, VideoSource
@@ -52,6 +56,13 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
     return build(cfg, split, progress)
 
 
+def train_lengths(cfg: DatasetConfig) -> np.ndarray:
+    """Frames of every training video, int64 ``(videos,)``; synthetic data need not be there."""
+    if isinstance(cfg, SyntheticConfig):
+        return World(**cfg.knobs).lengths("train")
+    return build_source(replace(cfg, cache=None), "train").lengths
+
+
 def build_letterbox(source: "VideoSource", augment: AugmentConfig | None, seed: int) -> "Letterbox":
     """Build what brings training batches of `source` onto the device, augmented by `augment`."""
     from datasets.augmentation import Augmentation
@@ -64,7 +75,6 @@ def build_yardsticks(source: "VideoSource", cfg: DatasetConfig) -> "Yardsticks |
     """Build what the recall on synthetic data is compared with; None for other data."""
     if not isinstance(cfg, SyntheticConfig):
         return None
-    from datasets.synthetic.world import World
     from datasets.synthetic.yardsticks import make_yardsticks
 
     return make_yardsticks(source, World(**cfg.knobs))

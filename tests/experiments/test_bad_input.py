@@ -282,6 +282,18 @@ def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):
         assert "python train.py -m loader=naive,bload" in said
 
 
+def test_blocks_that_are_too_short_are_refused_before_the_first_job(
+    sentence, command_line, data_root, tmp_path
+):
+    real = ("dataset=action_genome", "dataset.small_boxes=keep", f"dataset.root={data_root}")
+    others = [one for one in command_line() if not one.startswith("dataset.")]
+    for line in (command_line(), [*others, *real]):
+        said = sentence(train, "-m", *line, "loader.t_max=64,32")
+        assert "33 frames but t_max is 32; raise loader.t_max to 45" in said
+        assert "loader.long=split" in said
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_sweep_has_no_one_config_to_show(sentence):
     assert "leave out -m" in sentence(train, "-m", "loader=naive,bload", "--cfg", "job")
 
