@@ -45,18 +45,17 @@ def epoch_sentence(epoch: int, epochs: int, figures: Figures, mine: Figures) -> 
     Args:
         mine: the sums of this rank, see `experiments.figures.epoch_figures`.
     """
-    start = f" after {mine['start']:.1f} s to start data workers" if "start" in mine else ""
+    start = f" (starting data workers took {mine['start']:.1f} s before)" if "start" in mine else ""
     return (
-        f"Epoch {epoch} of {epochs} took {mine['seconds']:.1f} s here{start}, "
-        f"{mine['waiting']:.1f} s of them waiting for data; the mean loss over all ranks is "
-        f"{figures['loss']:.3f}."
+        f"Epoch {epoch} of {epochs} took {mine['seconds']:.1f} s here, {mine['waiting']:.1f} s of "
+        f"them waiting for data{start}; the mean loss over all ranks is {figures['loss']:.3f}."
     )
 
 
-def evaluation_sentence(epochs: int, figures: Figures) -> str:
+def evaluation_sentence(epoch: int, figures: Figures) -> str:
     """What an evaluation gave, for the log of a rank."""
     recall = 100 * figures["with/recall@20"]
-    return f"The evaluation after {epochs} epochs gave Recall@20 with constraint of {recall:.2f} %."
+    return f"The evaluation after epoch {epoch} gave Recall@20 with constraint of {recall:.2f} %."
 
 
 def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
