@@ -65,9 +65,13 @@ def _typed() -> tuple[list[str], bool]:
 def _hydra_sweeps(name: str) -> bool:
     """True for jobs that Hydra runs one after another in this process, or by its launchers."""
     overrides, sweeps = _typed()
-    options = [one for one in overrides if one.startswith(HYDRAS)]
-    shows = any(one.startswith(("--cfg", "-c")) for one in options)
-    return sweeps and not asked(overrides) and not shows and bool(options or name != "train")
+    if not sweeps or asked(overrides) or _shows(overrides) or "TORCHELASTIC_RUN_ID" in os.environ:
+        return False
+    return name != "train" or any(one.startswith(HYDRAS) for one in overrides)
+
+
+def _shows(overrides: Sequence[str]) -> bool:
+    return any(one.startswith(("--cfg", "-c")) for one in overrides)
 
 
 def _by_hydra(name: str, task: Callable[[Any], None]) -> None:
@@ -93,21 +97,24 @@ def _job_here(name: str) -> Any:
         return None
     if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
-    if sweeps and any(o.startswith(("--cfg", "-c")) for o in overrides):
+    if sweeps and _shows(overrides):
         raise InputError("--cfg shows the config of one run; leave out -m")
     if any(o.startswith(HYDRAS) for o in overrides):
         composed: list[DictConfig] = []
         _by_hydra(name, lambda config: composed.append(config))
-        return OmegaConf.to_object(composed[0]) if composed else None
-    if sweeps:
+        if not composed:
+            return None
+        job = OmegaConf.to_object(composed[0])
+    elif sweeps:
         from experiments.sweep import sweep
 
         return sweep(overrides)
-    lines, varied = split(name, overrides)
-    if len(lines) > 1:
-        what = f"this is {len(lines)} runs, over {', '.join(varied)}"
-        raise InputError(f"{what}; choose one, or {as_sweep}")
-    job = check_overrides(name, lines[0])
+    else:
+        lines, varied = split(name, overrides)
+        if len(lines) > 1:
+            what = f"this is {len(lines)} runs, over {', '.join(varied)}"
+            raise InputError(f"{what}; choose one, or {as_sweep}")
+        job = check_overrides(name, lines[0])
     if isinstance(job, TrainJob) and job.launch.nproc > 1 and not is_launched():
         return _launch(job)
     return job
