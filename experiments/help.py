@@ -30,7 +30,7 @@ SCHEMAS: dict[str, Any] = {"train": TrainJob, "eval": EvalJob}
 WIDTH = 100
 """Columns of help that goes to no terminal."""
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-LISTS = {int: "a list of whole numbers, as [480,640]"}
+LISTS = {int: "a list of whole numbers, as [480,640]", str: "a list, as [a,b]"}
 
 
 def asked(arguments: Sequence[str]) -> bool:

@@ -76,6 +76,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("dataset.frame_size=[a,4]", "dataset.frame_size[0] is 'a'", "whole numbers"),
         ("dataset.augment=some", "dataset.augment is 'some'", "dataset.augment.KEY=VALUE"),
         ("run.name=[a]", 'run.name is ["a"]', "text, or null"),
+        ("wandb.tags=quick", "wandb.tags is 'quick'", "a list, as [a,b], or null"),
         ("train.epochs", "'train.epochs'", "KEY=VALUE"),
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
