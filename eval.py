@@ -8,6 +8,7 @@
     python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
     python eval.py checkpoint=runs/NAME video=FILE.mp4 out=FOLDER   predicts a video of your own
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
+    python eval.py --help                               every key and its meaning
 
 The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
 docs/evaluation.md.
@@ -17,6 +18,11 @@ from experiments.stopping import begin
 
 if __name__ == "__main__":
     begin()
+
+from experiments import cli
+
+if __name__ == "__main__":
+    CHECKED = cli.check_first("eval")  # ends here if this process is not to evaluate
 
 import json
 import sys
@@ -42,7 +48,6 @@ from datasets.scoring.tables import (
     write_relations,
 )
 from datasets.synthetic.yardsticks import Yardsticks
-from experiments import cli
 from experiments.checkpoint import find_checkpoints, load_model, short_name
 from experiments.config import EvalJob
 from experiments.evaluate import figures_of, measure, measure_and_write
@@ -208,4 +213,4 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
 
 
 if __name__ == "__main__":
-    cli.run(main, "eval")
+    cli.run(main, "eval", CHECKED)

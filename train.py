@@ -5,8 +5,9 @@
     torchrun train.py model=dds dataset=action_genome dataset.root=/data/ag
     python train.py launch.nproc=2 loader=naive         the same without torchrun
     python train.py -m loader=naive,bload               one after another
+    python train.py --help                              what can be set; --help train: its keys
 
-The same command goes on where a run stopped. Keys: experiments/config.py.
+The same command goes on where a run stopped.
 """
 
 from experiments.stopping import begin
@@ -14,8 +15,12 @@ from experiments.stopping import begin
 if __name__ == "__main__":
     begin()
 
+from experiments import cli
+
+if __name__ == "__main__":
+    CHECKED = cli.check_first("train")  # ends here if this process is not to train
+
 import logging
-import sys
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -23,7 +28,6 @@ import torch
 
 from bload import InputError
 from datasets.build import build_letterbox
-from experiments import cli
 from experiments.carried import open_carried, pack_carried
 from experiments.checkpoint import Progress, Start, load_training, save_training
 from experiments.compiling import check_compile
@@ -33,11 +37,9 @@ from experiments.error_file import noted
 from experiments.evaluate import evaluate
 from experiments.exchange import choose_exchange
 from experiments.figures import epoch_figures, losses_of, summarise
-from experiments.launch import is_launched, launch
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
-from experiments.printing import epoch_line, summary_text
-from experiments.provenance import now
+from experiments.printing import epoch_line, epoch_sentence, evaluation_sentence, summary_text
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
@@ -45,7 +47,6 @@ from experiments.run_page import begin_page, drawn, write_or_warn
 from experiments.run_record import RELATIONS, evaluated_after
 from experiments.runs import write_results
 from experiments.smoke import all_right
-from experiments.sweep import sweep
 from experiments.tracking import Tracker
 from experiments.training import Training, build_network, build_training
 from models import build_criterion
@@ -53,16 +54,7 @@ from models.weights import load_weights, noise_warning
 
 
 def main(cfg: TrainJob) -> None:
-    """Entry point of a rank, and of the process that starts ``launch.nproc`` of them."""
-    if cfg.launch.nproc > 1 and not is_launched():
-        try:
-            launch(cfg.launch.nproc, sys.argv[1:])
-        except InputError as error:
-            folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, cfg.launch.nproc))
-            if folder.error.exists():  # by a rank that knew no more than that another one ended
-                folder.note_error(str(error), now())
-            raise
-        return
+    """Entry point of a rank."""
     start = start_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
     with start as ranks:
         train(cfg, ranks)
@@ -177,13 +169,16 @@ def train_epochs(
     """
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
     save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
-    for epoch in range(loader.sampler.epoch, epochs + 1):
+    begins = loader.sampler.epoch
+    log.info(f"Training begins after {begins} of {epochs} epochs and {loader.step} steps.")
+    for epoch in range(begins, epochs + 1):
         loader.set_epoch(epoch)
         every = cfg.train.eval_every
         due = epoch == epochs or (every and epoch % every == 0)
         if due and progress.evaluated < epoch:
             progress.recall = evaluate_now(cfg, folder, training, data)
             progress.evaluated = epoch
+            log.info(evaluation_sentence(epoch, progress.recall))
             tracker.log("eval", epoch - 1, progress.epochs[-1]["steps"], **progress.recall)
             if progress.recall["with/recall@20"] > progress.best:
                 progress.best = progress.recall["with/recall@20"]
@@ -195,21 +190,25 @@ def train_epochs(
         for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
             add(sums, begun)
         carried = open_carried(progress.carried, loader, ranks.device)
-        for step in train_epoch(training, loader, epoch, sums, carried):
+        for step in train_epoch(training, loader, epoch, sums, carried, first=epoch == begins):
             if loader.step % cfg.train.log_every == 0:
                 losses = losses_of(step.losses, ranks)
                 tracker.log("step", epoch, loader.step, **losses, norm=step.norm, lr=step.rate)
+                if step.progress and loader.step < loader.steps:
+                    at = f"step {loader.step}/{loader.steps}"
+                    print(f"epoch {epoch + 1:>3}/{epochs}  {at}  {step.progress}", flush=True)
             due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
             if due and loader.step < loader.steps:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
                 save(folder.last)
             if step.stopping and loader.step < loader.steps:
+                log.info(f"Stopped by a signal, saved at epoch {epoch + 1}, step {loader.step}.")
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
 
         figures = epoch_figures(loader, sums, ranks, cfg.model.padding == "skipped")
         tracker.log("epoch", epoch, loader.steps, **figures)
-        log.info(epoch_line(epoch + 1, epochs, figures))
+        log.info(epoch_sentence(epoch + 1, epochs, figures, sums))
         if ranks.is_first:
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
@@ -217,6 +216,7 @@ def train_epochs(
         loader.set_epoch(epoch + 1)  # where a checkpoint goes on
         save(folder.last)
         if ranks.stopping():
+            log.info(f"Stopped by a signal, saved at the end of epoch {epoch + 1}.")
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
@@ -260,6 +260,7 @@ def report(
         "t_max": data.loader.sampler.t_max,
         "dataset": cfg.dataset.name,
         "model": cfg.model.name,
+        "queries": cfg.model.queries,
         "seed": cfg.train.seed,
         "starts": cfg.train.starts,
         "temporal": cfg.model.temporal,
@@ -284,10 +285,14 @@ def report(
         print(all_right(summary, drawn(folder.path)), end="")
 
 
-def command_line() -> None:
-    """Run the command line of this process; a script with packers of its own ends with it."""
-    cli.run(main, "train", sweep)
+def command_line(job: TrainJob | None = None) -> None:
+    """Run the command line of this process; a script with packers of its own ends with it.
+
+    Args:
+        job: of the command line, if that has been checked before.
+    """
+    cli.run(main, "train", job)
 
 
 if __name__ == "__main__":
-    command_line()
+    command_line(CHECKED)

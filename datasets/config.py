@@ -32,12 +32,13 @@ class AugmentConfig:
 class DatasetConfig:
     """One data set in the files of Action Genome."""
 
-    name: str
-    root: str
+    name: str  # of the kind of data: action_genome or synthetic
+    root: str  # folder with annotations/ and frames/
     frame_size: list[int]  # height and width of the canvas that frames are fitted into
     small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
     cache: str | None = None  # folder for resized frames: filled by the first run, then read
-    augment: AugmentConfig | None = field(default_factory=AugmentConfig)  # null: none
+    # random changes to training videos; null: none
+    augment: AugmentConfig | None = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         if len(self.frame_size) != 2 or not all(8 <= side <= 8192 for side in self.frame_size):
@@ -51,16 +52,16 @@ class DatasetConfig:
 class SyntheticConfig(DatasetConfig):
     """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
 
-    train_videos: int
-    test_videos: int
+    train_videos: int  # videos to make for training
+    test_videos: int  # and for testing
     image_size: int  # pixels per side, as written to disk
-    seed: int
-    object_classes: int
-    max_objects: int
-    cue_rate: float
-    dwell: float
-    delay_rate: float
-    drop_rate: float
+    seed: int  # of all that is drawn
+    object_classes: int  # classes in use besides the person, 2 to 34
+    max_objects: int  # a video has 1 to this many objects, of distinct classes
+    cue_rate: float  # chance that a frame shows the cue of a state again after its first frame
+    dwell: float  # mean frames that a state lasts
+    delay_rate: float  # chance that an object's first cue comes later than the object
+    drop_rate: float  # chance, before each frame that counts, of one that the reader drops
 
     @property
     def knobs(self) -> dict[str, Any]:

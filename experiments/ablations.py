@@ -19,9 +19,7 @@ from torch import Tensor
 from bload.batch import Batch
 from bload.errors import check_choice
 from bload.views import table_from_masks
-
-STARTS = ("table", "ignored", "wrong")
-PADDINGS = ("masked", "repeated")
+from experiments.config import STARTS
 
 
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:

@@ -18,41 +18,120 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError, spelling
-from experiments.config import CONFIGS, register
-from experiments.launch import errors_in_one_line
+from experiments.config import CONFIGS, TrainJob, register
+from experiments.help import asked, choices, expected, help_text, split_off
+from experiments.launch import errors_in_one_line, is_launched, launch
 
 HYDRAS = ("-", "hydra/launcher", "hydra/sweeper")
 """Beginnings of arguments with which a command line is left to Hydra, such as ``--cfg job``."""
 
 
-def run(main: Callable[[Any], None], name: str, sweep: Callable | None = None) -> None:
+def run(main: Callable[[Any], None], name: str, job: Any = None) -> None:
     """Run an entry point with the command line of this process.
 
     Args:
-        main: called with the `TrainJob` or `EvalJob`.
+        main: called with the `TrainJob` or `EvalJob`, if this process is the one to do it.
         name: its config's file in configs/.
-        sweep: called with the overrides for ``-m``.
+        job: what `check_first` has returned; None: the command line is still to be read.
     """
-    register()
-    overrides = [_quoted(one) for one in sys.argv[1:] if one not in ("-m", "--multirun")]
-    sweeps = len(overrides) < len(sys.argv) - 1
-    as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
     with spelling(_as_key), errors_in_one_line():
-        if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
-            raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
-        if sweeps and any(o.startswith(("--cfg", "-c")) for o in overrides):
-            raise InputError("--cfg shows the config of one run; leave out -m")
-        if any(o.startswith(HYDRAS) for o in overrides) or (sweeps and not sweep):
-            task = errors_in_one_line()(lambda config: main(OmegaConf.to_object(config)))
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
-        elif sweeps and sweep:
-            sweep(overrides)
-        else:
-            lines, varied = split(name, overrides)
-            if len(lines) > 1:
-                what = f"this is {len(lines)} runs, over {', '.join(varied)}"
-                raise InputError(f"{what}; choose one, or {as_sweep}")
-            main(check_overrides(name, lines[0]))
+        if job is None and _hydra_sweeps(name):
+            _by_hydra(name, errors_in_one_line()(lambda config: main(OmegaConf.to_object(config))))
+        elif job := job or _job_here(name):
+            main(job)
+
+
+def check_first(name: str) -> Any:
+    """The job of this process's command line, for `run`, before a script imports torch.
+
+    That takes seconds, so a wrong command line ends the process here, and so does one of which this
+    process computes nothing: ``--help``, a sweep, ranks to be started.
+    """
+    if _hydra_sweeps(name):
+        return None
+    with spelling(_as_key), errors_in_one_line():
+        job = _job_here(name)
+    if job is None:
+        sys.exit()
+    return job
+
+
+def _typed() -> tuple[list[str], bool]:
+    """What is typed but ``-m``, and whether that is there."""
+    overrides = [_quoted(one) for one in sys.argv[1:] if one not in ("-m", "--multirun")]
+    return overrides, len(overrides) < len(sys.argv) - 1
+
+
+def _hydra_sweeps(name: str) -> bool:
+    """True for jobs that Hydra runs one after another in this process, or by its launchers."""
+    overrides, sweeps = _typed()
+    if not sweeps or asked(overrides) or _shows(overrides) or "TORCHELASTIC_RUN_ID" in os.environ:
+        return False
+    return name != "train" or any(one.startswith(HYDRAS) for one in overrides)
+
+
+def _shows(overrides: Sequence[str]) -> bool:
+    return any(one.startswith(("--cfg", "-c")) for one in overrides)
+
+
+def _by_hydra(name: str, task: Callable[[Any], None]) -> None:
+    register()
+    hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
+
+
+def _job_here(name: str) -> Any:
+    """The job that this process is to do; None once all is done that was asked for.
+
+    Raises:
+        InputError: says what is wrong with the command line.
+    """
+    overrides, sweeps = _typed()
+    as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
+    register()
+    if asked(overrides):
+        if os.environ.get("RANK", "0") == "0":
+            group, overrides = split_off(overrides)
+            with _configs():
+                config = _compose(name, overrides, return_hydra_config=True)
+                print(help_text(name, config, group))
+        return None
+    if sweeps and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise InputError(f"-m starts the ranks itself, not under torchrun; {as_sweep}")
+    if sweeps and _shows(overrides):
+        raise InputError("--cfg shows the config of one run; leave out -m")
+    if any(o.startswith(HYDRAS) for o in overrides):
+        composed: list[DictConfig] = []
+        _by_hydra(name, lambda config: composed.append(config))
+        if not composed:
+            return None
+        job = OmegaConf.to_object(composed[0])
+    elif sweeps:
+        from experiments.sweep import sweep
+
+        return sweep(overrides)
+    else:
+        lines, varied = split(name, overrides)
+        if len(lines) > 1:
+            what = f"this is {len(lines)} runs, over {', '.join(varied)}"
+            raise InputError(f"{what}; choose one, or {as_sweep}")
+        job = check_overrides(name, lines[0])
+    if isinstance(job, TrainJob) and job.launch.nproc > 1 and not is_launched():
+        return _launch(job)
+    return job
+
+
+def _launch(job: TrainJob) -> None:
+    """Train on ranks of their own; note in the run's folder why they failed if no rank knew."""
+    from experiments.provenance import now
+    from experiments.run_folder import RunFolder, run_name
+
+    try:
+        launch(job.launch.nproc, sys.argv[1:])
+    except InputError as error:
+        folder = RunFolder(job.run.root, job.run.name or run_name(job, job.launch.nproc))
+        if folder.error.exists():  # by a rank that knew no more than that another one ended
+            folder.note_error(str(error), now())
+        raise
 
 
 def _quoted(override: str) -> str:
@@ -123,7 +202,7 @@ def _configs() -> Iterator[None]:
             text = " ".join(str(error).split())
             if error.__cause__:
                 text = ": ".join(str(one).splitlines()[0] for one in (error, error.__cause__))
-            raise InputError(text) from error
+            raise InputError(expected(error.__cause__ or error) or text) from error
         except InputError:
             raise
         except ValueError as error:  # Hydra reads numbers by Python, which has a limit on digits
@@ -143,7 +222,7 @@ def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
 def _check_each(name: str, overrides: Sequence[str]) -> None:
     """Raise an `InputError` if an override names a file or a key that is not there."""
     elsewhere = any(override.startswith("hydra.searchpath=") for override in overrides)
-    choices, keys = [], []
+    chosen, keys = [], []
     for override in OverridesParser.create().parse_overrides(list(overrides)):
         key = override.key_or_group
         if not key:
@@ -151,14 +230,14 @@ def _check_each(name: str, overrides: Sequence[str]) -> None:
         options = GlobalHydra.instance().config_loader().get_group_options(key)
         there = override.value() in options or override.is_delete() or elsewhere
         if options and not there:
-            files = [one for one in options if not one.endswith("_schema") and one[0] != "_"]
             value = override.get_value_string()
-            raise InputError(f"there is no {key} {value!r}; choose one of {', '.join(files)}")
+            names = ", ".join(choices(key))
+            raise InputError(f"there is no {key} {value!r}; choose one of {names}")
         if options or override.is_hydra_override():
-            choices.append(str(override.input_line))
+            chosen.append(str(override.input_line))
         else:
             keys.append(key)
-    known = list(_keys(OmegaConf.to_container(compose(name, choices))))
+    known = list(_keys(OmegaConf.to_container(compose(name, chosen))))
     for key in keys:
         if key not in known:
             parent = key.rpartition(".")[0]

@@ -18,15 +18,15 @@ from datasets.build import DATASETS
 from datasets.config import DatasetConfig
 from datasets.cores import readers
 from datasets.scoring.iou import CONVENTIONS
-from experiments.ablations import PADDINGS, STARTS
 from experiments.loader_config import LATER, LoaderConfig, loader_schema
-from experiments.optimiser import SCHEDULES
-from experiments.ranks import TIMEOUT
-from experiments.sync import SYNCS
 from models.config import LossConfig, ModelConfig
-from models.exchange import EXCHANGES
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
+SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames", "queries")
+STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
+SYNC_NAMES = ("allreduce", "local", "gossip", "none")
+TIMEOUT = 600.0
+"""Seconds that a rank waits for the others, or for data, unless the config says otherwise."""
 MOST = 10**9
 """Bound of counts that may be as large as one likes."""
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -34,29 +34,30 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 @dataclass
 class TrainConfig:
-    epochs: int
+    epochs: int  # passes over the training videos
     batch_frames: int  # frames that a rank works through at a time
-    lr: float
-    backbone_lr: float
-    weight_decay: float
-    clip_norm: float
+    lr: float  # highest learning rate of AdamW
+    backbone_lr: float  # the same for the backbone
+    weight_decay: float  # of matrices alone
+    clip_norm: float  # largest norm of a step's gradient; a larger one is scaled down to it
     schedule: str  # cosine or step
     step_at: float  # schedule=step: share of training after which the rate is a tenth
-    warmup_epochs: float
+    warmup_epochs: float  # epochs in which the rate rises from 0; may be a fraction
     # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
     muon_lr: float | None = field(default=None, metadata=LATER)
     # batches of a rank and step, whose gradients add up
     micro_batches: int = field(default=1, metadata={"defining": False})
-    # work shared equally over ranks: none, frames, queries (models/exchange.py)
+    # work shared equally over ranks: none, frames, queries
     exchange: str = field(default="none", metadata=LATER)
     slots: int | None = None  # slots to train on in all, padding included, instead of epochs
     bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
     ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
-    seed: int = 0
-    starts: str = "table"  # where states are cleared: table, ignored or wrong (ablations.py)
-    padding: str = "masked"  # or repeated: the last frame again, trained on (ablations.py)
+    seed: int = 0  # of weights, packing and augmentation
+    starts: str = "table"  # where states are cleared: table, or to see the harm ignored or wrong
+    padding: str = "masked"  # masked: no loss; repeated: the last frame again, trained on
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
-    device: str = field(default="auto", metadata={"defining": False})  # auto, cpu or cuda
+    # auto (a GPU if there is one), cpu or cuda
+    device: str = field(default="auto", metadata={"defining": False})
     # the same bits every time on one machine: torch's deterministic algorithms, slower on GPUs
     deterministic: bool = field(default=False, metadata={"defining": False})
     # seconds that a rank waits for the others, or for data, before it gives up
@@ -64,13 +65,14 @@ class TrainConfig:
     # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
     workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
-    sync: str = field(default="allreduce", metadata=LATER)  # or local, gossip, none: see sync.py
+    # how ranks become one model: allreduce (of gradients), local, gossip, none: see sync.py
+    sync: str = field(default="allreduce", metadata=LATER)
     sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
     # compile the network's training step; the same to rounding, see compiling.py
     compile: bool = field(default=False, metadata=LATER)
     # steps between checkpoints inside an epoch
     checkpoint_every: int = field(default=100, metadata={"defining": False})
-    # steps between lines in metrics.jsonl
+    # steps between lines in metrics.jsonl and, where there is no terminal, on the screen
     log_every: int = field(default=20, metadata={"defining": False})
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class TrainConfig:
         check_choice("train.starts", self.starts, STARTS)
         check_choice("train.padding", self.padding, PADDINGS)
         check_choice("train.exchange", self.exchange, EXCHANGES)
-        check_choice("train.sync", self.sync, SYNCS)
+        check_choice("train.sync", self.sync, SYNC_NAMES)
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
@@ -117,7 +119,7 @@ NAME = r"\w[\w.,+=@-]*"
 
 @dataclass
 class RunConfig:
-    root: str = "runs"
+    root: str = "runs"  # folder for runs, each in a folder of its own
     name: str | None = None  # null: made from the config, so that the same config is the same run
     resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
 
@@ -151,10 +153,10 @@ class WandbConfig:
     mode: str | None = None  # offline, online or disabled; if they say nothing either, offline
     project: str | None = None  # if they say nothing either, bload
     entity: str | None = None  # the user or team whose project it is
-    tags: list[str] | None = None
-    notes: str | None = None
-    job_type: str | None = None
-    group: str | None = None
+    tags: list[str] | None = None  # of the run, as [a,b]
+    notes: str | None = None  # on the run
+    job_type: str | None = None  # of the run, in its group
+    group: str | None = None  # of runs, in the project
 
     def __post_init__(self) -> None:
         if self.mode is not None:
@@ -163,33 +165,39 @@ class WandbConfig:
 
 @dataclass
 class TrainJob:
-    loader: LoaderConfig
-    dataset: DatasetConfig
-    model: ModelConfig
-    loss: LossConfig
-    train: TrainConfig
-    # Where a run goes and how it is started and followed: nothing that decides what is trained.
+    """The last four say where a run goes and how it is started: nothing about what is trained."""
+
+    loader: LoaderConfig  # how videos become blocks, and blocks the steps of all ranks
+    dataset: DatasetConfig  # what is trained and tested on
+    model: ModelConfig  # the network
+    loss: LossConfig  # what is minimised
+    train: TrainConfig  # length, rates, ranks, devices, checkpoints
+    # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
+    # ranks on this machine without torchrun
     launch: LaunchConfig = field(default_factory=LaunchConfig, metadata={"defining": False})
+    # a set of runs in configs/experiment
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
+    # where figures are copied to
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
 
 @dataclass
 class EvalJob:
     checkpoint: str  # a file, the folder of a run, or a folder of runs or checkpoints
-    split: str = "test"
+    split: str = "test"  # train or test
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
     cache: str | None = None  # folder for resized frames, as dataset.cache in training
     batch_frames: int = 1024  # frames that a rank works through at a time
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
-    amp: str = "auto"
-    device: str = "auto"
+    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    device: str = "auto"  # auto (a GPU if there is one), cpu or cuda
     timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
-    workers: int = 1  # as train.workers
+    # reading processes per rank; -1: one per core, shared by the ranks, at most 8
+    workers: int = 1
     # JSON file for the figures, by name if there are several checkpoints; with video= a folder
     out: str | None = None
     pictures: int = 0  # videos to draw, spread over the split

@@ -33,8 +33,8 @@ from experiments.ranks import autocast, start_ranks
 from experiments.site import Site, duration
 from experiments.trial import time_step
 from models import build_model
+from models.config import share_of
 from models.cost import GIB, measure_cost
-from models.recompute import share_of
 from models.weights import noise_warning, try_weights
 
 VIDEOS_FROM = '"Data (scaled to 480p)" of https://prior.allenai.org/projects/charades (13 GB)'

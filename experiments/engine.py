@@ -4,10 +4,11 @@ B blocks, T slots.
 """
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Step:
     """Learning rate of all but the backbone."""
     stopping: bool
     """True on every rank if a signal has asked one of them to stop after this step."""
+    progress: str = ""
+    """What a bar would say after this step, on rank 0 where there is no terminal for one."""
 
 
 def step_counts(training: Training, batches: Sequence[Batch]) -> tuple[Tensor, bool]:
@@ -176,31 +179,39 @@ def train_epoch(
     epoch: int,
     sums: dict[str, float],
     carried: list[Carried] | None = None,
+    first: bool = False,
 ) -> Iterator[Step]:
     """Take the steps of an epoch that `loader` has left, and hand over the figures of each.
 
     Args:
         carried: as in `backward`; empty at the beginning of an epoch.
+        first: True if data workers are still to be started. The seconds until their first batch are
+            added to ``start`` then, and neither to ``seconds`` nor to ``waiting``.
         sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
             that the caller takes between steps counts as the epoch's.
 
     On a terminal a bar shows the loss (as rank 0 sees it), frames a second over all ranks and the
     time left to the end of the run, at the pace of this epoch and without evaluations.
     """
-    steps = loader.steps
+    ranks, steps, before = training.ranks, loader.steps, loader.step
+    ranks.at(f"epoch {epoch + 1}, waiting for step {before + 1}")
+    by_step = loader.by_step()
+    if first and training.cfg.workers:
+        began = time.perf_counter()
+        by_step = itertools.chain([*itertools.islice(by_step, 1)], by_step)
+        add(sums, {"start": time.perf_counter() - began})
     with tqdm(
         total=steps,
-        initial=loader.step,
+        initial=before,
         desc=f"epoch {epoch + 1}/{training.cfg.epochs}",
         bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
         leave=False,
-        disable=None if training.ranks.is_first else True,  # None: only on a terminal
+        disable=None if ranks.is_first else True,  # None: only on a terminal
     ) as bar:
-        frames, first, began = 0, loader.step, time.perf_counter()
+        frames, began = 0, time.perf_counter()
         started = asked = began
-        training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
-        for batches in loader.by_step():
-            training.ranks.at(f"epoch {epoch + 1}, step {loader.step}")
+        for batches in by_step:
+            ranks.at(f"epoch {epoch + 1}, step {loader.step}")
             sums["waiting"] += time.perf_counter() - asked
             step = train_step(training, batches, epoch, loader.step - 1, steps, carried)
             add(sums, step.losses)
@@ -210,13 +221,13 @@ def train_epoch(
                 bar.write(said)
             began = now
             frames += batches[0].step_frames
-            loss = step.losses["loss"] * training.ranks.world_size
+            loss = step.losses["loss"] * ranks.world_size
             ahead = (training.cfg.epochs - epoch) * steps - loader.step
-            text = bar_text(loss, frames, now - started, loader.step - first, ahead)
+            text = bar_text(loss, frames, now - started, loader.step - before, ahead)
             bar.set_postfix_str(text, refresh=False)
             bar.update()
-            yield step
-            training.ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
+            yield replace(step, progress=text) if bar.disable and ranks.is_first else step
+            ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
             asked = time.perf_counter()
         sums["seconds"] += time.perf_counter() - began
 

@@ -33,7 +33,7 @@ def _note(folder: RunFolder, ranks: Ranks, log: logging.Logger, error: Exception
     """Note an error, unless another rank has said why all fail; a full disk may prevent it."""
     said = ranks.describe(error)
     with contextlib.suppress(OSError, InputError):
-        log.error(f"{said}\n{traceback_of(error)}".rstrip())
+        log.error(f"Failed: {said}\n{traceback_of(error)}".rstrip())
         if isinstance(error, InputError) or not ranks.told():
             folder.note_error(said, now())
 

@@ -2,8 +2,6 @@
 
 import traceback
 
-import torch
-
 from bload.errors import InputError
 
 WAITED = "has waited for"
@@ -33,7 +31,7 @@ def sentence_of(error: BaseException) -> str | None:
     what = (lines[-1] if "Traceback" in str(error) else " ".join(lines)) or type(error).__name__
     low = what.lower()
     no_memory = isinstance(error, RuntimeError) and any(text in low for text in NO_MEMORY)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or no_memory:
+    if isinstance(error, MemoryError) or no_memory:
         return (
             f"memory ran out ({what[:200]}); lower train.batch_frames, loader.t_max or the model's "
             "sizes, or set model.checkpoint=backbone"

@@ -11,6 +11,8 @@ from experiments.memory import peak_memory_mib
 from experiments.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
+TIMES = ("seconds", "waiting", "start")
+"""Names of a rank's sums that are no losses."""
 
 
 def imbalance(dealt: Dealt, skips: bool) -> float:
@@ -25,16 +27,19 @@ def epoch_figures(
 
     Args:
         skips: True if the model skips padding.
-        sums: over the steps of this rank, of its losses, ``seconds`` and ``waiting`` for data.
+        sums: over the steps of this rank, of its losses, ``seconds``, ``waiting`` for data and, in
+            neither of them, ``start``: until data workers had a first batch.
     """
     account = loader.account
-    parts = {name: sums[name] for name in sums if name not in ("seconds", "waiting")}
-    seconds, waiting = max(ranks.gather((sums["seconds"], sums["waiting"])))  # of the slowest rank
+    parts = {name: sums[name] for name in sums if name not in TIMES}
+    times = tuple(sums.get(name, 0.0) for name in TIMES)
+    seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
         "imbalance": imbalance(loader.sampler.dealt, skips),
         "seconds": seconds,
         "waiting_seconds": waiting,
+        "start_seconds": start,
         "frames_per_second": account.frames / seconds,
         "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
@@ -59,6 +64,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
         "epoch_seconds": median(columns["seconds"]),
         **{name: median(columns[name]) for name in rates},
         "train_seconds": sum(columns["seconds"]),
+        "start_seconds": sum(epoch.get("start_seconds", 0.0) for epoch in epochs),
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],
     }

@@ -22,11 +22,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
-from torch.distributed.elastic.multiprocessing import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.run import main as torchrun
-
 from bload.errors import InputError
 from experiments.failures import WAITED, describe, traceback_of
 from experiments.stopping import GOES_ON, SIGNALS, STARTER, Stopped, StopRequest, watch_parent
@@ -81,7 +76,11 @@ def threads(nproc: int) -> int:
     """Threads per rank: ranks share the cores, unless OMP_NUM_THREADS says otherwise."""
     if "OMP_NUM_THREADS" in os.environ:
         return int(os.environ["OMP_NUM_THREADS"])
-    return torch.get_num_threads() if nproc == 1 else max(1, (os.cpu_count() or 1) // nproc)
+    if nproc > 1:
+        return max(1, (os.cpu_count() or 1) // nproc)
+    import torch  # here, as in `main`: a command line is checked, and ranks are started, without it
+
+    return torch.get_num_threads()
 
 
 def is_launched() -> bool:
@@ -140,6 +139,10 @@ def main() -> None:
 
     The exit status is 128 + its number if a signal stopped the ranks.
     """
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
     watch_parent(int(os.environ[STARTER]), _end)
     os.environ[STARTER] = str(os.getpid())  # the ranks watch this process
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds for a step and a save

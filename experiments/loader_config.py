@@ -28,14 +28,14 @@ LATER = {"later": True}
 
 @dataclass
 class LoaderConfig:
-    name: str
+    name: str  # of the packer
     t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
     # which blocks make a step, and which rank gets which: cards, pairs, counts, window, queue
     deal: str = field(default="cards", metadata=LATER)
     # deal=window: steps whose blocks are sorted by cost
     window: int = field(default=16, metadata=LATER)
-    # of a block: slots, fitted (timed here), or the numbers of a Cost
+    # cost of a block, for deals: slots, fitted (timed here), or the numbers of a `bload.Cost`
     cost: Any = field(default="slots", metadata=LATER)
     # sizes of blocks, such as [94,47], or how many to choose
     shapes: Any = field(default=1, metadata=LATER)

@@ -15,9 +15,8 @@ from bload.errors import InputError
 from experiments.config import TrainJob
 from experiments.ranks import Ranks, autocast
 from models import build_model
-from models.config import ModelConfig
+from models.config import ModelConfig, share_of
 from models.cost import GIB, measure_cost
-from models.recompute import share_of
 
 SHARE = 0.8
 """Share of the free memory that may be planned for; the rest is for temporaries and losses."""

@@ -78,9 +78,6 @@ def build_optimiser(
     return Optimisers(Muon(of_muon), adamw)
 
 
-SCHEDULES = ("cosine", "step")
-
-
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Factor of the base rates, as a function of the epoch with its fraction.

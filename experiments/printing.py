@@ -8,11 +8,24 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from datasets.annotations.vocabulary import GROUPS
+
 Figures = Mapping[str, Any]
 EVEN = 1.0005
 """An imbalance up to this is none."""
 LEVEL = 0.05
 """Points of Recall that no line shows."""
+CONSTRAINTS = {
+    "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
+    "semi": ("semi constraint", "the best attention relation per pair, all others above 0.9"),
+    "no": ("no constraint", "all relations per pair"),
+}
+"""Name in figures -> in words, and what may be listed."""
+STARTS = {
+    "table": "",
+    "ignored": ", states run over from video to video (starts=ignored)",
+    "wrong": ", states cleared in mid-video (starts=wrong)",
+}
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -24,6 +37,25 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
         f"filler {figures['filler']:,}  deleted {figures['deleted']:,}"
         f"{f'  imbalance {uneven:.3f}' if uneven > EVEN else ''}"
     )
+
+
+def epoch_sentence(epoch: int, epochs: int, figures: Figures, mine: Figures) -> str:
+    """The same for the log of a rank, as a sentence.
+
+    Args:
+        mine: the sums of this rank, see `experiments.figures.epoch_figures`.
+    """
+    start = f" (starting data workers took {mine['start']:.1f} s before)" if "start" in mine else ""
+    return (
+        f"Epoch {epoch} of {epochs} took {mine['seconds']:.1f} s here, {mine['waiting']:.1f} s of "
+        f"them waiting for data{start}; the mean loss over all ranks is {figures['loss']:.3f}."
+    )
+
+
+def evaluation_sentence(epoch: int, figures: Figures) -> str:
+    """What an evaluation gave, for the log of a rank."""
+    recall = 100 * figures["with/recall@20"]
+    return f"The evaluation after epoch {epoch} gave Recall@20 with constraint of {recall:.2f} %."
 
 
 def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
@@ -43,6 +75,7 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
     ]
     if (uneven := summary.get("imbalance", 1.0)) > EVEN:
         rows.append(("imbalance", f"{uneven:.3f} (work of a step's fullest rank over the mean)"))
+    start = summary.get("start_seconds", 0.0)
     rows += [
         (
             "epoch time",
@@ -50,55 +83,73 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
-        ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
+        (
+            "training time",
+            f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"
+            f"{f'; before it {start:.1f} s to start data workers' if start else ''}",
+        ),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
+        *recall_rows(summary),
+        *observer_rows(summary),
     ]
-    for constraint in ("with", "semi", "no"):
-        at = {k: f"{100 * summary[f'{constraint}/recall@{k}']:.2f}" for k in (10, 20, 50)}
-        others = f"(@10 {at[10]}, @50 {at[50]})"
-        rows.append((f"Recall@20 {constraint}", f"{at[20]} %   {others}"))
-    rows += observer_rows(summary)
     if said := verdict(summary):
-        rows.append(("verdict", said))
+        rows.append(("conclusion", said))
     rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
     rows.append(("results", summary["results"]))
     rows += [(of, str(path)) for of, path in made.items()]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
 
+def recall_rows(summary: Figures) -> list[tuple[str, str]]:
+    """Recall under each constraint, and from which K on it cannot grow."""
+    rows = []
+    for name, (words, listed) in CONSTRAINTS.items():
+        at = {k: f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
+        value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
+        rows.append((f"Recall@20, {words}", value))
+    if most := len(GROUPS) * summary.get("queries", 0):
+        text = (
+            f"K of {most} or more cuts nothing here: {summary['queries']} queries list "
+            f"{len(GROUPS)} relations each"
+        )
+        rows.insert(1, ("", text))
+    return rows
+
+
 def comparison(runs: pd.DataFrame) -> str:
     """One line per run of a table as `experiments.runs.read_runs` makes it, by its index."""
     uneven = runs.get("imbalance", pd.Series(1.0, runs.index))  # runs of before have none
     columns = {
-        "padding": runs.padding.map("{:,.0f}".format),
-        "deleted": runs.deleted.map("{:,.0f}".format),
+        "padded frames": runs.padding.map("{:,.0f}".format),
+        "deleted frames": runs.deleted.map("{:,.0f}".format),
         **({"imbalance": uneven.map("{:.3f}".format)} if (uneven > EVEN).any() else {}),
-        "epoch": runs.epoch_seconds.map("{:.1f} s".format),
-        "Recall@20 with": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
-        "of these, memory": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
+        "epoch time": runs.epoch_seconds.map("{:.1f} s".format),
+        "Recall@20, with constraint": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
+        "must be remembered": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
     }
     table = pd.DataFrame(columns).replace("nan %", "")
     table[runs.state != "finished"] = ""
-    table.padding = table.padding.where(runs.state == "finished", runs.state)
+    first = next(iter(columns))
+    table[first] = table[first].where(runs.state == "finished", runs.state)
     sides = ["left", *["right"] * len(columns)]
     return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
 
 
 def observer_rows(figures: Figures) -> list[tuple[str, str]]:
-    """Recall@20 beside that of observers which see all but remember everything or nothing.
+    """Recall@20 beside that of ideal observers, which remember everything or nothing.
 
     Empty for real data, for which that is not known.
     """
     rows = []
-    for name, ending in (("with, of all", ""), ("with, memory", "_memory")):
+    for name, ending in (("all relations", ""), ("must be remembered", "_memory")):
         keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
         model, remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
         if math.isfinite(model + remembering + memoryless):
             value = (
-                f"{model:.2f} %   ({100 * model / remembering:.0f} % of the all-remembering "
-                f"observer's {remembering:.2f}; memoryless observer {memoryless:.2f})"
+                f"{model:.2f} %   (an ideal observer: {remembering:.2f} with memory, "
+                f"{memoryless:.2f} without)"
             )
-            rows.append((f"Recall@20 {name}", value))
+            rows.append((f"Recall@20, {name}", value))
     return rows
 
 
@@ -118,4 +169,4 @@ def verdict(figures: Figures) -> str:
 
 def describe_starts(starts: str) -> str:
     """Describe how states are cleared, to end a sentence with; nothing if it is by the table."""
-    return "" if starts == "table" else f", starts {starts}"
+    return STARTS[starts]

@@ -11,14 +11,14 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torchvision
 
 import bload
 from datasets.frames.one_writer import one_writer
@@ -51,25 +51,45 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
 
 
 def surroundings() -> dict[str, Any]:
-    """The machine, the versions of what computes, and the commit of this checkout if it is one."""
+    """The machine, the versions of what computes, and the commit of this checkout if it is one.
+
+    torch is imported only where it may have a GPU to name, since that takes seconds.
+    """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "machine": {
             "cpu": _cpu(),
             "cores": os.cpu_count(),
-            "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+            "gpu": _gpu(),
             "memory_gib": round(memory / 2**30, 1),
             "system": platform.platform(),
         },
         "versions": {
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "torchvision": torchvision.__version__,
+            **{name: _version(name) for name in ("torch", "torchvision")},
             "numpy": np.__version__,
             "bload": bload.__version__,
         },
         "git": _commit(),
     }
+
+
+def _version(package: str) -> str | None:
+    """The version of torch or torchvision with the build, as ``2.9.0+cpu``, not imported."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    text = Path(spec.origin).with_name("version.py").read_text()
+    found = re.search(r"^__version__ = ['\"](.+)['\"]", text, re.M)
+    return found and found[1]
+
+
+def _gpu() -> str | None:
+    if not shutil.which("nvidia-smi"):
+        return None
+    import torch
+
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
 
 
 def _cpu() -> str:

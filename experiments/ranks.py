@@ -12,12 +12,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
+from experiments.config import TIMEOUT
 from experiments.failures import WAITED, WORKERS, describe
 from experiments.stopping import Stopped, StopRequest, end_launcher, fork_apart, watch_launcher
 from experiments.watchdog import Watchdog
 
-TIMEOUT = 600.0
-"""Seconds that a rank waits for the others, unless the config says otherwise."""
 ERROR_KEY = "bload/error"
 ANSWER = 5.0
 """Seconds that a rank which fails waits for an answer of the store."""

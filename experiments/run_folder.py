@@ -6,14 +6,16 @@ import logging
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bload import BlockSampler
 from bload.errors import InputError
 from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
 from experiments.runs import metric_lines, read_object
+
+if TYPE_CHECKING:
+    from bload import BlockSampler
 
 IN_NAME = (
     ("loader", "t_max", None, "T{}"),
@@ -75,7 +77,7 @@ class RunFolder:
         self.config = self.path / "config.json"
         self.cost = self.path / "cost.json"
 
-    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, sampler: BlockSampler) -> None:
+    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, sampler: "BlockSampler") -> None:
         """Refuse to go on here from `checkpoint` if that would write over another run."""
         source = Path(checkpoint)
         home = source if source.is_dir() else source.parent
@@ -87,7 +89,7 @@ class RunFolder:
                 f"over; give a run.name of its own, or put its {LAST} back if that is gone"
             )
 
-    def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
+    def check_same_config(self, cfg: TrainJob, sampler: "BlockSampler") -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
         A key that is not there had its default. The data may have moved; their lengths are checked
@@ -145,7 +147,7 @@ class RunFolder:
             return ours
         return [Path(resume)]
 
-    def check_siblings(self, cfg: TrainJob, sampler: BlockSampler) -> None:
+    def check_siblings(self, cfg: TrainJob, sampler: "BlockSampler") -> None:
         """Refuse to begin a run that the same command began on another number of ranks.
 
         Its frames per step differ, so its name does; it goes on with the ``batch_frames`` that
@@ -203,7 +205,7 @@ class RunFolder:
             logger.removeHandler(logger.handlers[0])
         logging.raiseExceptions = False  # a full disk is reported where it matters
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
         logger.addHandler(handler)
         return logger
 
@@ -255,7 +257,7 @@ class RunFolder:
         write_whole(self.metrics, kept)
 
 
-def fitting(ranks: int, train: Mapping[str, Any], sampler: BlockSampler) -> str:
+def fitting(ranks: int, train: Mapping[str, Any], sampler: "BlockSampler") -> str:
     """What to set so that a step is that of a run on so many ranks again; nothing if it is.
 
     Args:

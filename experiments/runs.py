@@ -10,14 +10,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from bload.errors import InputError
-from datasets.csv_file import csv_text
 from datasets.frames.one_writer import one_writer
 from datasets.write_whole import write_whole
+
+if TYPE_CHECKING:  # it is imported where tables are made, since a command line needs none
+    import pandas as pd
 
 Row = dict[str, Any]
 PATIENCE = 60.0
@@ -33,7 +33,7 @@ FIGURES = (
 TEXTS = ("experiment", "run", "state", "says", "overrides", "loader.name", "device")
 
 
-def read_runs(folder: Path | str) -> pd.DataFrame:
+def read_runs(folder: Path | str) -> "pd.DataFrame":
     """One row per run of an experiment's folder, or of a folder of several experiments.
 
     Columns: `experiment`; `run`, the name of its folder; `state` (finished, failed, unfinished or
@@ -47,7 +47,7 @@ def read_runs(folder: Path | str) -> pd.DataFrame:
     return _table(row for place in experiment_folders(folder) for row in _runs(place))
 
 
-def read_epochs(folder: Path | str) -> pd.DataFrame:
+def read_epochs(folder: Path | str) -> "pd.DataFrame":
     """One row per epoch of each run in a folder, with the evaluation after it if there was one.
 
     Columns: `experiment`, `run`, `epoch` (from 0), `seconds`, `processed`, the other figures of
@@ -63,6 +63,8 @@ def write_results(root: Path | str) -> None:
 
     Any number of processes may call this at once. Raises `InputError` if one of them does not end.
     """
+    from datasets.csv_file import csv_text
+
     path = Path(root) / "results.csv"
     with one_writer(path, lock=path.with_suffix(".lock"), seconds=PATIENCE):
         for part in path.parent.glob(f"{path.name}.[0-9]*.part"):
@@ -107,13 +109,15 @@ def _is_job(job: Row) -> bool:
     return isinstance(run, str) and of_texts
 
 
-def _table(rows: Iterable[Row]) -> pd.DataFrame:
+def _table(rows: Iterable[Row]) -> "pd.DataFrame":
     runs = _frame(list(rows), TEXTS, FIGURES)
     return runs.drop_duplicates(["experiment", "run"], ignore_index=True)
 
 
-def _frame(rows: list[Row], texts: Iterable[str], figures: Iterable[str]) -> pd.DataFrame:
+def _frame(rows: list[Row], texts: Iterable[str], figures: Iterable[str]) -> "pd.DataFrame":
     """The rows with at least these columns, and with numbers in those of `figures`."""
+    import pandas as pd
+
     frame = pd.DataFrame(rows)
     frame = frame.reindex(columns=list(dict.fromkeys([*texts, *figures, *frame])))
     frame = frame.astype(dict.fromkeys(texts, object))
@@ -172,6 +176,8 @@ def _epochs(place: Path) -> Iterator[Row]:
 def _csv_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
+    import pandas as pd
+
     try:
         # "none" and "null" are values, so only an empty cell is nothing
         rows = pd.read_csv(path, dtype={"run": str}, keep_default_na=False, na_values=[""])

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
 from bload.errors import InputError
+from bload.pieces import whole_pieces
+from datasets.build import train_lengths
 from experiments.cli import check_overrides, split
 from experiments.config import TrainJob
 from experiments.failures import IN_USE
 from experiments.launch import launch, threads
-from experiments.printing import comparison
 from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import read_runs
@@ -49,8 +50,14 @@ def jobs_of(arguments: Sequence[str]) -> list[Job]:
     """The jobs of a command line, every one with a config that can be trained."""
     lines, varied = split("train", arguments)
     jobs: dict[Path, Job] = {}
+    lengths: dict[str, np.ndarray] = {}
     for line in lines:
         config = check_overrides("train", line)
+        if config.loader.t_max is not None and getattr(config.loader, "long", "") == "error":
+            data = repr(config.dataset)
+            if data not in lengths:
+                lengths[data] = train_lengths(config.dataset)
+            whole_pieces(lengths[data], config.loader.t_max)  # refuses a longer video
         name = config.run.name or run_name(config, config.launch.nproc)
         kept = tuple(override for override in line if override.partition("=")[0] in varied)
         job = Job(line, kept, config, RunFolder(config.run.root, name))
@@ -142,6 +149,10 @@ def _run_all(jobs: Sequence[Job], record: Callable[..., None]) -> dict[str, str]
 
 def _compare(jobs: Sequence[Job], failures: dict[str, str]) -> None:
     """Print a line per job, if any has figures."""
+    import pandas as pd
+
+    from experiments.printing import comparison
+
     roots = {job.folder.path.parent for job in jobs}
     tables = {root: read_runs(root).drop_duplicates("run").set_index("run") for root in roots}
     rows = [tables[job.folder.path.parent].loc[job.folder.path.name] for job in jobs]

@@ -39,6 +39,7 @@ from torch.distributed.algorithms.model_averaging.utils import average_parameter
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from bload.errors import InputError
+from experiments.config import SYNC_NAMES
 
 
 def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
@@ -72,12 +73,9 @@ def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
     vector_to_parameters(torch.stack([mine_P, *theirs]).mean(0), parameters)
 
 
-SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = {
-    "allreduce": keep,
-    "local": local,
-    "gossip": gossip,
-    "none": keep,
-}
+SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
+    zip(SYNC_NAMES, (keep, local, gossip, keep), strict=True)
+)
 """Name -> what two or more ranks do with their parameters after each step, all at the same time."""
 
 

@@ -21,7 +21,7 @@ from experiments.ranks import Ranks
 from experiments.sync import mean_of_ranks
 from models import DDS, Criterion, build_model
 from models.backbone import freeze_first_stage
-from models.recompute import share_of
+from models.config import share_of
 
 
 @dataclass(frozen=True)

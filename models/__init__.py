@@ -1,10 +1,18 @@
-"""The DDS-style scene-graph network, its losses and its predictions."""
+"""The DDS-style scene-graph network, its losses and its predictions.
+
+What needs torch is imported when it is asked for, so that configs can be checked without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from models.config import LossConfig, ModelConfig, computed_keys
-from models.criterion import Criterion, counts
-from models.dds import DDS
-from models.outputs import Outputs
-from models.targets import Targets, to_tensors
+
+if TYPE_CHECKING:
+    from models.criterion import Criterion, counts
+    from models.dds import DDS
+    from models.outputs import Outputs
+    from models.targets import Targets, to_tensors
 
 __all__ = [
     "DDS",
@@ -16,13 +24,30 @@ __all__ = [
     "counts",
     "to_tensors",
 ]
+_WITH_TORCH = {
+    "criterion": ("Criterion", "counts"),
+    "dds": ("DDS",),
+    "outputs": ("Outputs",),
+    "targets": ("Targets", "to_tensors"),
+}
 
 
-def build_model(cfg: ModelConfig) -> DDS:
+def __getattr__(name: str) -> Any:
+    for module, names in _WITH_TORCH.items():
+        if name in names:
+            return getattr(import_module(f"models.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build_model(cfg: ModelConfig) -> "DDS":
     """Build the network of a config; raises `InputError` as `models.dds.DDS` does."""
+    from models.dds import DDS
+
     return DDS(**{key: getattr(cfg, key) for key in computed_keys() if key != "name"})
 
 
-def build_criterion(cfg: LossConfig) -> Criterion:
+def build_criterion(cfg: LossConfig) -> "Criterion":
     """Build the losses of a config."""
+    from models.criterion import Criterion
+
     return Criterion(cfg.relations_on, cfg.relation_weight, cfg.match_boxes)

@@ -9,8 +9,6 @@ A backbone is called with frames ``(I, 3, H, W)``, zero beside pictures that do 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 
 import torch.nn.functional as F
@@ -20,6 +18,7 @@ from torchvision.models.resnet import BasicBlock, Bottleneck
 from torchvision.ops import FrozenBatchNorm2d
 
 from bload.errors import check_choice
+from models.config import BACKBONES
 
 
 class ResNet(nn.Sequential):
@@ -105,17 +104,10 @@ class Pointwise(nn.Conv2d):
         return F.linear(features_ICHW.movedim(1, -1), self.weight.flatten(1), self.bias)
 
 
-BACKBONES: dict[str, Callable[[], ResNet | Conv]] = {
-    "resnet50": partial(resnet, "resnet50"),
-    "resnet18": partial(resnet, "resnet18"),
-    "conv": Conv,
-}
-
-
 def build_backbone(name: str) -> ResNet | Conv:
     """Build a backbone by name; raises `InputError` if none has it."""
     check_choice("model.backbone", name, BACKBONES)
-    return BACKBONES[name]()
+    return Conv() if name == "conv" else resnet(name)
 
 
 def freeze_first_stage(backbone: nn.Module) -> None:

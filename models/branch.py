@@ -14,13 +14,9 @@ from models.anchors import Windows
 from models.exchange import HERE, Spread
 from models.padding import put
 from models.position import NEAR_WAVES, sine_position
-from models.temporal import (
-    Remember,
-    build_temporal,
-    in_chunks,
-    through_time_together,
-    timelines_of,
-)
+from models.temporal import build_temporal
+from models.temporal.layers import Remember, in_chunks
+from models.temporal.together import through_time_together, timelines_of
 from models.transformer import LayerSizes, SpatialDecoder
 
 GAP_WAVES = 16

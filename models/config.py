@@ -3,9 +3,30 @@
 from dataclasses import dataclass, field, fields
 
 from bload.errors import InputError, check_choice, check_number
-from models.backbone import BACKBONES
-from models.recompute import share_of
 from models.temporal import PARTS
+
+BACKBONES = ("resnet50", "resnet18", "conv")
+SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
+"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
+
+
+def share_of(choice: str) -> float:
+    """Return the share of the pictures to recompute that ``model.checkpoint`` names.
+
+    Raises:
+        InputError: it is no name in `SHARES` and no number from 0 to 1.
+    """
+    if choice in SHARES:
+        return SHARES[choice]
+    try:
+        share = float(choice)
+    except ValueError as error:
+        raise InputError(
+            f"model.checkpoint is {choice!r}; choose none, backbone, auto, offload or, as "
+            "the share of the pictures to recompute, 0 to 1"
+        ) from error
+    check_number("model.checkpoint", share, 0, 1)
+    return share
 
 
 @dataclass
@@ -16,20 +37,20 @@ class ModelConfig:
     are no arguments of it; ``defining: False`` marks those that do not change training either.
     """
 
-    name: str
-    backbone: str  # a key of `models.backbone.BACKBONES`
-    temporal: str  # a key of `models.temporal.PARTS`
-    width: int
-    heads: int
-    feedforward: int
-    encoder_layers: int
-    decoder_layers: int
-    temporal_layers: int
-    queries: int
-    dropout: float
-    norm_first: bool
-    anchored: bool
-    dense: bool
+    name: str  # that of the config file
+    backbone: str  # resnet50, resnet18 or conv (three layers, for tiny frames)
+    temporal: str  # what reaches a frame of those before: dds, gru, attention, scan, none
+    width: int  # of tokens and embeddings
+    heads: int  # of attention; a divisor of the width
+    feedforward: int  # width inside of feedforward layers
+    encoder_layers: int  # over the tokens of a frame
+    decoder_layers: int  # spatial, of each of the two branches
+    temporal_layers: int  # of each branch
+    queries: int  # pairs of a person and an object that may be found in a frame
+    dropout: float  # 0 to 0.99
+    norm_first: bool  # layers begin with their norm; false: as in DETR, they end with it
+    anchored: bool  # queries begin at points of their own in the frame
+    dense: bool  # a dense side task is trained on the encoder's tokens as well
     time: str = "none"  # time input of the temporal part: none, or gap
     # initial weights: a file (a run's checkpoint too), a URL, detr, resnet50 or resnet18
     weights: str | None = field(default=None, metadata={"computed": False})
@@ -81,9 +102,9 @@ def computed_keys() -> tuple[str, ...]:
 class LossConfig:
     """Arguments of `models.criterion.Criterion`."""
 
-    relation_weight: float
-    match_boxes: str  # worst or sum
-    relations_on: str = "matched"  # or all
+    relation_weight: float  # of the losses of relations, beside those of boxes and classes
+    match_boxes: str  # cost of a pair when matched: the worst of its parts, or their sum
+    relations_on: str = "matched"  # queries whose relations are trained: matched, or all
 
     def __post_init__(self) -> None:
         check_number("loss.relation_weight", self.relation_weight, 1e-9)

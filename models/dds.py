@@ -29,7 +29,8 @@ from models.outputs import CLASSES, LABELS, Outputs
 from models.padding import put, take, to_compute
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.recompute import offloaded, recomputed
-from models.temporal import WALKED, Remember
+from models.temporal import WALKED
+from models.temporal.layers import Remember
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -54,7 +55,7 @@ class DDS(nn.Module):
         temporal_layers: temporal layers of each branch.
         queries: N, pairs predicted per frame.
         dropout: in attention and feed-forward; the walk through time has none.
-        backbone: a name in `models.backbone.BACKBONES`.
+        backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.PARTS`.
         time: time input of the temporal part: ``none``, or ``gap``, the frames of the video's own
             rate since the previous annotated one, see `models.branch.GapEmbedding`.
@@ -125,7 +126,7 @@ class DDS(nn.Module):
         self.walk = "segments"
         """How recurrent temporal parts walk: segments side by side, or slot after slot."""
         self.exchange = "none"
-        """Work of other ranks done in training, see `models.exchange.EXCHANGES`."""
+        """Work of other ranks done in training, see ``train.exchange``."""
         self.recompute = 0.0
         """Share of the pictures whose per-frame part is recomputed in the backward pass."""
         self.offload = False

@@ -30,9 +30,7 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 
 from models.outputs import Outputs
 from models.padding import put, take
-from models.temporal import in_chunks
-
-EXCHANGES = ("none", "frames", "queries")
+from models.temporal.layers import in_chunks
 
 
 def exchange(rows: Tensor, given_R: Iterable[int], got_R: Iterable[int]) -> Tensor:

@@ -11,31 +11,8 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from bload.errors import InputError, check_number
-
 CHUNK = 16
 """Pictures recomputed at a time: the activations of this many live at once, not of all."""
-SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
-"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
-
-
-def share_of(choice: str) -> float:
-    """Return the share of the pictures to recompute that ``model.checkpoint`` names.
-
-    Raises:
-        InputError: it is no name in `SHARES` and no number from 0 to 1.
-    """
-    if choice in SHARES:
-        return SHARES[choice]
-    try:
-        share = float(choice)
-    except ValueError as error:
-        raise InputError(
-            f"model.checkpoint is {choice!r}; choose none, backbone, auto, offload or, as "
-            "the share of the pictures to recompute, 0 to 1"
-        ) from error
-    check_number("model.checkpoint", share, 0, 1)
-    return share
 
 
 def recomputed(

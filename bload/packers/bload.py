@@ -37,8 +37,9 @@ def pack(
     """Fill blocks with random whole sequences; blocks come in random order.
 
     Args:
-        draw: ``video`` or ``length``, see above.
-        long: as in `whole_pieces`; ``split`` clears the state at every cut.
+        draw: what is drawn of those that fit: a ``video``, or first a ``length``.
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
     """
     pieces = whole_pieces(lengths, t_max, long)
     order, sizes = fill(pieces[2], t_max, rng, draw)

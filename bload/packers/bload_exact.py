@@ -66,7 +66,8 @@ def pack(
     """Pack whole sequences into as few blocks as are found, in random order.
 
     Args:
-        long: as in `whole_pieces`; ``split`` clears the state at every cut.
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
     """
     if t_max > MOST_SLOTS:
         raise InputError(

@@ -28,7 +28,8 @@ def pack(
     """Draw batches from buckets that hold equally many frames each.
 
     Args:
-        long: longer than `t_max`, as in `whole_pieces`.
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
         buckets: number of buckets.
         batch_frames: slots of a batch, at least `t_max`; the loader gives its own.
     """

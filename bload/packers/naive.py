@@ -17,7 +17,12 @@ from bload.plan import Plan
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
-    """Put each piece into a block of its own, in random order; `long` as in `whole_pieces`."""
+    """Put each piece into a block of its own, in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+    """
     sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
     offsets = np.arange(len(sequence) + 1)

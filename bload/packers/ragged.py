@@ -27,7 +27,8 @@ def pack(
     """Fill one batch after another with sequences in random order.
 
     Args:
-        long: longer than `t_max`, as in `whole_pieces`.
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
         batch_frames: frames of a batch, at least `t_max`; the loader gives its own.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long)

@@ -17,7 +17,12 @@ from bload.plan import Plan
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Alone = "error"
 ) -> Plan:
-    """Give every piece a batch of its own, in random order; `long` as in `whole_pieces`."""
+    """Give every piece a batch of its own, in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
+    """
     sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
     segments, each = (sequence[order], first[order], length[order]), np.arange(len(order) + 1)

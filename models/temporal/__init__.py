@@ -4,7 +4,8 @@ Every temporal part is called as ``part(embeddings_BTND, query_position_ND, star
 computed_BT)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the
 state after the last slot. A new part is one class of layers, which
 `models.temporal.layers.TemporalStack` calls, and one entry in `PARTS`, which ``model.temporal``
-names; the tests go over all entries.
+names; the tests go over all entries. Modules that need torch are imported when a layer is built, so
+that a config can be checked against the names in an instant.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
@@ -19,49 +20,40 @@ Those that take fewer walk segments side by side, in as many steps as the longes
 
 from collections.abc import Callable
 from functools import partial
-from typing import Unpack
-
-from torch import nn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from bload.errors import check_choice
-from models.temporal.attention import AttentionMemory
-from models.temporal.dds import TemporalLayer
-from models.temporal.gru import GRUMemory
-from models.temporal.layers import (
-    MemoryLayer,
-    MemorylessLayer,
-    Remember,
-    TemporalStack,
-    in_chunks,
-)
-from models.temporal.scan import ScanMemory
-from models.temporal.together import through_time_together, timelines_of
-from models.transformer import LayerSizes
 
-__all__ = [
-    "PARTS",
-    "WALKED",
-    "Remember",
-    "build_temporal",
-    "in_chunks",
-    "through_time_together",
-    "timelines_of",
-]
+if TYPE_CHECKING:
+    from models.temporal.layers import TemporalStack
 
-PARTS: dict[str, Callable[..., nn.Module]] = {
-    "dds": TemporalLayer,
-    "gru": partial(MemoryLayer, GRUMemory),
-    "attention": partial(MemoryLayer, AttentionMemory),
-    "scan": partial(MemoryLayer, ScanMemory),
-    "none": MemorylessLayer,
+
+def _layer(module: str, name: str, **sizes: Any) -> Any:
+    return getattr(import_module(f"models.temporal.{module}"), name)(**sizes)
+
+
+def _memory(module: str, name: str, **sizes: Any) -> Any:
+    memory = getattr(import_module(f"models.temporal.{module}"), name)
+    return _layer("layers", "MemoryLayer", memory=memory, **sizes)
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "dds": partial(_layer, "dds", "TemporalLayer"),
+    "gru": partial(_memory, "gru", "GRUMemory"),
+    "attention": partial(_memory, "attention", "AttentionMemory"),
+    "scan": partial(_memory, "scan", "ScanMemory"),
+    "none": partial(_layer, "layers", "MemorylessLayer"),
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
 
 WALKED = ("dds", "gru")
-"""The parts that can walk segments side by side, by `through_time_together`."""
+"""The parts that can walk segments side by side, by `models.temporal.together`."""
 
 
-def build_temporal(name: str, layers: int, **sizes: Unpack[LayerSizes]) -> TemporalStack:
+def build_temporal(name: str, layers: int, **sizes: Any) -> "TemporalStack":
     """Build a temporal part by name; raises `InputError` if none has it."""
+    from models.temporal.layers import TemporalStack
+
     check_choice("model.temporal", name, PARTS)
     return TemporalStack(PARTS[name], layers, **sizes)

@@ -14,7 +14,6 @@ import train
 from datasets.synthetic.writer import ensure
 from experiments import cli
 from experiments.config import TrainJob
-from experiments.sweep import sweep
 from tests.experiments.jobs import (
     WORLD,
     compose_config,
@@ -55,7 +54,7 @@ def sentence(
         monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            cli.run(module.main, name, sweep if module is train else None)
+            cli.run(module.main, name)
         assert end.value.code == 2
         lines = re.split(r"[\r\n]", capsys.readouterr().err)
         (line,) = (line for line in lines if not BAR.search(line))

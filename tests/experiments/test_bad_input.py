@@ -67,14 +67,22 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
             "bload, bload_exact, bucket, mix, naive, ragged, sampling, single",
         ),
         ("experiment=null", "experiment 'null'", "paper_table"),
-        ("train.epochs=many", "train.epochs=many", "'many' of type 'str'"),
-        ("dataset.frame_size=480", "dataset.frame_size=480", "list"),
+        ("train.epochs=many", "train.epochs is 'many'", "a whole number"),
+        ("train.muon_lr=abc", "train.muon_lr is 'abc'", "a number, or null"),
+        ("train.deterministic=5.5", "train.deterministic is 5.5", "true or false"),
+        ("train.epochs=null", "train.epochs is null", "a whole number"),
+        ("loader.t_max=[1]", "loader.t_max is [1]", "a whole number, or null"),
+        ("dataset.frame_size=480", "dataset.frame_size is 480", "a list of whole numbers"),
+        ("dataset.frame_size=[a,4]", "dataset.frame_size[0] is 'a'", "whole numbers"),
+        ("dataset.augment=some", "dataset.augment is 'some'", "dataset.augment.KEY=VALUE"),
+        ("run.name=[a]", 'run.name is ["a"]', "text, or null"),
+        ("wandb.tags=quick", "wandb.tags is 'quick'", "a list, as [a,b], or null"),
         ("train.epochs", "'train.epochs'", "KEY=VALUE"),
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
         ("train.seed=1180591620717411303424", "train.seed is 1.181e+21", "0 to"),
         ("train.epochs=100000000000000000000000000", "train.epochs is 1e+26", "1000000"),
-        ("train.epochs=1e26", "train.epochs=1e+26", "Integer"),
+        ("train.epochs=1e26", "train.epochs is 1e+26", "a whole number"),
         ("train.workers=5000", "workers is 5000", "256"),
         ("train.eval_every=-1", "eval_every is -1", "0 to"),
         ("train.step_at=7", "step_at is 7", "0 to 1"),
@@ -273,6 +281,18 @@ def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):
     for flag in ("-m", "--multirun"):
         said = sentence(train, flag, "loader=naive,bload")
         assert "python train.py -m loader=naive,bload" in said
+
+
+def test_blocks_that_are_too_short_are_refused_before_the_first_job(
+    sentence, command_line, data_root, tmp_path
+):
+    real = ("dataset=action_genome", "dataset.small_boxes=keep", f"dataset.root={data_root}")
+    others = [one for one in command_line() if not one.startswith("dataset.")]
+    for line in (command_line(), [*others, *real]):
+        said = sentence(train, "-m", *line, "loader.t_max=64,32")
+        assert "33 frames but t_max is 32; raise loader.t_max to 45" in said
+        assert "loader.long=split" in said
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_sweep_has_no_one_config_to_show(sentence):

@@ -3,7 +3,9 @@
 import io
 import json
 import re
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -12,6 +14,7 @@ import torch
 
 import train
 from datasets.synthetic import World
+from experiments import engine
 from experiments.engine import bar_text, seed_step, train_epoch, train_step
 from experiments.figures import epoch_figures, summarise
 from experiments.ranks import Ranks, autocast
@@ -45,7 +48,7 @@ def test_an_epoch_adds_its_losses_to_the_sums(config):
     figures = epoch_figures(data.loader, sums, one_rank())
     assert figures["loss"] == pytest.approx(sums["loss"] / len(steps))
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
-    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
+    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1, 0.0), (1.0, 0.5, 0.0)]):
         assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2  # the slowest rank's
     assert {p.grad is not None for p in training.model.parameters()} == {True}
 
@@ -72,6 +75,60 @@ def test_the_bar_is_on_a_terminal_alone(config, monkeypatch, screen, seen):
     )
     assert bool(written.getvalue()) == bool(shown) == seen
     assert set(shown) <= {f"{step.losses['loss']:.2f}" for step in steps}
+
+
+@pytest.mark.parametrize(("screen", "every"), [(io.StringIO, 2), (io.StringIO, 3), (Terminal, 2)])
+def test_off_a_terminal_lines_say_what_the_bar_would(config, monkeypatch, capsys, screen, every):
+    monkeypatch.setattr("sys.stderr", screen())
+    train.train(config("train.epochs=1", f"train.log_every={every}"), one_rank())
+    out = capsys.readouterr().out
+    text = r"^epoch   1/1  step (\d+)/(\d+)  loss \S+, \S+ frames/s, \S+ left in all$"
+    shown = [(int(step), int(steps)) for step, steps in re.findall(text, out, re.M)]
+    assert len(re.findall(r"^epoch +\d", out, re.M)) == len(shown) + 1  # that of the epoch
+    if screen is Terminal:
+        assert not shown
+    else:
+        steps = shown[0][1]
+        assert shown == [(step, steps) for step in range(every, steps, every)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_start_of_data_workers_takes_none_of_the_epochs_time(config, monkeypatch, first):
+    cfg = config("train.epochs=1", "train.workers=1")
+    data = train.open_data(cfg, one_rank())
+    training = train.open_training(cfg, one_rank(), data)
+    clock, waits = [0.0], chain([100.0], repeat(1.0))
+    monkeypatch.setattr(engine, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    by_step = data.loader.by_step
+
+    def slowly():
+        for batches, seconds in zip(by_step(), waits, strict=False):
+            clock[0] += seconds
+            yield batches
+
+    def step(*arguments):
+        clock[0] += 0.25
+        return train_step(*arguments)
+
+    monkeypatch.setattr(engine, "train_step", step)
+    monkeypatch.setattr(data.loader, "by_step", slowly)
+    sums = {"seconds": 0.0, "waiting": 0.0}
+    steps = list(train_epoch(training, data.loader, 0, sums, first=first))
+    assert len(steps) == data.loader.steps
+    later = len(steps) - 1
+    assert sums["waiting"] == (later if first else later + 100)
+    assert sums["seconds"] == sums["waiting"] + 0.25 * len(steps)
+    assert sums.get("start", 0.0) == (100 if first else 0)
+    monkeypatch.undo()
+    assert epoch_figures(data.loader, sums, one_rank())["start_seconds"] == (100 if first else 0)
+
+
+def test_the_log_of_a_rank_is_sentences_with_time_and_rank(finished):
+    lines = (finished / "rank0.log").read_text().splitlines()
+    assert len(lines) >= 3
+    for line in lines:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d [\d:]{8},\d{3} rank 0: [A-Z][^{}]+\.", line), line
+    assert sum(" Epoch 1 of 1 took " in line for line in lines) == 1
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):

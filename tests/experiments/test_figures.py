@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from bload import Plan, deal
 from experiments.figures import imbalance, losses_of
-from experiments.printing import comparison, epoch_line, verdict
+from experiments.printing import CONSTRAINTS, comparison, epoch_line, recall_rows, verdict
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
 FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
@@ -60,3 +60,14 @@ def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ran
 def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
     assert verdict({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
     assert verdict({"with/recall@20": model}) == ""
+
+
+@pytest.mark.parametrize(("queries", "most"), [(9, 27), (100, 300)])
+def test_the_summary_says_from_which_k_on_nothing_is_cut(queries, most):
+    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS for k in (10, 20, 50)}
+    (first, recall), (_, says), *others = recall_rows(figures | {"queries": queries})
+    assert first == "Recall@20, with constraint"
+    assert recall.startswith("20.00 %   (@10 10.00, @50 50.00; ")
+    assert f" {most} " in says
+    assert f" {queries} queries" in says
+    assert recall_rows(figures) == [(first, recall), *others]  # a run of before

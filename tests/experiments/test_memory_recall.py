@@ -112,5 +112,5 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     wanted = starts or "ignored"
     assert {*used} == {(wanted, 0)}
     text = capsys.readouterr().out
-    assert (f", starts {wanted}\n" in text) == (wanted != "table")
-    assert "\nRecall@20 with, memory " in text
+    assert (f"(starts={wanted})\n" in text) == (wanted != "table")
+    assert "\nRecall@20, must be remembered " in text

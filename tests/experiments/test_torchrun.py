@@ -78,7 +78,7 @@ def test_other_errors_end_all_ranks_with_the_sentence_too(command_line, cut, tmp
 def test_training_and_evaluation_run_under_torchrun(command_line, tmp_path):
     done = torchrun("train.py", *command_line("train.epochs=1", "train.workers=1"))
     assert done.returncode == 0, done.stderr
-    assert "Recall@20 with" in done.stdout
+    assert "Recall@20, with constraint" in done.stdout
     assert done.stdout.count("epoch   1/1") == 1
     folder = only_run(tmp_path / "runs")
     assert (folder / "summary.json").exists()

@@ -10,8 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import models.recompute
 from bload.errors import InputError
 from models import Criterion, counts, to_tensors
+from models.config import share_of
 from models.cost import PER_FRAME, kept_bytes
-from models.recompute import offloaded, share_of
+from models.recompute import offloaded
 from tests.models.conftest import SIDE, annotate, gradients, tiny
 from tests.models.live import Live
 

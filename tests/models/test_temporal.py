@@ -11,12 +11,13 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from experiments.benchmarks.call_counter import CallCounter
-from models.temporal import PARTS, WALKED, in_chunks, through_time_together, timelines_of
+from models.temporal import PARTS, WALKED
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
-from models.temporal.layers import gate_bias
+from models.temporal.layers import gate_bias, in_chunks
 from models.temporal.operator import walked
 from models.temporal.scan import ScanMemory, linear_scan
+from models.temporal.together import through_time_together, timelines_of
 from tests.models.conftest import gradients, tiny
 from tests.models.live import Live
 

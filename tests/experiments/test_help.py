@@ -1,0 +1,103 @@
+"""A command line is checked, and explained, before anything slow is imported."""
+
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from typing import get_type_hints
+
+import pytest
+
+import train
+from bload import PACKERS
+from datasets.build import DATASETS
+from datasets.config import AugmentConfig
+from experiments import cli
+from experiments.config import EvalJob, TrainJob
+from experiments.help import meanings
+from experiments.loader_config import loader_schema
+from tests.experiments.jobs import REPOSITORY
+
+SLOW = {"torch", "torchvision", "scipy", "wandb", "matplotlib", "pandas"}
+
+
+def schemas():
+    """Every class of a config."""
+    yield from (TrainJob, EvalJob, AugmentConfig)
+    yield from (loader_schema(packer) for packer in PACKERS)
+    yield from (schema for schema, _ in DATASETS.values())
+    hints = get_type_hints(TrainJob).values()
+    yield from (hint for hint in hints if is_dataclass(hint))
+
+
+def test_every_key_has_a_meaning():
+    for schema in schemas():
+        found = meanings(schema)
+        assert [*found] == [one.name for one in fields(schema)]
+        assert all(found.values()), (schema, [key for key, says in found.items() if not says])
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "says"),
+    [
+        ("train.py trian.lr=3", 2, "did you mean train.lr?"),
+        ("train.py train.lr=fast", 2, "train.lr is 'fast'; give a number"),
+        ("train.py -m loader=naive,blod", 2, "bload_exact"),
+        ("train.py --help", 0, "--help GROUP"),
+        ("eval.py", 2, "checkpoint"),
+        ("eval.py --help", 0, "checkpoint=NEEDED"),
+    ],
+)
+def test_a_command_line_is_checked_before_slow_imports(line, status, says):
+    script, *arguments = line.split()
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", script, *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status
+    imported = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+    assert "experiments.config" in imported
+    assert not imported & SLOW
+    assert says in done.stdout + done.stderr
+
+
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    """What the help of train.py with some arguments prints."""
+
+    def type_and_read(*arguments):
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+        cli.run(pytest.fail, "train")
+        return capsys.readouterr().out
+
+    return type_and_read
+
+
+def test_help_lists_groups_and_what_to_choose(printed):
+    lines = printed("--help").splitlines()
+    (loader,) = (number for number, line in enumerate(lines) if line.startswith("  loader=bload "))
+    assert "bload_exact" in lines[loader]
+    assert any(line.startswith("  wandb.KEY=VALUE ") for line in lines)
+    assert "paper_table[_quick]" in "".join(lines)
+    assert not any("_schema" in line or "_base" in line for line in lines)
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+def test_help_of_a_group_explains_its_keys_with_the_values_of_the_line(printed):
+    for arguments in (("--help", "train", "train.lr=0.5"), ("train.lr=0.5", "--help=train")):
+        text = printed(*arguments)
+        assert "train.lr=0.5 " in text
+        for key, says in meanings(get_type_hints(TrainJob)["train"]).items():
+            assert f"  train.{key}=" in text
+            assert says.split()[0] in text
+    text = printed("--help", "loader", "loader=sampling")
+    assert "loader.clips=one" in text
+    assert "loader=single" in text
+    assert "dataset.augment.flip=0.0" in printed("--help", "dataset")
+
+
+def test_help_for_what_is_not_there_says_what_is(sentence):
+    assert "loader, dataset" in sentence(train, "--help", "trian")
+    assert "train.epochs?" in sentence(train, "--help", "train.epoch=3")
