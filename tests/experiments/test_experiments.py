@@ -23,7 +23,7 @@ ALL = {
     for path in sorted((cli.CONFIGS / "experiment").glob("*.yaml"))
     if not path.stem.startswith("_")
 }
-SINGLE = ("action_genome", "smoke")
+SINGLE = ("action_genome", "frames", "smoke")
 """Those of one run."""
 FILES = {name: text for name, text in ALL.items() if name not in SINGLE}
 QUICK = [name for name in FILES if name.endswith("_quick")]
