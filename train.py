@@ -2,7 +2,7 @@
 
     torchrun train.py loader=bload                      one process; makes synthetic data if needed
     torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
-    torchrun train.py model=dds dataset=action_genome dataset.root=/data/ag
+    torchrun train.py experiment=action_genome dataset.root=/data/ag
     python train.py launch.nproc=2 loader=naive         the same without torchrun
     python train.py -m loader=naive,bload               one after another
     python train.py --help                              what can be set; --help train: its keys

@@ -24,7 +24,7 @@ export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / gpus))
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=240  # seconds that torchrun gives a step and its checkpoint
 
-srun torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" \
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" \
     --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
     train.py "$@" &
 step=$!

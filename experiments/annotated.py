@@ -12,7 +12,7 @@ from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction
 
 SIZE_HW = (540, 960)
-"""What a picture is fitted into, small ones are enlarged."""
+"""What a picture is fitted into; small ones are enlarged."""
 PANEL = 400
 """Pixels of the panel's width."""
 MOST = 6

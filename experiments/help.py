@@ -55,7 +55,7 @@ def help_text(name: str, config: DictConfig, group: str) -> str:
     schema, chosen = SCHEMAS[name], config.hydra.runtime.choices
     says = meanings(schema)
     defaults = (CONFIGS / f"{name}.yaml").read_text()
-    files = dict(re.findall(r"^  - (\w+): \S+(?:  # (.*))?$", defaults, re.M))
+    files = dict(re.findall(r"^  - (?:optional )?(\w+): \S+(?:  # (.*))?$", defaults, re.M))
     groups = [*files, *(one.name for one in fields(schema) if one.name not in files)]
     if group and (group not in groups or not files):
         there = f"there are {', '.join(groups)}" if files else "--help alone shows all keys"

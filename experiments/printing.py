@@ -107,13 +107,19 @@ def recall_rows(summary: Figures) -> list[tuple[str, str]]:
         at = {k: f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
         value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
-    if most := len(GROUPS) * summary.get("queries", 0):
-        text = (
-            f"K of {most} or more cuts nothing here: {summary['queries']} queries list "
-            f"{len(GROUPS)} relations each"
-        )
-        rows.insert(1, ("", text))
+    if note := cut_note(summary.get("queries", 0)):
+        rows.insert(1, ("", note))
     return rows
+
+
+def cut_note(queries: int) -> str:
+    """From which K on Recall with constraint cannot grow; empty for an unknown model."""
+    if not queries:
+        return ""
+    return (
+        f"with constraint, K of {len(GROUPS) * queries} or more cuts nothing: {queries} queries "
+        f"list {len(GROUPS)} relations each"
+    )
 
 
 def comparison(runs: pd.DataFrame) -> str:

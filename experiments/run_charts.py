@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from bload.draw import INK, colour_of
 from experiments.report.charts import chart
 from experiments.report.figures import Exhibit, Rows
+from experiments.report.relations import COLOURS
 from experiments.run_record import Record, Row
 
 QUIET, WAITING, DELETED = "#9aa3af", "#d9822b", "#a83260"
@@ -27,7 +28,6 @@ OBSERVERS = {
     "memoryless": ("memoryless observer", ":"),
 }
 """Beginning of a figure's key -> whose recall it is, and how it is drawn as a line."""
-KINDS = {"attention": "#0f62ad", "spatial": "#0a7a52", "contacting": "#b4500b"}
 TICKS = 8
 """Most epochs that are named over a chart by steps."""
 
@@ -116,7 +116,7 @@ def relations(title: str, found: Sequence[Row]) -> Exhibit:
     names = [row["name"].replace("_", " ") for row in found]
 
     def draw(axis: Axes) -> None:
-        for kind, colour in KINDS.items():
+        for kind, colour in COLOURS.items():
             values: dict[float, float] = {
                 place: 100 * row["recall"]
                 for place, row in enumerate(found)

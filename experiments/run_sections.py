@@ -11,19 +11,20 @@ import pandas as pd
 from bload.errors import InputError
 from bload.packers import PACKERS
 from datasets.build import DATASETS
+from datasets.scoring.ranking import CONSTRAINTS
 from experiments import run_charts as charts
 from experiments.cli import check_overrides
 from experiments.config import CONFIGS, register
 from experiments.figures import summarise
-from experiments.printing import verdict
+from experiments.printing import cut_note, verdict
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
-from experiments.run_charts import KINDS, OBSERVERS
+from experiments.report.relations import COLOURS
+from experiments.run_charts import OBSERVERS
 from experiments.run_record import RELATIONS, Record, Row, evaluated_after
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
 COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
-CONSTRAINTS = ("with", "semi", "no")
 HARDLY = 0.03
 """A relation whose recall is below this is one that the model has hardly learned."""
 
@@ -65,7 +66,8 @@ def reached(run: Record) -> list[Part]:
         }
         observers = rows("Recall@20 with constraint, %", columns, "1 1 1", str)
     chart = charts.recall(run, observers)
-    return [*([chart] if chart else []), *loss, Exhibit(title, table)]
+    note = cut_note(run.config["model"].get("queries", 0))
+    return [*([chart] if chart else []), *loss, Exhibit(title, table, note)]
 
 
 def relations(run: Record) -> list[Part]:
@@ -84,7 +86,7 @@ def relations(run: Record) -> list[Part]:
             found.append(charts.relations(" and ".join(kinds).capitalize(), bars))
     low = there[there.recall < HARDLY].group.value_counts()
     of = there.group.value_counts()
-    counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in KINDS if kind in of)
+    counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in COLOURS if kind in of)
     says = (
         f"{low.sum()} of {len(there)} relations lie below {100 * HARDLY:.0f} %: {counts}. "
         "In brackets: how many are true."

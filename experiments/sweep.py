@@ -25,6 +25,7 @@ from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import read_runs
 from experiments.stopping import Stopped
+from models.config import missing_weights
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def jobs_of(arguments: Sequence[str]) -> list[Job]:
             if data not in lengths:
                 lengths[data] = train_lengths(config.dataset)
             whole_pieces(lengths[data], config.loader.t_max)  # refuses a longer video
+        if lacking := missing_weights(config.model.weights):
+            raise InputError(lacking)
         name = config.run.name or run_name(config, config.launch.nproc)
         kept = tuple(override for override in line if override.partition("=")[0] in varied)
         job = Job(line, kept, config, RunFolder(config.run.root, name))

@@ -1,11 +1,15 @@
 """The configs of the network and its losses: every key, its type and its meaning."""
 
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 from bload.errors import InputError, check_choice, check_number
 from models.temporal import PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
+WORDS = ("detr", "resnet50", "resnet18")
+"""Weights with names: DETR's, with a ResNet-50, and torchvision's own."""
+DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
 SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
 """Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
 
@@ -27,6 +31,16 @@ def share_of(choice: str) -> float:
         ) from error
     check_number("model.checkpoint", share, 0, 1)
     return share
+
+
+def missing_weights(weights: str | None) -> str:
+    """Why ``model.weights`` cannot be read, if it is a file that is not there; else nothing."""
+    if weights is None or weights in WORDS or "://" in weights or Path(weights).is_file():
+        return ""
+    return (
+        f"there is no file {weights}; model.weights takes a file (a run's checkpoint once that run "
+        f"is trained), a URL, {', '.join(WORDS)} or null; DETR's file is {DETR_URL}"
+    )
 
 
 @dataclass

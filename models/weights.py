@@ -21,11 +21,9 @@ import torchvision
 from torch import Tensor
 
 from bload.errors import InputError
+from models.config import DETR_URL, WORDS, missing_weights
 from models.dds import DDS
 
-DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
-WORDS = ("detr", "resnet50", "resnet18")
-"""Names of DETR's file, with a ResNet-50, and of torchvision's own."""
 RESNET = {"backbone.": ""}
 DETR = {
     "backbone.": "backbone.0.body.",
@@ -85,11 +83,8 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
     where = address(path_or_url)
     is_url = "://" in where
-    if not is_url and not Path(where).is_file():
-        raise InputError(
-            f"there is no file {where}; model.weights takes a file, URL, {', '.join(WORDS)} or "
-            f"null; DETR's file is {DETR_URL}"
-        )
+    if lacking := missing_weights(where):
+        raise InputError(lacking)
     try:
         if is_url:
             has_hash = re.search(r"-[a-f0-9]{8,}\.", where) is not None

@@ -32,6 +32,7 @@ from tqdm import tqdm
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
+from datasets.cores import cores
 from datasets.frames.files import FrameFiles
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
@@ -202,7 +203,7 @@ def _write_frames(
     bar = partial(tqdm, desc="caching", unit="video", disable=None if progress else True)
     with (
         path.open("wb") as whole,
-        ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as pool,
+        ThreadPoolExecutor(min(16, cores())) as pool,
     ):
         whole.truncate(offsets_F1[-1])
         for _ in bar(pool.map(write, videos), total=len(videos)):

@@ -5,12 +5,12 @@ from pathlib import PurePath
 import pandas as pd
 from matplotlib.axes import Axes
 
+from datasets.scoring.ranking import CONSTRAINTS
 from experiments.report.charts import chart
 from experiments.report.figures import Exhibit, Part, note, rows
 from experiments.report.results import RELATIONS, Results
 
 COLOURS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
-CONSTRAINTS = ["with", "semi", "no"]
 LOW = 50
 LACKING = (
     "Not here: Recall@20 by relation. Run "
@@ -37,7 +37,9 @@ def relations(results: Results) -> list[Part]:
 def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
     """Bars of all relations, best first within their group; None without figures."""
     index = ["kind", "group", "name"]
-    table = found.pivot_table("recall", index, "constraint").reindex(columns=CONSTRAINTS) * 100
+    table = (
+        found.pivot_table("recall", index, "constraint").reindex(columns=list(CONSTRAINTS)) * 100
+    )
     table["triplets"] = found.groupby(index).triplets.first()
     table = table.sort_values("with", ascending=False).reset_index()
     table = table.sort_values("group", key=lambda of: of.map([*COLOURS].index), kind="stable")

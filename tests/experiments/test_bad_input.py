@@ -295,6 +295,14 @@ def test_blocks_that_are_too_short_are_refused_before_the_first_job(
     assert not (tmp_path / "runs").exists()
 
 
+def test_weights_that_are_not_there_are_refused_before_the_first_job(
+    sentence, command_line, tmp_path
+):
+    weights = "model.weights=frames/last.pt"
+    assert "no file frames/last.pt" in sentence(train, "-m", *command_line(), weights)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_sweep_has_no_one_config_to_show(sentence):
     assert "leave out -m" in sentence(train, "-m", "loader=naive,bload", "--cfg", "job")
 

@@ -103,11 +103,18 @@ def test_wandb_is_disabled_where_its_users_disable_it(by, monkeypatch, place):
     assert not glob("wandb/*run*")
 
 
-def test_the_group_of_an_experiment_gives_way_to_the_environment(config, monkeypatch):
-    assert config("experiment=paper_table").wandb.group == "paper_table"
+@pytest.mark.parametrize("name", ["paper_table", "horizon", "frames"])
+def test_the_group_of_an_experiment_gives_way_to_the_environment(config, monkeypatch, name):
+    assert config(f"experiment={name}").wandb.group == name
     monkeypatch.setenv("WANDB_RUN_GROUP", "grouped")
-    assert config("experiment=paper_table").wandb.group == "grouped"
-    assert config("experiment=paper_table", "wandb.group=mine").wandb.group == "mine"
+    assert config(f"experiment={name}").wandb.group == "grouped"
+    assert config(f"experiment={name}", "wandb.group=mine").wandb.group == "mine"
+
+
+def test_no_experiment_names_its_group_past_the_environment():
+    for file in Path(REPOSITORY, "configs/experiment").glob("*.yaml"):
+        group = yaml.safe_load(file.read_text()).get("wandb", {}).get("group")
+        assert group in (None, "${oc.env:WANDB_RUN_GROUP,${experiment.name}}"), file.name
 
 
 def test_a_folder_keeps_its_run_and_no_two_folders_share_one():
