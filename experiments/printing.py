@@ -117,7 +117,7 @@ def cut_note(queries: int) -> str:
     if not queries:
         return ""
     return (
-        f"with constraint, K of {len(GROUPS) * queries} or more cuts nothing: {queries} queries "
+        f"With constraint, K of {len(GROUPS) * queries} or more cuts nothing: {queries} queries "
         f"list {len(GROUPS)} relations each"
     )
 

@@ -11,12 +11,11 @@ import pandas as pd
 from bload.errors import InputError
 from bload.packers import PACKERS
 from datasets.build import DATASETS
-from datasets.scoring.ranking import CONSTRAINTS
 from experiments import run_charts as charts
 from experiments.cli import check_overrides
 from experiments.config import CONFIGS, register
 from experiments.figures import summarise
-from experiments.printing import cut_note, verdict
+from experiments.printing import CONSTRAINTS, cut_note, verdict
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
 from experiments.report.relations import COLOURS
 from experiments.run_charts import OBSERVERS
@@ -55,7 +54,7 @@ def reached(run: Record) -> list[Part]:
         for k in (10, 20, 50, 100)
         if f"with/recall@{k}" in run.reached
     }
-    table = rows("constraint", columns, "1 1 1 1", str)
+    table = rows("constraint", columns, "1 1 1 1", lambda of: CONSTRAINTS[of][0])
     title = f"On the test split, {evaluated_after(run.reached['epoch'] + 1)}"
     observers = []
     if verdict(run.reached):  # of real data no observer is known
