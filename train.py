@@ -72,8 +72,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> None:
         folder.check_same_config(cfg, data.loader.sampler)
         if ranks.is_first:
             write_results(folder.path.parent)
+            print("This run had finished before; run.resume=never trains it again.")
             print(summary_text(folder.read_summary(), drawn(folder.path)))
-            print("\nThis run had finished before; run.resume=never trains it again.")
         return
     saved = folder.saved_at()
     start = go_on(cfg, folder, training, data)
