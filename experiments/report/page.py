@@ -17,7 +17,9 @@ from experiments.report import plots, provenance, tables
 from experiments.report.alternatives import alternatives
 from experiments.report.charts import KINDS
 from experiments.report.claims import claims
+from experiments.report.convergence import convergence
 from experiments.report.figures import Exhibit, Part, note, template
+from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
 from experiments.report.relations import relations
 from experiments.report.results import Results, read_results
@@ -29,6 +31,8 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "paper": ("The paper's table, and ours", lambda results: [tables.overview(results)]),
     "details": ("Times and Recall@20", tables.details),
     "curves": ("While training", plots.curves),
+    "horizon": ("When whole videos beat clips", horizon),
+    "convergence": ("To the end of training", convergence),
     "relations": ("By relation", relations),
     "ablations": ("Ablations", plots.ablations),
     "alternatives": ("What else could feed the ranks", alternatives),

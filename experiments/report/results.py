@@ -19,6 +19,7 @@ NAMES = ["experiment", "run"]
 EXPERIMENTS = (
     *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
     *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
+    *("horizon", "convergence"),
 )
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""

@@ -9,6 +9,7 @@ from bload.draw import label_of
 from bload.packers import PACKERS, makes_batches
 from bload.paper import NOT_DERIVABLE
 from experiments.report.alternatives import speed_lines
+from experiments.report.convergence import work_beside_naive
 from experiments.report.figures import Cell, Exhibit, Part, cell, estimate, missing, note, rows
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
@@ -40,6 +41,8 @@ def overview(results: Results) -> Exhibit:
     for when, found in known.items():
         recall = found.main.groupby("loader").recall.apply(estimate)
         lines.append((f"Recall@20, {when}: ours, {found.data}", recall, "1"))
+    if shares := work_beside_naive(results):
+        lines.append(("Work to the same Recall@20, naive = 1: ours", shares, "2"))
     table = [
         {"measure": Cell(name)} | {label_of(key): cell(of.get(key), form) for key in shown}
         for name, of, form in lines

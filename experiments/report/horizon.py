@@ -1,0 +1,183 @@
+"""What whole videos are worth, against how far back labels reach: ``experiment=horizon``.
+
+Differences are by seed: a seed decides the order of the videos, and they start from one network.
+What they are judged by was written down before the runs, in docs/LOG.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache, partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from bload.draw import INK, colour_of, label_of
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
+from datasets.synthetic.script import write_scripts
+from datasets.synthetic.world import World
+from experiments.report.charts import chart
+from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
+from experiments.report.results import Compared, Results, compare
+
+DWELL, FIRST = "dataset.dwell", "a state lasts"
+WHOLE = "bload"
+OTHERS = {
+    "fresh clips": "sampling",
+    "fixed clips": "sampling place=first",
+    "no start table": "bload starts=ignored",
+}
+"""What `WHOLE` is compared with -> the way to train."""
+Reached = dict[float, dict[str, pd.Series]]
+"""Frames that a state lasts -> way to train -> Recall@20 in percent by seed."""
+Levels = dict[float, dict[str, float]]
+"""Frames that a state lasts -> what an observer remembers -> its Recall@20 in percent."""
+Name = Callable[[float], str]
+
+
+def horizon(results: Results) -> list[Part]:
+    """Recall@20 of every way to train by horizon, and differences with their verdicts."""
+    found = compare(results, "horizon", "loader", DWELL, "train.starts")
+    if found is None:
+        return [missing("runs over how far back labels reach", "horizon")]
+    starts = found.runs["train.starts"].map({"table": "", "ignored": " starts=ignored"})
+    runs = found.runs.assign(way=found.runs.loader + starts)
+    reached = {
+        float(dwell): {
+            str(way): of.set_index("train.seed").recall
+            for way, of in mine.groupby("way", sort=False)
+        }
+        for dwell, mine in runs.groupby(DWELL)
+    }
+    levels = {float(dwell): _observers(mine) for dwell, mine in runs.groupby(DWELL)}
+    name = partial(_name, runs.t_max.max())
+    return [
+        _drawn(found, reached, levels, name),
+        _differences(reached, name),
+        _predictions(reached),
+        _everything(runs, name),
+    ]
+
+
+def _name(longest: float, dwell: float) -> str:
+    return f"{dwell:g} frames" if dwell < longest else "the video"
+
+
+def _observers(runs: pd.DataFrame) -> dict[str, float]:
+    """What observers reach on the test videos: without memory, with a clip's and with all."""
+    run = runs.iloc[0]
+    knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()}
+    return _recalls(World(**knobs), int(runs.t_max.min()))
+
+
+@cache
+def _recalls(world: World, clip: int) -> dict[str, float]:
+    scripts = write_scripts(world, "test")
+    memories = {"no memory": MEMORYLESS, f"{clip} frames": clip, "everything": EVERYTHING}
+    return {name: 100 * expected_recall(scripts, memory) for name, memory in memories.items()}
+
+
+def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exhibit:
+    """Means and ranges over seeds by horizon, between the observers."""
+    ways = list(dict.fromkeys(way for of in reached.values() for way in of))
+    memories = list(next(iter(levels.values())))
+
+    def draw(axis: Axes) -> None:
+        axis.set(xlabel=FIRST, title="Recall@20, %")
+        axis.set_xticks(range(len(reached)), [name(dwell) for dwell in reached])
+        for memory, broken in zip(memories, (":", "-.", "--"), strict=True):
+            reach = [of[memory] for of in levels.values()]
+            axis.plot(reach, ls=broken, color=INK, lw=1.3, label=f"observer: {memory}")
+        for number, way in enumerate(ways):
+            there = {at: of[way] for at, of in enumerate(reached.values()) if way in of}
+            option = " " in way
+            axis.errorbar(
+                [at + 0.04 * (number - (len(ways) - 1) / 2) for at in there],
+                [of.mean() for of in there.values()],
+                np.abs([[of.min() - of.mean(), of.max() - of.mean()] for of in there.values()]).T,
+                color=colour_of(way),
+                label=label_of(way),
+                marker="o",
+                mfc="white" if option else colour_of(way),
+                ls="--" if option else "-",
+            )
+        axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+
+    columns: dict[str, dict[float, Estimate | float]] = {
+        f"observer: {memory}": {dwell: of[memory] for dwell, of in levels.items()}
+        for memory in memories
+    }
+    columns |= {
+        label_of(way): {dwell: estimate(of[way]) for dwell, of in reached.items() if way in of}
+        for way in ways
+    }
+    table = rows(FIRST, columns, " ".join("1" * len(columns)), name)
+    shown = "; ".join(", ".join(f"{of} {value}" for of, value in row.items()) for row in table)
+    return chart("Recall@20 by horizon", 4.4, draw, shown, table, note("horizon", found))
+
+
+def _less(reached: Reached, other: str) -> dict[float, pd.Series]:
+    """`WHOLE` less another way by seed, at each horizon that has both."""
+    both = {dwell: of for dwell, of in reached.items() if {WHOLE, other} <= of.keys()}
+    return {dwell: (of[WHOLE] - of[other]).dropna() for dwell, of in both.items()}
+
+
+def _side(found: Estimate) -> str:
+    if math.isnan(found.low):
+        return "-"
+    return "above" if found.low > 0 else "below" if found.high < 0 else "undecided"
+
+
+def _differences(reached: Reached, name: Name) -> Exhibit:
+    columns: dict[str, dict[float, Estimate | str]] = {
+        "seeds": {dwell: Estimate(len(of.get(WHOLE, ()))) for dwell, of in reached.items()}
+    }
+    for words, way in OTHERS.items():
+        found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
+        columns[f"less {words}"] = {**found}
+        columns[f"than {words}"] = {dwell: _side(of) for dwell, of in found.items()}
+    table = rows(FIRST, columns, "0 +1 0 +1 0 +1 0", name)
+    return Exhibit("BLoad, seed by seed, points", table, note("horizon_differences"))
+
+
+def _predictions(reached: Reached) -> Exhibit:
+    """The predictions of the plan: a number per seed, whose interval decides."""
+    fresh, fixed, table = (_less(reached, way) for way in OTHERS.values())
+    found = {
+        "the gain over fresh clips grows with the horizon": estimate(_growth(fresh)),
+        "the gain over fixed clips is the larger one": estimate(_mean(fixed) - _mean(fresh)),
+        "the start table is worth more the longer states last": estimate(_growth(table)),
+    }
+    says = {"above": "holds", "below": "fails"}
+    verdicts = {words: says.get(_side(of), _side(of)) for words, of in found.items()}
+    columns = {"by, points": found, "verdict": verdicts}
+    return Exhibit("What was predicted", rows("prediction", columns, "+1", str))
+
+
+def _growth(less: dict[float, pd.Series]) -> pd.Series:
+    """The difference at the longest horizon less that at the shortest, by seed."""
+    if len(less) < 2:
+        return pd.Series(dtype=float)
+    return less[max(less)] - less[min(less)]
+
+
+def _mean(less: dict[float, pd.Series]) -> pd.Series:
+    """The mean over horizons by seed, of seeds that have all."""
+    return pd.DataFrame(less).mean(axis=1, skipna=False)
+
+
+def _everything(runs: pd.DataFrame, name: Name) -> Exhibit:
+    groups = runs.groupby([DWELL, "way"], sort=False)
+    mean = groups.mean(numeric_only=True)
+    columns = {
+        "trained by": {key: label_of(key[1]) for key in mean.index},
+        "seeds": groups.size(),
+        "epochs": mean.epochs,
+        "slots": mean.epochs * mean.processed,
+        "deleted": mean.deleted,
+        "Recall@20, %": groups.recall.apply(estimate),
+        "must be remembered, %": groups.memory.apply(estimate),
+    }
+    table = rows(FIRST, columns, "0 0 0 0 0 1 1", lambda key: name(key[0]))
+    return Exhibit("Every way at every horizon", table)

@@ -1,0 +1,48 @@
+"""Work to reach a level, and whether a loss is flat, on curves that are known."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from experiments.report.convergence import convergence, loss_fell, work_beside_naive, work_to
+from experiments.report.results import read_results
+from tests.experiments.report.made_runs import make_run
+
+
+def test_work_to_a_level_is_read_off_a_straight_line_between_evaluations():
+    curve = pd.DataFrame({"processed": [100.0, 200, 300], "recall": [40.0, 60, 50]})
+    assert work_to(20, curve) == pytest.approx(50)  # from 0 at the beginning
+    assert work_to(50, curve) == pytest.approx(150)
+    assert work_to(60, curve) == pytest.approx(200)
+    assert math.isnan(work_to(61, curve))
+
+
+def test_the_fall_of_the_loss_is_over_the_last_two_fifths_of_the_slots():
+    curve = pd.DataFrame({"processed": [10, 20, 30, 40, 50], "loss": [9.0, 9, 9, 4, 3]})
+    assert loss_fell(curve) == pytest.approx(25)
+    halves = pd.DataFrame({"processed": [35, 50], "loss": [4.0, 2.0]})  # 30 to 40 has both
+    assert loss_fell(halves) == pytest.approx(100 * (1 - 2 / 3))
+
+
+def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
+    for seed in (0, 1, 2):
+        for loader, recall in (("naive", 0.6), ("bload", 0.6), ("sampling", 0.3)):
+            make_run(tmp_path / "convergence", loader, seed, recall=recall + 0.01 * seed)
+    results = read_results(tmp_path)
+    _, table = convergence(results)
+    naive, sampling, bload = table.rows
+    assert [row["loader"] for row in table.rows] == ["naive", "sampling", "BLoad"]
+    # Curves of one shape: the work differs as the slots of an epoch do, 23,272 to 86,000.
+    assert bload["share of naive's"].figure.mean == pytest.approx(23_272 / 86_000)
+    assert naive["share of naive's"].figure.mean == 1
+    assert sampling["share of naive's"] == "-"  # it never gets there
+    assert bload["less naive, points"].figure.mean == pytest.approx(0, abs=1e-9)
+    assert sampling["less naive, points"].figure.mean == pytest.approx(-30)
+    assert work_beside_naive(results)["bload"].mean == pytest.approx(23_272 / 86_000)
+    assert {row["flat"] for row in table.rows} == {"no"}
+
+
+def test_without_runs_the_command_is_named(tmp_path):
+    assert "experiment=convergence" in str(convergence(read_results(tmp_path))[0])
+    assert work_beside_naive(read_results(tmp_path)) == {}
