@@ -29,11 +29,19 @@ OTHERS = {
     "no start table": "bload starts=ignored",
 }
 """What `WHOLE` is compared with -> the way to train."""
+LABELS = {
+    OTHERS["fixed clips"]: "sampling, fixed clips",
+    OTHERS["no start table"]: "BLoad, no start table",
+}
 Reached = dict[float, dict[str, pd.Series]]
 """Frames that a state lasts -> way to train -> Recall@20 in percent by seed."""
 Levels = dict[float, dict[str, float]]
 """Frames that a state lasts -> what an observer remembers -> its Recall@20 in percent."""
 Name = Callable[[float], str]
+
+
+def _label(way: str) -> str:
+    return LABELS.get(way) or label_of(way)
 
 
 def horizon(results: Results) -> list[Part]:
@@ -97,24 +105,28 @@ def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exh
                 [of.mean() for of in there.values()],
                 np.abs([[of.min() - of.mean(), of.max() - of.mean()] for of in there.values()]).T,
                 color=colour_of(way),
-                label=label_of(way),
+                label=_label(way),
                 marker="o",
                 mfc="white" if option else colour_of(way),
+                mec=colour_of(way),
                 ls="--" if option else "-",
             )
-        axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+        axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
 
     columns: dict[str, dict[float, Estimate | float]] = {
         f"observer: {memory}": {dwell: of[memory] for dwell, of in levels.items()}
         for memory in memories
     }
     columns |= {
-        label_of(way): {dwell: estimate(of[way]) for dwell, of in reached.items() if way in of}
+        _label(way): {dwell: estimate(of[way]) for dwell, of in reached.items() if way in of}
         for way in ways
     }
     table = rows(FIRST, columns, " ".join("1" * len(columns)), name)
-    shown = "; ".join(", ".join(f"{of} {value}" for of, value in row.items()) for row in table)
-    return chart("Recall@20 by horizon", 4.4, draw, shown, table, note("horizon", found))
+    ends = table[0], table[-1]
+    shown = [f"{of} {' to '.join(end[of].split(' ')[0] for end in ends)}" for of in columns]
+    alternative = f"Recall@20, %, where a state lasts {' to '.join(end[FIRST] for end in ends)}: "
+    alternative += f"{'; '.join(shown)}."
+    return chart("Recall@20 by horizon", 4.8, draw, alternative, table, note("horizon", found))
 
 
 def _less(reached: Reached, other: str) -> dict[float, pd.Series]:
@@ -168,10 +180,10 @@ def _mean(less: dict[float, pd.Series]) -> pd.Series:
 
 
 def _everything(runs: pd.DataFrame, name: Name) -> Exhibit:
-    groups = runs.groupby([DWELL, "way"], sort=False)
+    groups = runs.sort_values(DWELL, kind="stable").groupby([DWELL, "way"], sort=False)
     mean = groups.mean(numeric_only=True)
     columns = {
-        "trained by": {key: label_of(key[1]) for key in mean.index},
+        "trained by": {key: _label(key[1]) for key in mean.index},
         "seeds": groups.size(),
         "epochs": mean.epochs,
         "slots": mean.epochs * mean.processed,
