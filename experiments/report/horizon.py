@@ -109,6 +109,7 @@ def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exh
                 marker="o",
                 mfc="white" if option else colour_of(way),
                 mec=colour_of(way),
+                mew=1.5,
                 ls="--" if option else "-",
             )
         axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
