@@ -21,6 +21,7 @@ from experiments.report.convergence import convergence
 from experiments.report.figures import Exhibit, Part, note, template
 from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
+from experiments.report.lengths import lengths
 from experiments.report.relations import relations
 from experiments.report.results import Results, read_results
 from experiments.report.settings import settings
@@ -37,7 +38,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "ablations": ("Ablations", plots.ablations),
     "alternatives": ("What else could feed the ranks", alternatives),
     "tmax": ("Block size", plots.block_sizes),
-    "lengths": ("Spread of lengths", plots.lengths),
+    "lengths": ("Spread of lengths", lengths),
     "deadlock": ("Deadlock", tables.deadlock),
     "settings": ("Hyperparameters", settings),
     "runs": ("Every run", provenance.every_run),

@@ -1,4 +1,4 @@
-"""Plots and their tables: Recall@20 while training, ablations, block sizes, spread of lengths."""
+"""Plots and their tables: Recall@20 while training, ablations, block sizes."""
 
 import numpy as np
 import pandas as pd
@@ -156,39 +156,3 @@ def block_sizes(results: Results) -> list[Part]:
     }
     table = rows("loader", columns, "0 0 0 0 0 0 0 1 0 1", lambda key: label_of(key[0]))
     return [Exhibit("Padding against T_max", table, note("block_sizes", found))]
-
-
-def lengths(results: Results) -> list[Part]:
-    """Padding and time where lengths spread over orders of magnitude."""
-    record = results.measured("length_variance")
-    if record is None:
-        return [missing("measurements on lengths of 1 to 1,000 and 10,000", "length_variance")]
-    found = pd.DataFrame(record["rows"])
-    columns = {
-        "loader": found.loader.map(label_of),
-        "T_max": found.t_max,
-        "padded": found.padding,
-        "fewest possible": found.lower_bound_padding,
-        "deleted": found.deleted,
-        "processed": found.processed,
-        "blocks": found.blocks,
-        "planning, s": found.plan_seconds,
-        "epoch, s": found.epoch_seconds,
-    }
-    names = found["shape"] + " up to " + found.longest.map("{:,.0f}".format)
-    table = rows("lengths", columns, "0 0 0 0 0 0 0 3 1", names.get)
-    found = in_order(found, "longest")
-    # Sequences that are split stand in the table alone.
-    naive = found.t_max.where(found.loader == "naive").groupby([found["shape"], found.longest])
-    whole = found[~found.loader.str.startswith("bload") | (found.t_max == naive.transform("max"))]
-    share = (100 * whole.padding / whole.processed).groupby([whole.loader, whole.longest])
-    points = share.agg(y="mean", low="min", high="max").reset_index(names=["loader", "x"])
-    padding = line_chart(
-        "Padding against the longest sequence",
-        in_order(points, "x"),
-        ("longest sequence, frames", "padding, % of the work"),
-        [],
-        note("shares"),
-        xscale="log",
-    )
-    return [padding, Exhibit("Every measurement", table)]
