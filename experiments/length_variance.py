@@ -6,7 +6,7 @@
 Nothing is trained: each loader plans an epoch, a rank takes the slots of one longest sequence per
 step, and slots are counted. `times fewer` is the slots that all ranks compute or wait for with
 naive padding, divided by the loader's; `imbalance` the slots of a step's fullest rank over the
-mean. Beside them what they would be if nothing were padded: naive's T_max / mean.
+mean. Beside them the closed form: T_max / mean is what no padding at all would give.
 
 How much lengths vary gives a floor alone: for any lengths T_max / mean is at least 1 + cv^2, where
 cv is their standard deviation over their mean (Bhatia and Davis, A better bound on the variance,
@@ -36,6 +36,10 @@ TEXTS = {
     "ranks": "that share an epoch",
     "seeds": "draws of lengths and plans, from 0",
 }
+CUT = ", cut"
+"""Marks lengths cut as training often cuts them."""
+DOUBLE = "t_max=2x"
+"""Marks blocks of twice the longest, in which sequences of more than half of it find partners."""
 COLUMNS = ("loader", "padding", "deleted", "times_fewer", "imbalance")
 """What is printed of a row."""
 
@@ -52,8 +56,8 @@ def run(lengths: list[str], sequences: int, ranks: int, seeds: int) -> dict[str,
         facts = _facts(draws, t_max)
         print(
             f"{kind}: {facts['sequences']:,} sequences, mean {facts['mean']:,.1f}, cv "
-            f"{facts['cv']:.2f}, T_max {t_max:,}; T_max / mean {facts['closed_form']:.2f}, "
-            f"1 + cv^2 {1 + facts['cv'] ** 2:.2f}"
+            f"{facts['cv']:.2f}, T_max {t_max:,}, {facts['over_half']:.1%} longer than half of it; "
+            f"T_max / mean {facts['closed_form']:.2f}, 1 + cv^2 {1 + facts['cv'] ** 2:.2f}"
         )
         mine = _rows(draws, t_max, ranks)
         shown = [{key: np.mean(row[key]) for key in COLUMNS[1:]} for row in mine]
@@ -75,7 +79,7 @@ def _kinds(
     for kind, law in {} if own else LAWS.items():
         draws = [law.draw(sequences, seed) for seed in range(seeds)]
         yield kind, law.longest, draws
-        yield f"{kind}, cut", law.cut, [np.minimum(lengths, law.cut) for lengths in draws]
+        yield kind + CUT, law.cut, [np.minimum(lengths, law.cut) for lengths in draws]
 
 
 def _facts(draws: list[np.ndarray], t_max: int) -> dict[str, Any]:
@@ -84,25 +88,26 @@ def _facts(draws: list[np.ndarray], t_max: int) -> dict[str, Any]:
     return {
         "sequences": len(draws[0]),
         "t_max": t_max,
-        "mean": mean,
-        "cv": float(np.mean([lengths.std() / lengths.mean() for lengths in draws])),
-        "closed_form": t_max / mean,
+        "mean": round(mean, 3),
+        "cv": round(float(np.mean([lengths.std() / lengths.mean() for lengths in draws])), 4),
+        "over_half": round(float(np.mean([(2 * lengths > t_max).mean() for lengths in draws])), 4),
+        "closed_form": round(t_max / mean, 4),
     }
 
 
 def _rows(draws: list[np.ndarray], t_max: int, ranks: int) -> list[dict[str, Any]]:
     """A row for each loader: padded slots and deleted frames, means; the rest by seed."""
     rows, naive = [], np.zeros(len(draws))
-    for loader in PACKERS:
+    for loader, size in [*dict.fromkeys(PACKERS, t_max).items(), ("bload_exact", 2 * t_max)]:
         dealt = [
-            deal(sized_plan(lengths, loader, t_max, None, "error", seed, 0, t_max), ranks, t_max)
+            deal(sized_plan(lengths, loader, size, None, "error", seed, 0, size), ranks, size)
             for seed, lengths in enumerate(draws)
         ]
         slots = np.array([ranks * one.loads().max(axis=1).sum() for one in dealt])
         naive = slots if loader == "naive" else naive
         rows.append(
             {
-                "loader": loader,
+                "loader": loader if size == t_max else f"{loader} {DOUBLE}",
                 "padding": float(np.mean([one.account.padding for one in dealt])),
                 "deleted": float(np.mean([one.account.deleted for one in dealt])),
                 "times_fewer": (naive / slots).round(4).tolist(),

@@ -1,5 +1,6 @@
 """What packing saves where lengths vary otherwise: ``python -m experiments.length_variance``."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -7,89 +8,98 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bload.draw import INK, label_of
+from experiments.length_variance import CUT, DOUBLE
 from experiments.report.charts import chart
 from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.results import Results
 
-COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260", "#3d7a8a", "#8a6d1f")
-KEYS = ["lengths", "loader"]
-PACKED = "bload"
-"""The loader whose savings are drawn."""
+COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
+BELOW: dict[str, Any] = {
+    **{"xytext": (0, -8), "textcoords": "offset points", "fontsize": 8.5},
+    **{"va": "top", "ha": "center"},
+}
+"""Where the name of a point stands."""
+DRAWN = ("bload", f"bload_exact {DOUBLE}")
+"""Loaders of which the chart has a large point and a small one."""
+PACKED = (DRAWN[0], "bload_exact", DRAWN[1])
+"""Loaders whose slots stand in the table of lengths."""
 ALONE = ("single", "bucket", "ragged", "bload")
-"""Loaders whose imbalance stands in the table of lengths."""
+"""Loaders whose imbalance stands there."""
 
 
 def lengths(results: Results) -> list[Part]:
     record = results.measured("length_variance")
     if record is None:
-        return [missing("what packing saves on other lengths", "length_variance")]
-    found = pd.DataFrame(record["rows"]).set_index(KEYS)
-    found = found.assign(**{name: found[name].map(estimate) for name in ("times_fewer", "imbalance")})
-    return [_savings(found, record), _every_loader(found)]
+        return [missing("what packing saves on lengths of other data", "length_variance")]
+    found = pd.DataFrame(record["rows"]).set_index(["lengths", "loader"])
+    by_draw = {name: found[name].map(estimate) for name in ("times_fewer", "imbalance")}
+    found = found.assign(**by_draw, saved=by_draw["times_fewer"].map(_saved))
+    loaders = dict(iter(found.groupby("loader", sort=False)))
+    return [
+        _savings({name: of.droplevel("loader") for name, of in loaders.items()}, record),
+        _every_loader(found),
+    ]
 
 
 def _saved(times: Estimate) -> Estimate:
-    """Of slots, in percent, where there are so many times fewer."""
+    """The share of slots, in percent, that is saved where there are so many times fewer."""
     mean, low, high = (100 - 100 / of for of in (times.mean, times.low, times.high))
     return Estimate(mean, low, high, times.count)
 
 
-def _savings(found: pd.DataFrame, record: dict[str, Any]) -> Exhibit:
-    """A point for each kind of lengths, what it would be without padding, and the floor."""
-    packed = found.xs(PACKED, level="loader")
-    saved = packed.times_fewer.map(_saved)
-    whole = [name.removesuffix(", cut") for name in packed.index]
-    colour = dict(zip(dict.fromkeys(whole), COLOURS, strict=False))
+def _savings(by: dict[str, pd.DataFrame], record: dict[str, Any]) -> Exhibit:
+    """Points for each kind of lengths, what no padding at all would save, and its floor."""
+    facts = by[DRAWN[0]]
+    whole = [name.removesuffix(CUT) for name in facts.index]
+    colour = dict(zip(dict.fromkeys(whole), cycle(COLOURS), strict=False))
+    cv = np.linspace(0, max(0.1, 1.15 * facts.cv.max()), 200)
 
     def draw(axis: Axes) -> None:
-        axis.set(
-            xlabel="coefficient of variation of the lengths",
-            title=f"slots that {label_of(PACKED)} saves over naive padding, %",
-            xlim=(0, 1.15 * packed.cv.max()),
-            ylim=(0, 104),
-        )
-        cv = np.linspace(0, 1.15 * packed.cv.max(), 200)
-        axis.plot(cv, 100 - 100 / (1 + cv**2), ls="--", color=INK, label="least at this variation")
-        for name, kind, at, value in zip(packed.index, whole, packed.cv, saved, strict=True):
-            own = kind == name
-            axis.plot(at, value.mean, "o", ms=9, mec=colour[kind], mew=2, ls="",
-                      mfc=colour[kind] if own else "white", label=kind if own else None)
-        axis.plot(packed.cv, 100 - 100 / packed.closed_form, "_", ms=16, mew=1.6, color=INK,
-                  label="1 - mean / T_max")
-        axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
+        axis.set(xlabel="coefficient of variation of the lengths", xlim=(0, cv[-1]), ylim=(0, 107))
+        axis.set_title("slots saved over naive padding, %")
+        closed, floor = 100 - 100 / facts.closed_form, 100 - 100 / (1 + cv**2)
+        axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
+        axis.plot(cv, floor, "--", c=INK, lw=1.6, label="its floor, cv² / (1 + cv²)")
+        for name, kind in zip(facts.index, whole, strict=True):
+            inside = colour[kind] if name == kind else "white"
+            look = {"mec": colour[kind], "mfc": inside, "mew": 1.8}
+            at, large, small = facts.cv[name], *(by[of].saved[name].mean for of in DRAWN)
+            axis.plot(at, large, "o", ms=9, **look)
+            axis.plot(at, small, "^", ms=5, **look)
+            axis.annotate(name, (at, large), **BELOW)
+        for loader, mark, size in zip(DRAWN, "o^", (9, 5), strict=True):
+            axis.plot([], [], mark, c=INK, ms=size, label=label_of(loader))
+        axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
 
     text = "; ".join(
-        f"{name} {value.mean:.0f} % at {at:.2f}"
-        for name, value, at in zip(packed.index, saved, packed.cv, strict=True)
+        f"{name} {by[DRAWN[0]].saved[name].mean:.0f} at {facts.cv[name]:.2f}"
+        for name in facts.index
     )
     columns = {
-        "sequences": packed.sequences,
-        "mean": packed["mean"],
-        "cv": packed.cv,
-        "T_max": packed.t_max,
-        "T_max / mean": packed.closed_form,
-        **{
-            f"{label_of(name)}: times fewer": found.xs(name, level="loader").times_fewer
-            for name in (PACKED, "bload_exact")
-        },
-        "saved, %": saved,
-        **{
-            f"imbalance, {label_of(name)}": found.xs(name, level="loader").imbalance
-            for name in ALONE
-        },
+        "sequences": facts.sequences,
+        "mean": facts["mean"],
+        "cv": facts.cv,
+        "T_max": facts.t_max,
+        "over T_max / 2, %": 100 * facts.over_half,
+        "T_max / mean": facts.closed_form,
+        **{f"times fewer: {label_of(of)}": by[of].times_fewer for of in PACKED},
+        **{f"imbalance: {label_of(of)}": by[of].imbalance for of in ALONE},
     }
-    table = rows("lengths", columns, "0 1 2 0 2 2 2 1 3 3 3 3", str)
-    return chart("What packing saves", 4.2, draw, f"{text}.", table, note("lengths", record))
+    table = rows("lengths", columns, "0 1 2 0 1 2 2 2 2 3 3 3 3", str)
+    says = f"Slots that {label_of(DRAWN[0])} saves, %, at the coefficient of variation: {text}."
+    return chart("What packing saves", 4.6, draw, says, table, note("lengths", record))
 
 
 def _every_loader(found: pd.DataFrame) -> Exhibit:
     kept = found.sequences * found["mean"] - found.deleted
     columns = {
         "loader": {key: label_of(key[1]) for key in found.index},
+        "padded": found.padding,
         "padded per frame kept": found.padding / kept,
+        "deleted": found.deleted,
         "deleted, %": 100 * found.deleted / (kept + found.deleted),
         "times fewer slots": found.times_fewer,
         "imbalance": found.imbalance,
     }
-    table = rows("lengths", columns, "0 4 1 2 3", lambda key: key[0])
+    table = rows("lengths", columns, "0 0 4 0 1 2 3", lambda key: key[0])
     return Exhibit("Every loader on these lengths", table)

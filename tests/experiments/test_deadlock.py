@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments import deadlock
@@ -91,6 +92,15 @@ def test_what_a_loader_pads_is_told_of_the_plan_that_it_trains(measure):
         counted = BlockLoader(source, name, batch_frames=188, rank=0, world_size=2).account
         assert says[name].startswith(f"{counted.padding:,} padded"), name
         assert says[name].endswith(f" {counted.filler:,} filler"), name
+
+
+def test_a_sequence_is_read_in_pieces_as_in_one():
+    source = FeatureSequences([3, 7, 5])
+    whole, classes = source.read(1, 0, 7)
+    head, tail = source.read(1, 0, 4), source.read(1, 4, 3)
+    assert torch.equal(whole, torch.cat([head[0], tail[0]]))
+    assert classes == head[1] + tail[1] == [1] * 7
+    assert not torch.equal(whole[:3], source.read(0, 0, 3)[0])
 
 
 def test_the_record_has_the_command_the_options_and_the_times(measure):

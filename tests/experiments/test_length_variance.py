@@ -1,77 +1,82 @@
-"""Every slot of every row is accounted for, and the shapes spread as they say."""
+"""Slots are counted as `bload table` counts them, and the closed forms bound them."""
 
 import json
 import sys
-from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
 from bload import PACKERS, InputError
-from bload.packers import makes_batches
-from experiments.length_variance import FULL, SHAPES, draw, main, run
-from experiments.sequences import FeatureSequences
+from bload.table import table_rows
+from experiments.length_laws import LAWS
+from experiments.length_variance import CUT, DOUBLE, FULL, main, run
 
-OPTIONS = "--longest 20 60 --sequences 40 30 --rows 4 2 --parts 2 7"
+LOADERS = [*PACKERS, f"bload_exact {DOUBLE}"]
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     folder = tmp_path_factory.mktemp("length_variance")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["length_variance.py", *OPTIONS.split(), f"--out={folder}"])
+        options = f"--quick --sequences 300 --ranks 4 --out={folder}".split()
+        patch.setattr(sys, "argv", ["length_variance.py", *options])
         main()
     record = json.loads((folder / "length_variance.json").read_text())
-    assert (record["name"], record["threads"]) == ("length_variance", 1)
+    assert (record["name"], record["sequences"]) == ("length_variance_quick", 300)
     return record["rows"]
 
 
-def test_every_loader_is_in_every_spread(rows):
-    seen = [(row["longest"], row["shape"], row["loader"]) for row in rows]
-    blocks = [name for name in PACKERS if not makes_batches(name)]
-    for spread in product((20, 60), SHAPES, blocks):
-        assert seen.count(spread) == (3 if spread[::2] == (60, "bload") else 1)
+def of_file(tmp_path, lengths, **options):
+    """The rows of a user's own lengths, by loader."""
+    path = tmp_path / "own.csv"
+    path.write_text("length\n" + "".join(f"{length}\n" for length in lengths))
+    found = run(**FULL | {"lengths": [str(path)], "seeds": 2} | options)["rows"]
+    assert {row["lengths"] for row in found} == {str(path)}
+    return {row["loader"]: row for row in found}
 
 
-def test_slots_add_up(rows):
+def test_every_loader_is_in_every_kind_of_lengths(rows):
+    kinds = ["videos", *(kind + end for kind in LAWS for end in ("", CUT))]
+    seen = [(row["lengths"], row["loader"]) for row in rows]
+    assert seen == [(kind, loader) for kind in kinds for loader in LOADERS]
+    assert {len(row[key]) for row in rows for key in ("times_fewer", "imbalance")} == {2}
+
+
+def test_the_closed_forms_bound_what_is_counted(rows):
     for row in rows:
-        kept = row["frames"] - row["deleted"]
-        assert row["processed"] == kept + row["padding"] + row["filler"]
-        assert row["processed"] == row["steps"] * row["batch_frames"]
-        assert row["filler"] < row["batch_frames"]
-        assert row["blocks"] * row["t_max"] + row["filler"] == row["processed"]
-        assert 0 <= row["lower_bound_padding"] <= row["padding"]
-        assert min(row["epoch_seconds"], row["epoch_cpu_seconds"]) > 0
-
-
-def test_only_clips_delete_and_only_short_blocks_hold_pieces(rows):
-    for row in rows:
+        assert row["closed_form"] == pytest.approx(row["t_max"] / row["mean"], rel=1e-3)
+        assert row["closed_form"] >= 1 + row["cv"] ** 2 - 1e-3
         assert (row["deleted"] > 0) == (row["loader"] in ("sampling", "mix"))
-        whole = row["t_max"] == row["longest"] or row["deleted"]
-        assert (row["segments"] <= row["sequences"]) == bool(whole)
-    assert {row["t_max"] for row in rows if row["segments"] > row["sequences"]} == {30, 9}
+        if not row["deleted"]:  # a draw's own mean may be below that of all
+            assert np.mean(row["times_fewer"]) <= 1.1 * row["closed_form"]
 
 
-def test_lengths_spread_from_one_to_the_longest():
-    for shape, longest in product(SHAPES, (1, 1_000, 10_000)):
-        lengths = draw(shape, 2_000, longest, np.random.default_rng(0))
-        assert (len(lengths), lengths.max()) == (2_000, longest)
-        assert lengths.min() >= 1
-        low, high = np.quantile(lengths, [0.05, 0.95])
-        assert longest == 1 or high > 20 * low
+def test_blocks_of_one_size_are_even_and_batches_of_whole_sequences_are_not(rows):
+    for row in rows:
+        uneven = row["loader"] in ("single", "bucket", "ragged")
+        assert (min(row["imbalance"]) > 1) == uneven, row
 
 
-def test_a_sequence_is_read_in_pieces_as_in_one():
-    source = FeatureSequences([3, 7, 5])
-    whole, classes = source.read(1, 0, 7)
-    head, tail = source.read(1, 0, 4), source.read(1, 4, 3)
-    assert torch.equal(whole, torch.cat([head[0], tail[0]]))
-    assert classes == head[1] + tail[1] == [1] * 7
-    assert not torch.equal(whole[:3], source.read(0, 0, 3)[0])
+def test_the_slots_are_those_of_the_table(tmp_path):
+    lengths = np.random.default_rng(0).lognormal(3, 1, 300).round().clip(1, 200).astype(int)
+    found = of_file(tmp_path, lengths, ranks=8)
+    for seed in (0, 1):
+        table = {row["loader"]: row for row in table_rows(lengths, seed=seed, ranks=8)}
+        for loader in PACKERS:
+            ratio = found[loader]["times_fewer"][seed]
+            assert ratio == pytest.approx(table[loader]["naive_ratio"], abs=1e-4)
+    assert found["mix"]["padding"] == table["mix"]["padding"]
+    assert found["naive"]["t_max"] == lengths.max()
 
 
-def test_bad_options_are_refused():
-    for options, words in (({"rows": [4]}, "--rows 1"), ({"parts": [10_001]}, "--parts is")):
-        with pytest.raises(InputError, match=words):
-            run(**FULL | options)
+def test_sequences_longer_than_half_a_block_find_partners_in_one_twice_as_long(tmp_path):
+    found = of_file(tmp_path, [100, *[60] * 299], ranks=1)
+    assert found["bload_exact"]["over_half"] == 1
+    assert found["bload_exact"]["times_fewer"] == [1, 1]
+    assert min(found[f"bload_exact {DOUBLE}"]["times_fewer"]) == pytest.approx(1.5, rel=0.02)
+
+
+@pytest.mark.parametrize("option", ["sequences", "ranks", "seeds"])
+def test_bad_options_are_refused(option):
+    with pytest.raises(InputError, match=f"--{option}"):
+        run(**FULL | {option: 0})

@@ -163,12 +163,12 @@ def make_deadlock(folder: Path, plain: str = "timed out", packed: str = "finishe
 
 def make_lengths(folder: Path) -> None:
     rows = []
-    for longest, frames in ((1_000, 72_000), (10_000, 540_000)):
-        for shape, more in (("log-uniform", 0), ("heavy-tailed", 7_200)):
-            for loader, share in (("naive", 6), ("bload", 0.01)):
-                row = {"longest": longest, "shape": shape, "loader": loader, "t_max": longest}
-                row |= {"padding": int(frames * share) + more, "deleted": 0, "epoch_seconds": 1.5}
-                row |= {"lower_bound_padding": 0, "plan_seconds": 0.1, "blocks": 9}
-                rows.append(row | {"processed": frames + row["padding"]})
-    rows.append(rows[-1] | {"t_max": 100, "padding": 270_000})
-    write(folder / "length_variance.json", command(folder.name, rows=rows))
+    for name, cv, t_max, packed in (("speech", 0.3, 300, 2.5), ("speech, cut", 0.3, 200, 1.25)):
+        facts = {"lengths": name, "sequences": 50, "t_max": t_max, "mean": 100.0, "cv": cv}
+        facts |= {"over_half": 0.5, "closed_form": t_max / 100}
+        for loader in (*COSTS, "single", "bucket", "ragged", "bload_exact t_max=2x"):
+            times = 1 if loader == "naive" else packed
+            deleted = 500 if loader in ("sampling", "mix") else 0
+            row = {"loader": loader, "padding": 900.0, "deleted": deleted, "imbalance": [1.0, 1.2]}
+            rows.append(facts | row | {"times_fewer": [times, times]})
+    write(folder / "length_variance.json", command(folder.name, rows=rows, seeds=2, ranks=8))

@@ -160,10 +160,19 @@ def test_t_max_shows_the_bound_of_its_frames(found):
     assert figures == [fewest, fewest * 86 - 22_342, 93]
 
 
-def test_sequences_that_are_split_stay_out_of_the_curve_of_whole_ones(found):
-    text = found["Padding against the longest sequence"].alternative
-    assert "BLoad 5.5 at 1,000 to 1.6 at 10,000" in text
-    assert len(found["Every measurement"].rows) == 9
+def test_savings_stand_beside_the_variation_and_the_closed_form(found):
+    savings, every = found["What packing saves"], found["Every loader on these lengths"]
+    assert "speech 60 at 0.30; speech, cut 20 at 0.30." in savings.alternative
+    assert column(savings, "T_max / mean") == {"speech": 3, "speech, cut": 2}
+    assert column(savings, "times fewer: BLoad") == {"speech": 2.5, "speech, cut": 1.25}
+    assert column(savings, "imbalance: one by one") == pytest.approx(
+        {"speech": 1.1, "speech, cut": 1.1}
+    )
+    rows = {(row["lengths"], row["loader"]): row for row in every.rows}
+    assert len(rows) == 18
+    mix, naive = rows["speech", "mix pad"], rows["speech", "naive"]
+    assert (mix["deleted, %"], mix["padded per frame kept"]) == ("10.0", "0.2000")
+    assert (naive["deleted"], naive["times fewer slots"]) == ("0", "1.00 [1.00, 1.00]")
 
 
 def test_curves_are_of_what_was_evaluated_by_the_work_done(made, found, tmp_path):
