@@ -35,6 +35,10 @@ class Law:
     """Exponent between the last two quantiles; 0 if the logarithm grows evenly there too."""
 
     @property
+    def about(self) -> str:
+        return f"{self.data}, {self.unit}. {self.source}"
+
+    @property
     def longest(self) -> int:
         return round(self.quantiles[-1])
 
@@ -108,7 +112,7 @@ LAWS = {
         data="UniProtKB/TrEMBL",
         unit="residues",
         source=(
-            "UniProt's release statistics, sequences by size without fragments, as kept in "
+            "UniProt's table of sequences by size, as kept in "
             "github.com/meyresearch/amino_acid_distance_distributions, "
             "data/pdb_statistics/UniProt_TrEMBL_by_length.txt at commit d0e6c30: 1 to 2,500 "
             "residues; 0.3 % are longer, the table does not say how long, and left out. Mean: "

@@ -66,7 +66,8 @@ def run(lengths: list[str], sequences: int, ranks: int, seeds: int) -> dict[str,
         print(tabulate(cells, heads, floatfmt=("", ",.0f", ",.0f", ".2f", ".3f")), flush=True)
         print()
         rows += [{"lengths": kind, **facts, **row} for row in mine]
-    return {"rows": rows}
+    sources = {} if any(lengths) else {kind: law.about for kind, law in LAWS.items()}
+    return {"sources": sources, "rows": rows}
 
 
 def _kinds(

@@ -10,7 +10,17 @@ from matplotlib.axes import Axes
 from bload.draw import INK, label_of
 from experiments.length_variance import CUT, DOUBLE
 from experiments.report.charts import chart
-from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
+from experiments.report.figures import (
+    Cell,
+    Estimate,
+    Exhibit,
+    Part,
+    Rows,
+    estimate,
+    missing,
+    note,
+    rows,
+)
 from experiments.report.results import Results
 
 COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
@@ -38,7 +48,12 @@ def lengths(results: Results) -> list[Part]:
     return [
         _savings({name: of.droplevel("loader") for name, of in loaders.items()}, record),
         _every_loader(found),
+        Exhibit("Where the laws are from", _texts(record.get("sources", {})), kind="words"),
     ]
+
+
+def _texts(sources: dict[str, str]) -> Rows:
+    return [{"lengths": Cell(kind), "source": Cell(about)} for kind, about in sources.items()]
 
 
 def _saved(times: Estimate) -> Estimate:
