@@ -67,7 +67,7 @@ def _savings(by: dict[str, pd.DataFrame], record: dict[str, Any]) -> Exhibit:
     facts = by[DRAWN[0]]
     whole = [name.removesuffix(CUT) for name in facts.index]
     colour = dict(zip(dict.fromkeys(whole), cycle(COLOURS), strict=False))
-    cv = np.linspace(0, max(0.1, 1.15 * facts.cv.max()), 200)
+    cv = np.linspace(0, max(0.1, 1.15 * facts.cv.max()), 60)
 
     def draw(axis: Axes) -> None:
         axis.set(xlabel="coefficient of variation of the lengths", xlim=(0, cv[-1]), ylim=(0, 107))
