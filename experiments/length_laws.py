@@ -12,7 +12,7 @@ import numpy as np
 PERCENT = (0, 1, *range(5, 100, 5), 99, 100)
 DOLMA = (
     "github.com/AnswerDotAI/bert24, src/data/source_stats.jsonl at commit b3234d3: percentiles, "
-    "mean and standard deviation of {} in a fifth of Dolma; words, by the pattern \\W+"
+    "mean and standard deviation of {} in a fifth of Dolma, split at \\W+"
 )
 
 

@@ -47,6 +47,7 @@ def line_chart(
     rows: Rows,
     note: str,
     *,
+    xscale: str = "linear",
     levels: Mapping[str, float] | None = None,
 ) -> Exhibit:
     """A line with a band per loader over a common plane.
@@ -61,7 +62,7 @@ def line_chart(
     marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
 
     def draw(axis: Axes) -> None:
-        axis.set(xlabel=labels[0], title=labels[1])
+        axis.set(xlabel=labels[0], title=labels[1], xscale=xscale)
         for loader, part in lines.items():
             colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
             axis.plot(part.x, part.y, color=colour, marker=mark, label=label_of(loader))
@@ -69,7 +70,8 @@ def line_chart(
         for (name, level), broken in zip((levels or {}).items(), ("--", ":"), strict=False):
             axis.axhline(level, ls=broken, color=INK, linewidth=1.6, label=name)
         axis.set_ylim(bottom=0)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if xscale == "linear":
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.xaxis.set_major_formatter("{x:,.10g}")
         axis.figure.legend(loc="outside upper left", ncols=2 if levels else 3, borderaxespad=0)
 
