@@ -1,6 +1,6 @@
 """What packing saves where lengths vary as in videos, instructions, web text, speech, proteins.
 
-    python -m experiments.length_variance                       # a minute on one CPU core
+    python -m experiments.length_variance                       # 20 s on one CPU core
     python -m experiments.length_variance --lengths FILE.csv    # your own, as `bload table` reads
 
 Nothing is trained: each loader plans an epoch, a rank takes the slots of one longest sequence per
