@@ -44,12 +44,12 @@ def hardly_learned(found: pd.DataFrame) -> str:
     """The sentence on how many relations are hardly learned, by group, and which.
 
     Args:
-        found: a row per relation with its `name`, `group` and `recall` (0 to 1), best first.
+        found: a row per relation with its `name`, `group` and `recall` (0 to 1).
     """
     low, all_of = found[found.recall < HARDLY], found.group.value_counts()
     counts = []
     for group in (group for group in COLOURS if group in all_of):
-        names = ", ".join(low.name[low.group == group])
+        names = ", ".join(sorted(low.name[low.group == group]))
         few = f"{(low.group == group).sum()} of {all_of[group]} {group}"
         counts.append(f"{few} ({names})" if names else few)
     return (
