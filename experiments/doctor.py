@@ -82,8 +82,8 @@ def frames(site: Site) -> str:
     site.to_write = todo / found.frames * found.bytes
     time = tqdm.format_interval(todo / found.frames * found.seconds)
     return (
-        f"{todo:,} in {len(site.missing):,} videos to extract: {time} (h:mm:ss) on {cores()} cores, "
-        f"{gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames of "
+        f"{todo:,} in {len(site.missing):,} videos to extract: {time} (h:mm:ss) on {cores()} cores"
+        f", {gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames of "
         f"{found.videos} videos in {found.seconds:.0f} s, measured)"
     )
 

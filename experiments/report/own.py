@@ -29,14 +29,19 @@ def own_first(page: Page) -> Page:
     parts = {anchor: [*parts] for anchor, (_, parts) in page.items()}
     parts["claims"] = [part for one in parts["claims"] for part in _claims(one)]
     lacking = dict.fromkeys(part for found in parts.values() for part in found if _lacks(part))
-    texts = [str(text).removeprefix(NOT_HERE).partition(". Run ") for text in lacking]
-    table = [{"not here": Cell(what), "to have it, run": Cell(how)} for what, _, how in texts]
+    whats: dict[str, list[str]] = {}
+    for text in lacking:
+        what, _, command = str(text).removeprefix(NOT_HERE).partition(". Run ")
+        whats.setdefault(command, []).append(what)
+    table = [
+        {"not here": Cell("; ".join(of)), "to have it, run": Cell(command)}
+        for command, of in whats.items()
+    ]
     order = ["runs", *(anchor for anchor in page if anchor not in ("runs", *LAST)), *LAST]
     shown = {anchor: [part for part in parts[anchor] if not _lacks(part)] for anchor in order}
     ordered = {anchor: (page[anchor][0], shown[anchor]) for anchor in order if shown[anchor]}
-    if table:
-        ordered["lacking"] = ("Not here", [Exhibit("Experiments without runs", table, kind="words")])
-    return ordered
+    lacks = [Exhibit("Experiments without runs", table, kind="words")] if table else []
+    return ordered | ({"lacking": ("Not here", [*lacks])} if lacks else {})
 
 
 def own_lines(results: Results, claims: Rows) -> str:
