@@ -34,13 +34,12 @@ def own_first(page: Page) -> Page:
         what, _, command = str(text).removeprefix(NOT_HERE).partition(". Run ")
         whats.setdefault(command, []).append(what)
     table = [
-        {"not here": Cell("; ".join(of)), "to have it, run": Cell(command)}
-        for command, of in whats.items()
+        {"figures": Cell("; ".join(of)), "command": Cell(command)} for command, of in whats.items()
     ]
     order = ["runs", *(anchor for anchor in page if anchor not in ("runs", *LAST)), *LAST]
     shown = {anchor: [part for part in parts[anchor] if not _lacks(part)] for anchor in order}
     ordered = {anchor: (page[anchor][0], shown[anchor]) for anchor in order if shown[anchor]}
-    lacks = [Exhibit("Experiments without runs", table, kind="words")] if table else []
+    lacks = [Exhibit("What needs other runs", table, kind="words")] if table else []
     return ordered | ({"lacking": ("Not here", [*lacks])} if lacks else {})
 
 
