@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 from bload.errors import InputError
 from datasets.cores import cores
@@ -30,7 +31,7 @@ from experiments.config import register
 from experiments.failures import sentence_of
 from experiments.memory import peak_memory_mib, reset_peak_memory, room
 from experiments.ranks import autocast, start_ranks
-from experiments.site import Site, duration
+from experiments.site import Site
 from experiments.trial import time_step
 from models import build_model
 from models.config import share_of
@@ -79,11 +80,11 @@ def frames(site: Site) -> str:
         return "all that count are there"
     found, todo = site.extracted, sum(map(len, site.missing.values()))
     site.to_write = todo / found.frames * found.bytes
-    seconds = todo / found.frames * found.seconds
+    time = tqdm.format_interval(todo / found.frames * found.seconds)
     return (
-        f"{todo:,} in {len(site.missing):,} videos to extract: {duration(seconds)} on {cores()} "
-        f"cores, {gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames "
-        f"of {found.videos} videos in {found.seconds:.0f} s, measured)"
+        f"{todo:,} in {len(site.missing):,} videos to extract: {time} (h:mm:ss) on {cores()} cores"
+        f", {gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames of "
+        f"{found.videos} videos in {found.seconds:.0f} s, measured)"
     )
 
 
@@ -128,10 +129,11 @@ def training(site: Site) -> str:
     where = torch.cuda.get_device_name(device) if gpu else "this CPU (there is no GPU here)"
     peak = f", peak {peak_memory_mib(device) / 1024:.1f} GiB" if gpu else ""
     here = torch.cuda.device_count()
-    more = f", {duration(whole / here)} on {here}" if here > 1 else ""
+    more = f", {tqdm.format_interval(whole / here)} on {here}" if here > 1 else ""
     return (
         f"{seconds:.2f} s for a step of {rows * slots} frames on {where}{peak} (measured); "
-        f"{duration(whole)} for {cfg.train.epochs} epochs and an evaluation{more} (estimated)"
+        f"{tqdm.format_interval(whole)} (h:mm:ss) for {cfg.train.epochs} epochs and an evaluation"
+        f"{more} (estimated)"
     )
 
 

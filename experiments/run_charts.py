@@ -113,7 +113,7 @@ def _beside_observers(title: str, rows: Rows) -> Exhibit:
 
 def relations(title: str, found: Sequence[Row]) -> Exhibit:
     """A bar for each relation, the longest of each kind on top; the number of true ones beside."""
-    names = [row["name"].replace("_", " ") for row in found]
+    names = [row["name"] for row in found]
 
     def draw(axis: Axes) -> None:
         for kind, colour in COLOURS.items():

@@ -11,12 +11,11 @@ from datasets.write_whole import write_whole
 from experiments.failures import sentence_of
 from experiments.report.figures import template
 from experiments.report.page import UNREADABLE
+from experiments.report.results import PAGE
 from experiments.run_folder import LAST
 from experiments.run_picture import draw_run
 from experiments.run_record import Record, note_machine, read_record
 from experiments.run_sections import PICTURES, SECTIONS, lead
-
-PAGE = "report.html"
 
 
 def begin_page(path: Path) -> None:

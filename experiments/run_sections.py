@@ -17,15 +17,13 @@ from experiments.config import CONFIGS, register
 from experiments.figures import summarise
 from experiments.printing import CONSTRAINTS, cut_note, verdict
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
-from experiments.report.relations import COLOURS
+from experiments.report.relations import hardly_learned, in_words
 from experiments.run_charts import OBSERVERS
 from experiments.run_record import RELATIONS, Record, Row, evaluated_after
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
 COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
-HARDLY = 0.03
-"""A relation whose recall is below this is one that the model has hardly learned."""
 
 
 def lead(run: Record) -> str:
@@ -77,19 +75,13 @@ def relations(run: Record) -> list[Part]:
     table = table[(table.kind == "relation") & (table.constraint == "with") & (table.k == 20)]
     if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["epoch"] + 1)}:
         return [f"`{RELATIONS}` is not of this run's last evaluation."]
+    table = table.assign(name=in_words(table.name))
     table = table.sort_values("recall", ascending=False, kind="stable")
     there, found = table[table.triplets > 0], []
     for kinds in (("attention", "spatial"), ("contacting",)):
         bars = [row for kind in kinds for row in there[there.group == kind].to_dict("records")]
         if bars:
             found.append(charts.relations(" and ".join(kinds).capitalize(), bars))
-    low = there[there.recall < HARDLY].group.value_counts()
-    of = there.group.value_counts()
-    counts = ", ".join(f"{low.get(kind, 0)} of {of[kind]} {kind}" for kind in COLOURS if kind in of)
-    says = (
-        f"{low.sum()} of {len(there)} relations lie below {100 * HARDLY:.0f} %: {counts}. "
-        "In brackets: how many are true."
-    )
     columns = {
         "kind": table.group,
         "true ones": table.triplets,
@@ -97,7 +89,8 @@ def relations(run: Record) -> list[Part]:
         "Recall@20, %": 100 * table.recall,
     }
     columns = {heading: dict(zip(table.name, of, strict=True)) for heading, of in columns.items()}
-    every = rows("relation", columns, "0 0 0 1", lambda name: name.replace("_", " "))
+    every = rows("relation", columns, "0 0 0 1", str)
+    says = f"{hardly_learned(there)} In brackets: how many are true."
     return [says, *found, Exhibit("Every relation", every)]
 
 

@@ -68,8 +68,3 @@ class Site:
         place = {"rank": 0, "world_size": 1, "micro_batches": cfg.train.micro_batches}
         options = {"batch_frames": cfg.train.batch_frames, **place, **cfg.loader.options}
         return BlockSampler(lengths, cfg.loader.name, **options)
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people, in hours or minutes."""
-    return f"{seconds / 3600:,.1f} h" if seconds > 3600 else f"{seconds / 60:.1f} min"

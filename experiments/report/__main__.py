@@ -3,19 +3,11 @@
 import argparse
 from pathlib import Path
 
-import torch
-
-from bload.errors import InputError
-from experiments.failures import sentence_of
-from experiments.report import write_report
-from experiments.run_page import drawn, write_page
-from experiments.runs import RUN_FILES
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.report",
-        description="One run on a page, or runs beside the paper.",
+        description="One run on a page, or runs beside each other and the paper.",
     )
     parser.add_argument(
         "folder",
@@ -29,6 +21,15 @@ def main() -> None:
     )
     parser.add_argument("--latex", metavar="FILE", help="write the paper's table with ours there")
     args = parser.parse_args()
+
+    import torch
+
+    from bload.errors import InputError
+    from experiments.failures import sentence_of
+    from experiments.report import write_report
+    from experiments.run_page import drawn, write_page
+    from experiments.runs import RUN_FILES
+
     try:
         if any((args.folder / name).exists() for name in RUN_FILES):
             if args.charts or args.latex:
@@ -39,6 +40,10 @@ def main() -> None:
         else:
             report = write_report(args.folder, args.charts, args.latex)
             print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
+            if args.charts:
+                print(f"{args.charts}: {report.charts} files")
+            if args.latex:
+                print(args.latex)
     except (InputError, OSError) as error:
         parser.exit(2, f"report: error: {sentence_of(error)}\n")
 

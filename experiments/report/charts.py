@@ -67,6 +67,15 @@ def line_chart(
             colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
             axis.plot(part.x, part.y, color=colour, marker=mark, label=label_of(loader))
             axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
+            if len(part) == 1:  # a dot without a line is easily missed
+                axis.annotate(
+                    label_of(loader),
+                    (part.x.iloc[0], part.y.iloc[0]),
+                    (8, 0),
+                    textcoords="offset points",
+                    color=colour,
+                    va="center",
+                )
         for (name, level), broken in zip((levels or {}).items(), ("--", ":"), strict=False):
             axis.axhline(level, ls=broken, color=INK, linewidth=1.6, label=name)
         axis.set_ylim(bottom=0)

@@ -57,9 +57,13 @@ def ratio(ones: Iterable[float], others: Iterable[float], *, paired: bool = Fals
 
 
 class Cell(str):
-    """The text of a table's cell, and the figure behind it if it is one."""
+    """The text of a table's cell, the figure behind it if it is one, and the page it leads to.
+
+    A link is a path from the report's folder, as in an address.
+    """
 
     figure: Estimate | None = None
+    link: str = ""
 
 
 Rows = list[dict[str, Cell]]
@@ -124,6 +128,8 @@ class Exhibit:
 
 
 Part = str | Exhibit
+NOT_HERE = "Not here: "
+"""Begins the text in place of what has not been run, which ends with what to run."""
 
 
 @cache
@@ -148,7 +154,7 @@ def note(name: str, *values: Any) -> str:
 
 def missing(what: str, experiment: str) -> str:
     """The text in place of what has not been run."""
-    return f"Not here: {what}. Run `{command_of(experiment)}`"
+    return f"{NOT_HERE}{what}. Run `{command_of(experiment)}`"
 
 
 def command_of(experiment: str) -> str:
@@ -159,10 +165,12 @@ def command_of(experiment: str) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """Escaped text in which `code` between backticks is code, and a figure's interval small."""
+    """Escaped text: `code` between backticks is code, intervals are small, links lead there."""
     shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     if getattr(text, "figure", None):
         shown = re.sub(r"(\[.+\])", r"<small>\1</small>", shown)
+    if link := getattr(text, "link", ""):
+        shown = f'<a href="{escape(link)}">{shown}</a>'
     return Markup(shown)
 
 
@@ -171,4 +179,6 @@ def _line(text: str) -> str:
 
     A backslash before these would take back their own.
     """
-    return re.sub(r"\\(?=[\\|<(])|[|<]|(?<=\])\(", r"\\\g<0>", printable(text))
+    shown = re.sub(r"\\(?=[\\|<(])|[|<]|(?<=\])\(", r"\\\g<0>", printable(text))
+    link = getattr(text, "link", "")
+    return f"[{shown}]({link})" if link else shown

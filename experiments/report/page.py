@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from jinja2 import TemplateError
-from tabulate import tabulate
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
@@ -22,8 +21,9 @@ from experiments.report.figures import Exhibit, Part, note, template
 from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
 from experiments.report.lengths import lengths
+from experiments.report.own import are_own, own_first, own_lines, verdict_lines
 from experiments.report.relations import relations
-from experiments.report.results import Results, read_results
+from experiments.report.results import PAGE, Results, read_results
 from experiments.report.settings import settings
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
@@ -46,22 +46,27 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
 }
 """Anchor -> title and what makes the section; one of your own is one function and one entry."""
 
+Content = str | Callable[[Path], object]
+"""Of a file, or what writes it."""
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The files of a report, and its verdicts as lines for a terminal."""
+    """The files of a report, how many are charts, and what a terminal shows of it."""
 
     html: Path
     markdown: Path
     summary: str
+    charts: int = 0
 
 
 def write_report(
     folder: Path | str, charts: Path | str | None = None, latex: Path | str | None = None
 ) -> Written:
     """Render whatever runs are under `folder`, an experiment or a folder of several.
+
+    With finished runs of `paper_table` the page is about the paper; else runs come first.
 
     Args:
         charts: a folder that gets every plot as an SVG and a PDF file; none if None.
@@ -70,16 +75,19 @@ def write_report(
     Raises `InputError` if there is no such folder or one cannot be written to.
     """
     results = read_results(folder)
-    html, markdown = Path(folder) / "report.html", Path(folder) / "report.md"
+    html, markdown = Path(folder) / PAGE, Path(folder) / "report.md"
     try:
         page = {
             anchor: (title, _shown(make(results))) for anchor, (title, make) in SECTIONS.items()
         }
-        verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims(results).rows]
-        counts = Counter(results.runs.state), Counter(of for of, _ in verdicts)
-        lead = note("lead", folder, *counts, [*results.finished.data.dropna().unique()])
+        judged, own = claims(results).rows, are_own(results)
+        page = own_first(page) if own else page
+        summary = own_lines(results, judged) if own else verdict_lines(judged)
+        counts = Counter(results.runs.state), Counter(row["verdict"] for row in judged)
+        data = [*results.finished.data.dropna().unique()]
+        lead = note("own_lead" if own else "lead", folder, *counts, data)
         given = {"title": "BLoad: report of experiments", "page": page, "lead": lead}
-        files: dict[Path, str | Callable[[Path], object]] = {
+        files: dict[Path, Content] = {
             html: template("page.html").render(given),
             markdown: re.sub("\n{3,}", "\n\n", template("page.md").render(given)),
         }
@@ -91,19 +99,19 @@ def write_report(
             f"of the report ({type(error).__name__}: {error}, in {_place(error)}); move that run "
             "elsewhere, or report the bug"
         ) from error
+    drawn: dict[Path, Content] = {}
     for block in (block for _, blocks in page.values() for block in blocks):
         if charts is not None and isinstance(block, Exhibit) and block.save:
             name = re.sub(r"[^a-z0-9]+", "_", block.title.lower()).strip("_")
             for kind in KINDS:
-                files[Path(charts) / f"{name}.{kind}"] = partial(block.save, kind=kind)
-    for path, content in files.items():
+                drawn[Path(charts) / f"{name}.{kind}"] = partial(block.save, kind=kind)
+    for path, content in (files | drawn).items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, content)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}; name another folder") from error
-    summary = tabulate(verdicts, tablefmt="plain", disable_numparse=True)
-    return Written(html, markdown, summary)
+    return Written(html, markdown, summary, len(drawn))
 
 
 def _shown(parts: list[Part]) -> list[Part]:

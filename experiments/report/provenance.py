@@ -1,33 +1,45 @@
 """Origin of the figures: every run, machines, versions and commands."""
 
 import shlex
+from urllib.parse import quote
 
 import pandas as pd
 
 from bload.draw import label_of
-from experiments.report.figures import Exhibit, Part, note, rows
+from experiments.report.figures import Exhibit, Part, Rows, note, rows
 from experiments.report.results import Results
 
 
 def every_run(results: Results) -> list[Part]:
     """Every finished run, and all others with what became of them."""
     done, rest = results.finished, results.runs[results.runs.state != "finished"]
+    several = ["experiment"] * (results.runs.experiment.nunique() > 1)
     columns = {
-        **{"run": done.run, "loader": done.loader.map(label_of), "T_max": done.t_max},
-        **{"seed": done["train.seed"], "overrides": done.overrides, "epochs": done.epochs},
+        **done[several],
+        **{"loader": done.loader.map(label_of), "seed": done["train.seed"]},
         **{"padded": done.padding, "deleted": done.deleted},
-        **{"seconds per epoch": done.epoch_seconds, "Recall@20 with, %": done.recall},
+        **{"seconds per epoch": done.epoch_seconds, "Recall@20, %": done.recall},
         **{"no constraint, %": done.no, "must be remembered, %": done.memory},
+        **{"T_max": done.t_max, "epochs": done.epochs, "overrides": done.overrides},
     }
-    table = rows("experiment", columns, "0 0 0 0 0 0 0 0 1 1 1 1", done.experiment.get)
-    columns = {"run": rest.run, "state": rest.state, "overrides": rest.overrides}
-    others = rows("experiment", {**columns, "it says": rest.says}, name=rest.experiment.get)
+    forms = "0 " * len(several) + "0 0 0 0 1 1 1 1"
+    table = _linked(rows("run", columns, forms, done.run.get), done)
+    columns = {**rest[several], "state": rest.state}
+    columns |= {"overrides": rest.overrides, "it says": rest.says}
+    others = _linked(rows("run", columns, name=rest.run.get), rest)
     blocks: list[Part] = ["There is no finished run here."]
     if table:
         blocks = [Exhibit(f"Finished runs: {len(table)}", table)]
     if others:
         blocks.append(Exhibit(f"Others: {len(others)}", others, kind="words"))
     return blocks
+
+
+def _linked(table: Rows, runs: pd.DataFrame) -> Rows:
+    """The rows of runs, those led to their pages that have one."""
+    for row, page in zip(table, runs.page, strict=True):
+        row["run"].link = quote(page) if page else ""
+    return table
 
 
 def origin(results: Results) -> list[Part]:

@@ -24,6 +24,8 @@ EXPERIMENTS = (
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
+PAGE = "report.html"
+"""Of a run, and of a folder of runs."""
 RELATIONS = "relations.csv"
 RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
 RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
@@ -40,10 +42,10 @@ class Results:
     """Everything in a folder.
 
     Attributes: `runs` as `read_runs` has them, with `loader` (``bload t_max=64``), `total` frames,
-    the name of their `data` and the columns of `PERCENT`; `epochs` as `read_epochs` has them, with
-    `loss`, and `seconds` and `processed` since the start of the run; `relations`, the rows of
-    RELATIONS files by `folder`; `records` of the commands that made runs (`kind` is experiment) or
-    rows.
+    the name of their `data`, the path of their `page` from the folder if they have one, and the
+    columns of `PERCENT`; `epochs` as `read_epochs` has them, with `loss`, and `seconds` and
+    `processed` since the start of the run; `relations`, the rows of RELATIONS files by `folder`;
+    `records` of the commands that made runs (`kind` is experiment) or rows.
     """
 
     folder: Path
@@ -106,6 +108,7 @@ def read_results(folder: Path | str) -> Results:
     runs, epochs = (_plain(frame) for frame in (read_runs(folder), read_epochs(folder)))
     runs["loader"] = pd.Series(map(_loader, runs.to_dict("records")), dtype=object)
     runs["total"] = runs.frames + runs.deleted
+    runs["page"] = pd.Series(_pages(Path(folder), runs), dtype=object)
     data = runs.get("dataset.name", pd.Series(dtype=object))
     runs["data"] = data.map(lambda name: DATA.get(name, str(name)), "ignore")
     epochs["loss"] = pd.to_numeric(epochs.get("loss"), errors="coerce")
@@ -120,6 +123,17 @@ def read_results(folder: Path | str) -> Results:
         if (path := place / f"{kind}.json").exists()
     ]
     return Results(Path(folder), runs, epochs, records, _relations(Path(folder)))
+
+
+def _pages(folder: Path, runs: pd.DataFrame) -> list[str | None]:
+    """The path of each run's page from the folder, None for one that has no page."""
+    pages = {
+        (_plain(read_record(place / "experiment.json")["name"]), _plain(page.parent.name)): page
+        for place in experiment_folders(folder)
+        for page in place.glob(f"*/{PAGE}")
+    }
+    found = (pages.get(run) for run in zip(runs.experiment, runs.run, strict=True))
+    return [page.relative_to(folder).as_posix() if page else None for page in found]
 
 
 def _relations(folder: Path) -> pd.DataFrame:

@@ -132,7 +132,7 @@ def make_relations(folder: Path, checkpoint: str = "runs/one/last.pt") -> None:
     for constraint, share in (("with", 1.0), ("semi", 0.5), ("no", 1.1)):
         for name, group, recall in (
             *(("looking_at", "attention", 0.9), ("above", "spatial", 0.6)),
-            *(("holding", "contacting", 0.8), ("lying_on", "contacting", 0.1)),
+            *(("holding", "contacting", 0.8), ("lying_on", "contacting", 0.02)),
         ):
             for k in (10, 20):
                 recall_at = recall * share * k / 20

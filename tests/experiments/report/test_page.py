@@ -19,6 +19,7 @@ from experiments.report.page import SECTIONS
 from experiments.report.results import read_results
 from tests.experiments.jobs import REPOSITORY
 from tests.experiments.report.made_runs import command, make_record, make_run, write
+from tests.experiments.test_help import SLOW
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +128,9 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     main()
     out = capsys.readouterr().out
     assert {"reproduced", str(runs / "report.html")} <= {*out.split()}
-    assert {file.suffix for file in place.iterdir()} == {".svg", ".pdf"}
+    files = [file.suffix for file in place.iterdir()]
+    assert {*files} == {".svg", ".pdf"}
+    assert {f"{place}: {len(files)} files", str(table)} <= {*out.splitlines()}
     assert "toprule" in table.read_text()
     monkeypatch.setattr(sys, "argv", ["report", str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="2"):
@@ -135,7 +138,7 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     error = capsys.readouterr().err
     assert (error.count("\n"), "none" in error) == (1, True)
     denied = PermissionError(errno.EACCES, "Permission denied", "secret")
-    monkeypatch.setattr("experiments.report.__main__.write_report", Mock(side_effect=denied))
+    monkeypatch.setattr("experiments.report.write_report", Mock(side_effect=denied))
     with pytest.raises(SystemExit, match="2"):
         main()
     error = capsys.readouterr().err
@@ -144,6 +147,15 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     (runs / "report.md").mkdir()
     with pytest.raises(InputError, match=r"report\.md"):
         write_report(runs)
+
+
+def test_help_imports_nothing_slow():
+    line = [sys.executable, "-X", "importtime", "-m", "experiments.report", "--help"]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
+    assert "--latex FILE" in done.stdout
+    imported = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+    assert "experiments.report" in imported
+    assert not imported & {*SLOW, "numpy", "jinja2"}
 
 
 def test_the_readmes_table_says_what_the_report_says():

@@ -196,10 +196,11 @@ def test_curves_are_of_what_was_evaluated_by_the_work_done(made, found, tmp_path
 def test_recall_by_relation_names_the_low_ones_and_refuses_other_files(found, tmp_path):
     table = found["Recall@20 by relation: paper_table"]
     assert column(table, "with constraint, %") == pytest.approx(
-        {"looking_at": 90, "above": 60, "holding": 80, "lying_on": 10}
+        {"looking at": 90, "above": 60, "holding": 80, "lying on": 2}
     )
-    assert column(table, "no constraint, %")["lying_on"] == pytest.approx(11)
-    assert "1 of 2 contacting relations are below 50 % (lying on)" in table.note
+    assert column(table, "no constraint, %")["lying on"] == pytest.approx(2.2)
+    assert "below 3 %: 1 of 4 relations; 0 of 1 attention, 0 of 1 spatial, 1 of 2" in table.note
+    assert "contacting (lying on)." in table.note
     assert "relations=relations.csv" in said(tmp_path, "relations")
     (tmp_path / "relations.csv").write_text("a,b\n1,2")
     with pytest.raises(InputError, match=r"relations\.csv is not of eval\.py"):

@@ -1,0 +1,77 @@
+"""The page and the lines for runs of one's own: they come first, the paper after them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pandas import Index
+from tabulate import tabulate
+
+from experiments.printing import comparison
+from experiments.report.claims import NOT_TESTED
+from experiments.report.figures import NOT_HERE, Cell, Exhibit, Part, Rows
+from experiments.report.results import Results
+
+LAST = ("claims", "paper", "origin")
+Page = dict[str, tuple[str, list[Part]]]
+"""Anchor -> title and parts of a section."""
+
+
+def are_own(results: Results) -> bool:
+    """True unless the paper's comparison is among the finished runs."""
+    return "paper_table" not in {*results.finished.experiment}
+
+
+def own_first(page: Page) -> Page:
+    """The same sections: the runs first, the paper last, and after it what is not here.
+
+    What is not here becomes one table, and claims that nothing tests become one line.
+    """
+    parts = {anchor: [*parts] for anchor, (_, parts) in page.items()}
+    parts["claims"] = [part for one in parts["claims"] for part in _claims(one)]
+    lacking = dict.fromkeys(part for found in parts.values() for part in found if _lacks(part))
+    whats: dict[str, list[str]] = {}
+    for text in lacking:
+        what, _, command = str(text).removeprefix(NOT_HERE).partition(". Run ")
+        whats.setdefault(command, []).append(what)
+    table = [
+        {"figures": Cell("; ".join(of)), "command": Cell(command)} for command, of in whats.items()
+    ]
+    order = ["runs", *(anchor for anchor in page if anchor not in ("runs", *LAST)), *LAST]
+    shown = {anchor: [part for part in parts[anchor] if not _lacks(part)] for anchor in order}
+    ordered = {anchor: (page[anchor][0], shown[anchor]) for anchor in order if shown[anchor]}
+    lacks = [Exhibit("What needs other runs", table, kind="words")] if table else []
+    return ordered | ({"lacking": ("Not here", [*lacks])} if lacks else {})
+
+
+def own_lines(results: Results, claims: Rows) -> str:
+    """For a terminal a line per run, named by its page if it has one, then the paper's claims."""
+    runs = results.runs
+    both = zip(runs.page, runs.run, strict=True)
+    names = [str(results.folder / page) if page else run for page, run in both]
+    table = "There is no run here." if runs.empty else comparison(runs.set_index(Index(names)))
+    tested, rest = _tested(claims)
+    return "\n\n".join(text for text in (table, verdict_lines(tested), rest) if text)
+
+
+def verdict_lines(claims: Rows) -> str:
+    """A line per claim, its verdict first."""
+    verdicts = [(row["verdict"], row["the paper's claim"]) for row in claims]
+    return tabulate(verdicts, tablefmt="plain", disable_numparse=True)
+
+
+def _claims(part: Part) -> Sequence[Part]:
+    if isinstance(part, str):
+        return [part]
+    tested, rest = _tested(part.rows)
+    return [*([replace(part, rows=tested)] if tested else []), *([rest] if rest else [])]
+
+
+def _tested(claims: Rows) -> tuple[Rows, str]:
+    """The claims that something tests, and the line that names the others."""
+    rest = [row["the paper's claim"] for row in claims if row["verdict"] == NOT_TESTED]
+    tested = [row for row in claims if row["verdict"] != NOT_TESTED]
+    return tested, f"Not tested here: {'; '.join(rest)}." if rest else ""
+
+
+def _lacks(part: Part) -> bool:
+    return isinstance(part, str) and part.startswith(NOT_HERE)
