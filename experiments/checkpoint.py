@@ -20,7 +20,7 @@ from datasets.annotations.problems import shown
 from datasets.pickle_trial import try_pickle
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob
-from experiments.run_folder import LAST, PREVIOUS, RunFolder
+from experiments.run_folder import LAST, PREVIOUS, RunFolder, checkpoint_file
 from experiments.sync import gather_states, state_of
 from experiments.training import Training
 from models import DDS, build_model
@@ -141,6 +141,9 @@ def load_training(
             f"{training.cfg.epochs}; raise it, or give another checkpoint"
         )
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    if loader.sampler.epoch == training.cfg.epochs:
+        rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
+        place = f"{path}: every epoch is trained, only the {rest} is left"
     if len(places := set(training.ranks.gather(place))) > 1:
         raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return Start(progress, f"{damage}going on from {place}", path)
@@ -182,11 +185,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
     Raises:
         InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / LAST
-    if not path.is_file():
-        raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
+    path = checkpoint_file(path)
     try:
         contents = path.read_bytes()
         _check_seal(contents)

@@ -1,11 +1,10 @@
 """Command lines of train.py and eval.py: checked jobs, and every error in one sentence."""
 
-import difflib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,13 @@ from bload.errors import InputError, spelling
 from experiments.config import CONFIGS, TrainJob, register
 from experiments.help import asked, choices, expected, help_text, split_off
 from experiments.launch import errors_in_one_line, is_launched, launch
+from experiments.stopping import leave_unread, printing
+from experiments.typed import check_words, nearest, quoted
 
 HYDRAS = ("-", "hydra/launcher", "hydra/sweeper")
 """Beginnings of arguments with which a command line is left to Hydra, such as ``--cfg job``."""
+OPTIONAL = "adamw"
+"""The group of which Hydra passes over a file that is not there, as not every model has one."""
 
 
 def run(main: Callable[[Any], None], name: str, job: Any = None) -> None:
@@ -47,24 +50,35 @@ def check_first(name: str) -> Any:
     That takes seconds, so a wrong command line ends the process here, and so does one of which this
     process computes nothing: ``--help``, a sweep, ranks to be started.
     """
-    if _hydra_sweeps(name):
-        return None
     with spelling(_as_key), errors_in_one_line():
+        if _hydra_sweeps(name):
+            return None
         job = _job_here(name)
     if job is None:
         sys.exit()
+    _give_bars_room()
     return job
 
 
-def _typed() -> tuple[list[str], bool]:
+def _give_bars_room() -> None:
+    """Have tqdm, once imported, draw on a terminal of 0 columns too, as ``docker run -t`` has."""
+    with suppress(OSError):
+        if 0 in os.get_terminal_size(sys.stderr.fileno()):
+            os.environ.setdefault("TQDM_NCOLS", "80")
+            os.environ.setdefault("TQDM_NROWS", "24")
+
+
+def _typed(name: str) -> tuple[list[str], bool]:
     """What is typed but ``-m``, and whether that is there."""
-    overrides = [_quoted(one) for one in sys.argv[1:] if one not in ("-m", "--multirun")]
-    return overrides, len(overrides) < len(sys.argv) - 1
+    words = [one for one in sys.argv[1:] if one not in ("-m", "--multirun")]
+    if not asked(words):
+        check_words(name, words)
+    return [quoted(one) for one in words], len(words) < len(sys.argv) - 1
 
 
 def _hydra_sweeps(name: str) -> bool:
     """True for jobs that Hydra runs one after another in this process, or by its launchers."""
-    overrides, sweeps = _typed()
+    overrides, sweeps = _typed(name)
     if not sweeps or asked(overrides) or _shows(overrides) or "TORCHELASTIC_RUN_ID" in os.environ:
         return False
     return name != "train" or any(one.startswith(HYDRAS) for one in overrides)
@@ -79,13 +93,14 @@ def _by_hydra(name: str, task: Callable[[Any], None]) -> None:
     hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(task)()
 
 
+@printing(leave_unread)
 def _job_here(name: str) -> Any:
     """The job that this process is to do; None once all is done that was asked for.
 
     Raises:
         InputError: says what is wrong with the command line.
     """
-    overrides, sweeps = _typed()
+    overrides, sweeps = _typed(name)
     as_sweep = f"type python {Path(sys.argv[0]).name} -m {' '.join(overrides)}"
     register()
     if asked(overrides):
@@ -115,9 +130,28 @@ def _job_here(name: str) -> Any:
             what = f"this is {len(lines)} runs, over {', '.join(varied)}"
             raise InputError(f"{what}; choose one, or {as_sweep}")
         job = check_overrides(name, lines[0])
-    if isinstance(job, TrainJob) and job.launch.nproc > 1 and not is_launched():
-        return _launch(job)
+    if isinstance(job, TrainJob):
+        _check_files(job)
+        if job.launch.nproc > 1 and not is_launched():
+            return _launch(job)
     return job
+
+
+def _check_files(job: TrainJob) -> None:
+    """Refuse a run that is to begin with a file which is not there.
+
+    One that has begun may not need it any more.
+    """
+    from experiments.run_folder import RunFolder, checkpoint_file, run_name
+    from models.config import missing_weights
+
+    ranks = int(os.environ.get("WORLD_SIZE", job.launch.nproc))
+    if RunFolder(job.run.root, job.run.name or run_name(job, ranks)).path.exists():
+        return
+    if job.run.resume not in ("auto", "never"):
+        checkpoint_file(job.run.resume)
+    elif lacking := missing_weights(job.model.weights):
+        raise InputError(lacking)
 
 
 def _launch(job: TrainJob) -> None:
@@ -132,13 +166,6 @@ def _launch(job: TrainJob) -> None:
         if folder.error.exists():  # by a rank that knew no more than that another one ended
             folder.note_error(str(error), now())
         raise
-
-
-def _quoted(override: str) -> str:
-    """An override with quotes around a plain value that has letters unknown to Hydra's grammar."""
-    key, equals, value = override.partition("=")
-    plain = value and not value.isascii() and not set(value) & set("'\"\\${}[](),")
-    return f"{key}='{value}'" if equals and plain else override
 
 
 def _as_key(name: str, value: str | None) -> str:
@@ -211,8 +238,8 @@ def _configs() -> Iterator[None]:
 
 def _compose(name: str, overrides: Sequence[str], **options: Any) -> DictConfig:
     try:
-        if any(override.startswith("+") for override in overrides):
-            _check_each(name, overrides)  # Hydra would add a key that is not there
+        if any(override.startswith(("+", f"{OPTIONAL}=")) for override in overrides):
+            _check_each(name, overrides)  # Hydra would add a key, or pass over a file
         return compose(name, list(overrides), **options)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError):
         _check_each(name, overrides)
@@ -243,8 +270,8 @@ def _check_each(name: str, overrides: Sequence[str]) -> None:
             parent = key.rpartition(".")[0]
             beside = [one for one in known if one.rpartition(".")[0] == parent]
             beside = beside or [one for one in known if "." not in one]
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(beside)}"
+            near = " or ".join(nearest(key, known))
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(beside)}"
             raise InputError(f"there is no config key {key!r}; {hint}")
 
 

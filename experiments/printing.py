@@ -9,6 +9,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS
+from experiments.smoke import SMOKE, TOO_SHORT
 
 Figures = Mapping[str, Any]
 EVEN = 1.0005
@@ -90,10 +91,11 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
         ),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         *recall_rows(summary),
-        *observer_rows(summary),
     ]
-    if said := verdict(summary):
-        rows.append(("conclusion", said))
+    if summary.get("experiment") == SMOKE:
+        rows.append(("conclusion", TOO_SHORT))
+    elif said := compared(summary):
+        rows.append(("conclusion", f"Recall@20 is {said}"))
     rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
     rows.append(("results", summary["results"]))
     rows += [(of, str(path)) for of, path in made.items()]
@@ -101,14 +103,14 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
 
 
 def recall_rows(summary: Figures) -> list[tuple[str, str]]:
-    """Recall under each constraint, and from which K on it cannot grow."""
+    """Recall under each constraint, what observers reach, and from which K on it cannot grow."""
     rows = []
     for name, (words, listed) in CONSTRAINTS.items():
         at = {k: f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
         value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
-    if note := cut_note(summary.get("queries", 0)):
-        rows.insert(1, ("", note))
+    notes = (observed(summary), cut_note(summary.get("queries", 0)))
+    rows[1:1] = [*(("", note) for note in notes if note), *observer_rows(summary)[1:]]
     return rows
 
 
@@ -148,29 +150,38 @@ def observer_rows(figures: Figures) -> list[tuple[str, str]]:
     """
     rows = []
     for name, ending in (("all relations", ""), ("must be remembered", "_memory")):
-        keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
-        model, remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
-        if math.isfinite(model + remembering + memoryless):
-            value = (
-                f"{model:.2f} %   (an ideal observer: {remembering:.2f} with memory, "
-                f"{memoryless:.2f} without)"
-            )
-            rows.append((f"Recall@20, {name}", value))
+        model = 100 * figures.get(f"with/recall@20{ending}", math.nan)
+        if math.isfinite(model) and (others := observed(figures, ending)):
+            rows.append((f"Recall@20, {name}", f"{model:.2f} %   ({others})"))
     return rows
+
+
+def observed(figures: Figures, ending: str = "") -> str:
+    """What observers reach of all relations or, ending in ``_memory``, of some; empty if none."""
+    keys = [f"{of}/recall@20{ending}" for of in ("remembering", "memoryless")]
+    remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
+    if not math.isfinite(remembering + memoryless):
+        return ""
+    return f"an ideal observer: {remembering:.2f} with memory, {memoryless:.2f} without"
 
 
 def verdict(figures: Figures) -> str:
     """Whether Recall@20 is above the best observer without memory; empty where none is known."""
+    if not (said := compared(figures)):
+        return ""
+    model, other = (100 * figures[f"{of}/recall@20"] for of in ("with", "memoryless"))
+    return f"Recall@20 of {model:.1f} % is {said} ({other:.1f} %)"
+
+
+def compared(figures: Figures) -> str:
+    """How far Recall@20 is from the best observer without memory; empty where none is known."""
     model, other = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
     if not math.isfinite(points := 100 * (model - other)):
         return ""
     side = f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
     if abs(points) < LEVEL:
         side = "level with"
-    return (
-        f"Recall@20 of {100 * model:.1f} % is {side} the best observer without memory "
-        f"({100 * other:.1f} %)"
-    )
+    return f"{side} the best observer without memory"
 
 
 def describe_starts(starts: str) -> str:

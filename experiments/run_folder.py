@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
 from experiments.config import TrainJob, defining
 from experiments.runs import metric_lines, read_object
+from experiments.same_steps import counted, fitting
 
 if TYPE_CHECKING:
     from bload import BlockSampler
@@ -56,6 +56,20 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
 GROUPS = tuple(group.name for group in fields(TrainJob))
 LAST, PREVIOUS = "last.pt", "previous.pt"
 """Names of the latest checkpoint of a run, and of the one before."""
+
+
+def checkpoint_file(path: Path | str) -> Path:
+    """Return the file of a checkpoint, for which a run's folder stands too.
+
+    Raises:
+        InputError: it is not there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / LAST
+    if not path.is_file():
+        raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
+    return path
 
 
 class RunFolder:
@@ -114,10 +128,7 @@ class RunFolder:
             )
         ranks = here.get("launch", {}).get("nproc", 1)
         if misfit := fitting(ranks, here["train"], sampler):
-            raise InputError(
-                f"{self.path} holds a run on {_counted(ranks, 'rank')}; {misfit}, or give another "
-                "run.name"
-            )
+            raise InputError(f"{self.path} holds a run on {counted(ranks, 'rank')}; {misfit}")
 
     def checkpoints(self, resume: str) -> list[Path]:
         """Where a run may go on, best first; none if it starts anew.
@@ -162,11 +173,10 @@ class RunFolder:
             if ranks == sampler.world_size or other.summary.exists() or not other.last.exists():
                 continue
             if other.path.name == run_name(cfg, ranks):
-                misfit = fitting(ranks, asdict(cfg.train), sampler)
+                name = f"run.name={other.path.name}"
+                misfit = fitting(ranks, asdict(cfg.train), sampler, name)
                 raise InputError(
-                    f"{other.path} is this run on {_counted(ranks, 'rank')}, unfinished; to go on "
-                    f"with it, {misfit} run.name={other.path.name}; to begin another, give it a "
-                    "run.name of its own"
+                    f"{other.path} is this run on {counted(ranks, 'rank')}, unfinished; {misfit}"
                 )
 
     def _held(self) -> str:
@@ -255,37 +265,3 @@ class RunFolder:
             if before and not pending and line["kind"] != "summary":
                 kept += f"{text}\n"
         write_whole(self.metrics, kept)
-
-
-def fitting(ranks: int, train: Mapping[str, Any], sampler: "BlockSampler") -> str:
-    """What to set so that a step is that of a run on so many ranks again; nothing if it is.
-
-    Args:
-        train: the other run's config of that name.
-    """
-    here, frames, batches = sampler.world_size, train["batch_frames"], train.get("micro_batches", 1)
-    if sampler.plan.has_one_size:  # any share of a step's blocks will do
-        thing, units = "block", ranks * batches * (frames // sampler.t_max)
-        if units == sampler.blocks_per_step:
-            return ""
-        keys = {"batch_frames": units // here * sampler.t_max}
-        if sampler.micro_batches > 1:
-            keys["micro_batches"] = 1
-    else:
-        thing, units = "batch", ranks * batches
-        keys = {"micro_batches": units // here, "batch_frames": frames}
-        if keys == {key: getattr(sampler, key) for key in keys}:
-            return ""
-    if units % here:
-        divisors = [str(n) for n in range(1, units + 1) if units % n == 0]
-        return (
-            f"a step has {_counted(units, thing)}, which {here} ranks cannot share; use "
-            f"{' or '.join(divisors)} of them and the train.{next(iter(keys))} that fits,"
-        )
-    settings = " ".join(f"train.{key}={value}" for key, value in keys.items())
-    return f"on {_counted(here, 'rank')} set {settings}"
-
-
-def _counted(number: int, thing: str) -> str:
-    plural = "es" if thing.endswith("h") else "s"
-    return f"{number} {thing}{'' if number == 1 else plural}"

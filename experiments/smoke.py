@@ -8,6 +8,10 @@ from typing import Any
 
 from bload.errors import InputError
 
+SMOKE = "smoke"
+"""Name of the experiment."""
+TOO_SHORT = "Recall near 0 is as it should be: one epoch on a few videos is too short to learn"
+
 
 def all_right(summary: Mapping[str, Any], made: Mapping[str, Path]) -> str:
     """Return the line with which a smoke run ends; an empty text for other runs.
@@ -19,7 +23,7 @@ def all_right(summary: Mapping[str, Any], made: Mapping[str, Path]) -> str:
     Raises:
         InputError: something is not there that a run makes.
     """
-    if summary["experiment"] != "smoke":
+    if summary["experiment"] != SMOKE:
         return ""
     if lacking := {"picture", "report"} - made.keys():
         raise InputError(f"the run has no {' and no '.join(sorted(lacking))}; why stands above")

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SAME = 2.0
@@ -23,6 +24,7 @@ GRACE = 8.0
 STARTER = "BLOAD_STARTER"
 """Environment variable: the process that started this one, which may have ended since."""
 GOES_ON = "the same command goes on from "
+WAITS = b"stopping after this step; once more ends at once\n"
 
 
 class Stopped(KeyboardInterrupt):
@@ -35,7 +37,8 @@ class Stopped(KeyboardInterrupt):
     def __str__(self) -> str:
         again = "give the same command again, training goes on from its last checkpoint, if any"
         name = signal.Signals(self.number).name
-        return f"stopped by {name}; {GOES_ON + self.saved if self.saved else again}"
+        why = ", as nobody reads its output any more" if self.number == signal.SIGPIPE else ""
+        return f"stopped by {name}{why}; {GOES_ON + self.saved if self.saved else again}"
 
     @property
     def status(self) -> int:
@@ -43,12 +46,59 @@ class Stopped(KeyboardInterrupt):
         return 128 + self.number
 
 
+class Output:
+    """Standard output, of which `unread` is called when its reader has gone, as in ``| head``.
+
+    What is printed from then on goes nowhere.
+    """
+
+    def __init__(self, stream: Any, unread: Callable[[], None]) -> None:
+        self._stream, self._unread = stream, unread
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._noticing():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._noticing():
+            self._stream.flush()
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            self._unread()
+
+
+@contextmanager
+def printing(unread: Callable[[], None]) -> Iterator[None]:
+    """Call `unread` when nobody reads any more what the body prints."""
+    stream, sys.stdout = sys.stdout, Output(sys.stdout, unread)  # type: ignore[assignment]
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        sys.stdout = stream
+
+
+def leave_unread() -> None:
+    """End the process without a word, with the status of one whose output is not read."""
+    sys.exit(128 + signal.SIGPIPE)
+
+
 class StopRequest:
     """The wish of a signal to stop this process.
 
     A signal raises `Stopped` where the process is, but inside `deferred` it only sets `number`,
-    for the caller to look at between steps. A second one ends the process at once, and so does the
-    first if the main thread cannot be interrupted, as while torch waits for ranks to join.
+    for the caller to look at between steps, and rank 0 says so. A second one ends the process at
+    once, and so does the first if the main thread cannot be interrupted, as while torch waits for
+    ranks to join.
     """
 
     def __init__(self) -> None:
@@ -57,7 +107,10 @@ class StopRequest:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Receive the signals, but for those ignored, as under nohup, or handled by a library."""
+        """Receive the signals, but for those ignored, as under nohup, or handled by a library.
+
+        The end of standard output's reader is one of them.
+        """
         before = {number: signal.getsignal(number) for number in SIGNALS}
         before = {n: how for n, how in before.items() if how not in (None, signal.SIG_IGN)}
         reader, writer = os.pipe()
@@ -67,7 +120,8 @@ class StopRequest:
         for number in before:
             signal.signal(number, self._receive)
         try:
-            yield
+            with printing(self._unread):
+                yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -80,6 +134,13 @@ class StopRequest:
         self.number = number
         if not self._deferred:
             raise Stopped(number)
+        if os.environ.get("RANK", "0") == "0":
+            with suppress(OSError):  # a print may be under way in which another one is an error
+                os.write(2, b"\n" * os.isatty(2) + WAITS)  # below the bar that is there
+
+    def _unread(self) -> None:
+        """Take the end of the output's reader for a signal that waits for a step."""
+        self.number = self.number or signal.SIGPIPE
 
     def _watch(self, reader: int) -> None:
         """Do what the main thread may not come to; Python writes every signal to the pipe."""

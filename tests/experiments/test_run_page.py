@@ -144,7 +144,7 @@ def test_the_summary_names_the_files_and_says_on_which_side_of_the_observer_it_i
     assert lines["report"] == str(folder / "report.html")
     assert lines["picture"] == str(folder / "prediction.png")
     assert lines["moving"] == str(folder / "prediction.webp")
-    assert " points below the best observer without memory (" in lines["conclusion"]
+    assert " points below the best observer without memory" in lines["conclusion"]
 
 
 def test_real_data_have_no_observers(command_line, data_root, tmp_path, capsys):
