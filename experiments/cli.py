@@ -4,7 +4,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +56,7 @@ def check_first(name: str) -> Any:
         job = _job_here(name)
     if job is None:
         sys.exit()
-    _give_bars_room()
     return job
-
-
-def _give_bars_room() -> None:
-    """Have tqdm, once imported, draw on a terminal of 0 columns too, as ``docker run -t`` has."""
-    with suppress(OSError):
-        if 0 in os.get_terminal_size(sys.stderr.fileno()):
-            os.environ.setdefault("TQDM_NCOLS", "80")
-            os.environ.setdefault("TQDM_NROWS", "24")
 
 
 def _typed(name: str) -> tuple[list[str], bool]:

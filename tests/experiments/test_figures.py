@@ -71,3 +71,18 @@ def test_the_summary_says_from_which_k_on_nothing_is_cut(queries, most):
     assert f" {most} " in says
     assert f" {queries} queries" in says
     assert recall_rows(figures) == [(first, recall), *others]  # a run of before
+
+
+def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():
+    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS for k in (10, 20, 50)}
+    for number, of in enumerate(("with", "remembering", "memoryless")):
+        figures |= {f"{of}/recall@20": 0.61 + number / 10, f"{of}/recall@20_memory": number / 10}
+    rows = recall_rows(figures)
+    text = " ".join(value for _, value in rows)
+    for number in ("61.00", "71.00", "81.00"):
+        assert text.count(number) == 1
+    (_, reached), (_, beside), (name, must), *_ = rows
+    assert reached.startswith("61.00 %")
+    assert beside == "an ideal observer: 71.00 with memory, 81.00 without"
+    assert name == "Recall@20, must be remembered"
+    assert must == "0.00 %   (an ideal observer: 10.00 with memory, 20.00 without)"

@@ -1,5 +1,6 @@
 """A command line is checked, and explained, before anything slow is imported."""
 
+import signal
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass
@@ -43,6 +44,10 @@ def test_every_key_has_a_meaning():
         ("train.py train.lr=fast", 2, "train.lr is 'fast'; give a number"),
         ("train.py -m loader=naive,blod", 2, "bload_exact"),
         ("train.py --help", 0, "--help GROUP"),
+        ("train.py --hlep", 2, "train.py: error: there is no option '--hlep'; did you mean --help"),
+        ("train.py model.weights=no.pth", 2, "there is no file no.pth; "),
+        ("train.py launch.nproc=2 model.weights=no.pth", 2, "there is no file no.pth; "),
+        ("train.py run.resume=no.pt", 2, "there is no checkpoint no.pt; "),
         ("eval.py", 2, "checkpoint"),
         ("eval.py --help", 0, "checkpoint=NEEDED"),
     ],
@@ -60,6 +65,19 @@ def test_a_command_line_is_checked_before_slow_imports(line, status, says):
     assert "experiments.config" in imported
     assert not imported & SLOW
     assert says in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("line", ["--help", "--cfg job"])
+def test_help_that_is_not_read_to_its_end_ends_without_a_word(line):
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *line.split()],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 128 + signal.SIGPIPE
 
 
 @pytest.fixture

@@ -216,6 +216,23 @@ def test_ctrl_c_on_training_says_how_to_go_on_and_leaves_nothing(
     _, err = process.communicate(timeout=60)
     assert process.returncode == status
     assert ("stopped by SIGINT; " in err) == (status == 130)
-    assert len(err.splitlines()) <= 2
+    assert err.count("stopping after this step; ") == 1
+    assert len(err.splitlines()) <= 3
     assert all_end(started, within=15)  # readers look for their rank every five seconds
     assert not [*temporary.glob("bload_*")]
+
+
+@pytest.mark.slow
+def test_training_whose_output_is_not_read_on_is_saved(command_line, tmp_path):
+    process = train_py(*command_line("launch.nproc=2", "train.epochs=500"))
+    for line in process.stdout:
+        if "epoch   2/" in line:
+            break
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(60) == 128 + signal.SIGPIPE
+    saved = only_run(tmp_path / "runs") / "last.pt"
+    (line,) = filter(None, said.splitlines())
+    assert line.startswith("stopped by SIGPIPE, as nobody reads its output any more; the same ")
+    assert f"goes on from {saved}: epoch " in line
+    assert not saved.with_name("error.json").exists()

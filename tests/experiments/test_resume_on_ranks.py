@@ -50,9 +50,13 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
         train.train(config(*OFTEN), one_rank())
     folder = only_run(tmp_path / "runs")
     for blocks, ranks, words in (
-        (1, 2, "1 block, which 2 ranks cannot share; use 1 of them"),
-        (4, 2, r"on 2 ranks set train.batch_frames=90 run.name=bload-"),
-        (6, 4, "6 blocks, which 4 ranks cannot share; use 1 or 2 or 3 or 6 of them"),
+        (1, 2, "1 block, which 2 ranks cannot share equally: go on with it on 1 rank, or"),
+        (
+            *(4, 2),
+            "is this run on 1 rank, unfinished; its steps have 4 blocks: to go on with it on 2 "
+            r"ranks, set train.batch_frames=90 run.name=bload-\S+, or begin another",
+        ),
+        (6, 4, "6 blocks, which 4 ranks cannot share equally: go on with it on 1, 2, 3 or 6 ranks"),
     ):
         here = BlockSampler([45, 30], rank=0, world_size=ranks)
         job = config(*OFTEN, f"train.batch_frames={45 * blocks}")

@@ -37,6 +37,8 @@ def test_a_smoke_run_makes_data_trains_evaluates_and_draws_every_time(tmp_path, 
     job = [f"dataset.root={tmp_path}/data", f"run.root={tmp_path}/runs", "train.device=cpu"]
     for _ in range(2):
         train.train(compose_config("train", ["experiment=smoke", *small, *job]), one_rank())
-        *_, last = capsys.readouterr().out.splitlines()
+        said = capsys.readouterr().out
+        *_, last = said.splitlines()
         assert last.startswith("smoke: all right")
+        assert "too short to learn" in said
     assert (only_run(tmp_path / "runs") / "prediction.png").exists()

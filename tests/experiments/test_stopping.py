@@ -44,6 +44,49 @@ def test_a_signal_interrupts_at_once_or_waits_until_it_is_asked(number):
     signal.signal(number, before)
 
 
+@pytest.mark.parametrize(("rank", "times"), [("0", 1), ("1", 0)])
+def test_rank_0_says_at_once_that_a_signal_waits_for_the_step(capfd, monkeypatch, rank, times):
+    monkeypatch.setenv("RANK", rank)
+    stop = StopRequest()
+    with stop.installed(), stop.deferred():
+        send(signal.SIGINT)
+        send(signal.SIGTERM)  # torchrun's beside the terminal's
+        assert capfd.readouterr().err == times * (
+            "stopping after this step; once more ends at once\n"
+        )
+
+
+UNREAD = """
+import sys
+from experiments.stopping import Stopped, StopRequest
+stop = StopRequest()
+with stop.installed():
+    while not stop.number:
+        print("epoch", flush=True)
+    print("goes nowhere", flush=True)
+sys.stderr.write(str(Stopped(stop.number, "last.pt")))
+"""
+
+
+def without_reader(*command: str) -> subprocess.Popen:
+    """Start Python with a standard output that nobody reads beyond its first line, as ``head``."""
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+def test_output_that_nobody_reads_is_a_wish_to_stop():
+    process = without_reader("-c", UNREAD)
+    assert process.stderr.read() == (
+        "stopped by SIGPIPE, as nobody reads its output any more; the same command goes on from "
+        "last.pt"
+    )
+    assert process.wait(60) == 0
+
+
 PREPARE = """
 import os, signal, threading, time
 from experiments import stopping
@@ -118,8 +161,12 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(config, tmp_path, step):
     assert_same_run(only_run(tmp_path / "whole"), folder)
 
 
-def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(config, tmp_path):
-    whole = config(*OFTEN, runs="whole")
+@pytest.mark.parametrize("every", [1, 0], ids=["every epoch", "at the end"])
+def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(
+    config, tmp_path, capsys, every
+):
+    often = (*OFTEN[1:], f"train.eval_every={every}")
+    whole = config(*often, runs="whole")
     train.train(whole, one_rank())
     ranks = one_rank()
     predict = evaluate.predict_later
@@ -129,11 +176,15 @@ def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(config, 
         return predict(*arguments)
 
     with mock.patch.object(evaluate, "predict_later", stop_now), pytest.raises(Stopped) as stopped:
-        train.train(config(*OFTEN), ranks)
+        train.train(config(*often), ranks)
     assert stopped.value.status == 128 + signal.SIGUSR1
     folder = only_run(tmp_path / "runs")
     assert [line["kind"] for line in metrics(folder)][-1] == "epoch"
-    train.train(config(*OFTEN), one_rank())
+    train.train(config(*often), one_rank())
+    done = (
+        f"going on from {folder / 'last.pt'}: every epoch is trained, only the evaluation is left\n"
+    )
+    assert (done in capsys.readouterr().out) == (not every)
     assert_same_run(only_run(tmp_path / "whole"), folder)
 
 
