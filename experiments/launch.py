@@ -28,8 +28,8 @@ from experiments.stopping import GOES_ON, SIGNALS, STARTER, Stopped, StopRequest
 
 ERROR_FILE = "BLOAD_ERROR_FILE"
 """Environment variable: the file for the sentence of a rank that `launch` started."""
-STOPPED = (128 + number for number in (*SIGNALS, signal.SIGPIPE))
-SAID = (1, 2, *STOPPED, -signal.SIGTERM, -signal.SIGABRT)
+STOPS = (*SIGNALS, signal.SIGPIPE)
+SAID = (1, 2, *(128 + number for number in STOPS), -signal.SIGTERM, -signal.SIGABRT)
 """Exit codes of ranks that left a sentence, or that end because another one failed."""
 
 

@@ -67,6 +67,16 @@ def test_a_command_line_is_checked_before_slow_imports(line, status, says):
     assert says in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("gone", ["model.weights=no.pth", "run.resume=no.pt"])
+def test_a_run_that_has_begun_may_need_what_it_began_with_no_more(monkeypatch, tmp_path, gone):
+    (tmp_path / "here").mkdir()
+    line = [f"run.root={tmp_path}", "run.name=here", gone]
+    monkeypatch.setattr(sys, "argv", ["train.py", *line])
+    jobs = []
+    cli.run(jobs.append, "train")
+    assert jobs[0].run.name == "here"
+
+
 @pytest.mark.parametrize("line", ["--help", "--cfg job"])
 def test_help_that_is_not_read_to_its_end_ends_without_a_word(line):
     process = subprocess.Popen(
