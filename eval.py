@@ -19,10 +19,10 @@ from experiments.stopping import begin
 if __name__ == "__main__":
     begin()
 
-from experiments import cli
+from experiments import cli, early
 
 if __name__ == "__main__":
-    CHECKED = cli.check_first("eval")  # ends here if this process is not to evaluate
+    CHECKED = early.check_first()  # ends here if this process is not to evaluate
 
 import json
 import sys
@@ -36,9 +36,8 @@ from torch import nn
 
 from bload import InputError
 from datasets.action_genome import VideoSource
-from datasets.annotations.read import MADE_BY
-from datasets.build import DATASETS, build_source, build_yardsticks
-from datasets.config import DatasetConfig, SyntheticConfig
+from datasets.build import build_source, build_yardsticks, saved_config
+from datasets.config import DatasetConfig
 from datasets.scoring.pictures import Album
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
@@ -160,7 +159,8 @@ def evaluate_one(
         meter = measure_and_write(trained.model, source, ranks, cfg.predictions, made_by, **options)
     else:
         meter = measure(trained.model, source, ranks, **options)
-    figures = figures_of(meter, time.perf_counter() - began, yardsticks)
+    epoch = trained.checkpoint["epoch"]
+    figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - began, yardsticks)}
 
     folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
     if cfg.pictures_dir:
@@ -169,7 +169,7 @@ def evaluate_one(
     if ranks.is_first:
         print(
             f"{trained.path}: {config['model']['name']} trained with loader "
-            f"{config['loader']['name']}, after epoch {trained.checkpoint['epoch']}"
+            f"{config['loader']['name']}, after epoch {epoch}"
             f"{describe_starts(starts)}\n"
             f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
@@ -190,21 +190,7 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
         size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
         dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
     else:
-        if trained_on["name"] not in DATASETS:
-            raise InputError(
-                f"there is no dataset {trained_on['name']!r}; choose one of {', '.join(DATASETS)}"
-            )
-        schema, _ = DATASETS[trained_on["name"]]
-        root = Path(trained_on["root"])
-        if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
-            raise InputError(
-                f"the checkpoint's data root {root} is not here, and evaluation "
-                "makes no data; give root="
-            )
-        try:
-            dataset = schema(**{**trained_on, "augment": None, "cache": cfg.cache})
-        except TypeError as error:
-            raise InputError(f"the checkpoint's data set is of another version: {error}") from error
+        dataset = saved_config(trained_on, cfg.cache)
     key = repr(dataset)
     if key not in sources:
         source = build_source(dataset, cfg.split, progress=True)

@@ -7,11 +7,13 @@ imported in the functions, so that configs can be checked without it.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bload.errors import InputError
+from datasets.annotations.read import MADE_BY
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic.world import World
 
@@ -50,14 +52,61 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
     With `progress`, bars are shown while data are made or cached. Raises `InputError` for an
     unknown name, and for a root that is missing, broken or made from other values.
     """
-    if cfg.name not in DATASETS:
-        raise InputError(f"there is no dataset {cfg.name!r}; choose one of {', '.join(DATASETS)}")
-    _, build = DATASETS[cfg.name]
+    _, build = _entry(cfg.name)
     return build(cfg, split, progress)
 
 
+def _entry(name: str) -> tuple[type[DatasetConfig], Callable[..., Any]]:
+    if name not in DATASETS:
+        raise InputError(f"there is no dataset {name!r}; choose one of {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def check_kind(cfg: DatasetConfig) -> None:
+    """Raise `InputError` if real data are at the root of a synthetic data set, or the other way."""
+    root = Path(cfg.root)
+    if (root / MADE_BY).exists():
+        if cfg.name == "action_genome":
+            raise InputError(
+                f"{root} holds synthetic data (there is {MADE_BY}) and dataset=action_genome reads "
+                "real ones; choose dataset=synthetic, or give another dataset.root"
+            )
+    elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
+        raise InputError(
+            f"{root} holds annotations that are not synthetic (there is no {MADE_BY}); choose "
+            "dataset=action_genome to read them, or give another dataset.root"
+        )
+
+
+def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConfig:
+    """Return the config of the data that a checkpoint's model was trained on, not augmented.
+
+    Args:
+        saved: what the checkpoint's config holds as ``dataset``.
+
+    Raises:
+        InputError: the data are not here, and opening them could make them; or the config is of
+            another version.
+    """
+    schema, _ = _entry(saved["name"])
+    root = Path(saved["root"])
+    if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
+        raise InputError(
+            f"the data of the checkpoint are not in {root}, and none are made for it; put them "
+            "back there, or evaluate on others by eval.py root=ROOT"
+        )
+    try:
+        return schema(**{**saved, "augment": None, "cache": cache})
+    except TypeError as error:
+        raise InputError(f"the checkpoint's data set is of another version: {error}") from error
+
+
 def train_lengths(cfg: DatasetConfig) -> np.ndarray:
-    """Frames of every training video, int64 ``(videos,)``; synthetic data need not be there."""
+    """Frames of every training video, int64 ``(videos,)``; synthetic data need not be there.
+
+    Raises `InputError` as `check_kind` and `build_source` do.
+    """
+    check_kind(cfg)
     if isinstance(cfg, SyntheticConfig):
         return World(**cfg.knobs).lengths("train")
     return build_source(replace(cfg, cache=None), "train").lengths

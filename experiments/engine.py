@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError
 from datasets.annotations.frame_names import video_of
 from datasets.gaps import frame_gaps, last_numbers
 from experiments.ablations import change_starts, repeat_last
+from experiments.bar import open_bar, pace
 from experiments.carried import Carried
 from experiments.failures import Diverged
 from experiments.optimiser import set_rates
@@ -200,13 +200,8 @@ def train_epoch(
         began = time.perf_counter()
         by_step = itertools.chain([*itertools.islice(by_step, 1)], by_step)
         add(sums, {"start": time.perf_counter() - began})
-    with tqdm(
-        total=steps,
-        initial=before,
-        desc=f"epoch {epoch + 1}/{training.cfg.epochs}",
-        bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
-        leave=False,
-        disable=None if ranks.is_first else True,  # None: only on a terminal
+    with open_bar(
+        f"epoch {epoch + 1}/{training.cfg.epochs}", steps, ranks.is_first, done=before
     ) as bar:
         frames, began = 0, time.perf_counter()
         started = asked = began
@@ -234,8 +229,7 @@ def train_epoch(
 
 def bar_text(loss: float, frames: int, seconds: float, done: int, ahead: int) -> str:
     """What the bar says when `done` steps have taken `seconds` and the run has `ahead` to go."""
-    left = tqdm.format_interval(round(seconds / done * ahead))
-    return f"loss {loss:.2f}, {frames / seconds:,.0f} frames/s, {left} left in all"
+    return f"loss {loss:.2f}, {pace(frames, seconds, done, ahead)} in all"
 
 
 def add(sums: dict[str, float], values: Mapping[str, float]) -> None:

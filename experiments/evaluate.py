@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from bload import BlockLoader, natural_t_max
 from datasets.action_genome import VideoSource
@@ -25,6 +24,7 @@ from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments.ablations import change_starts
+from experiments.bar import open_bar, pace
 from experiments.ranks import TIMEOUT, Ranks, autocast
 from experiments.stopping import apart
 from models.predict import predict_later
@@ -112,9 +112,10 @@ def measure(
             record(targets, predictions)
 
     counted: Future[None] | None = None
-    bar = tqdm(loader, desc="evaluate", leave=False, disable=None if ranks.is_first else True)
-    with ThreadPoolExecutor(1) as thread:
-        for batch in bar:
+    began, frames, steps = time.perf_counter(), 0, loader.steps
+    with open_bar("evaluate", steps, ranks.is_first) as bar, ThreadPoolExecutor(1) as thread:
+        for batch in loader:
+            frames += batch.step_frames
             gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
             ranks.at(f"evaluation, step {loader.step}")
             valid_BT = batch.valid_BT  # on the host
@@ -129,6 +130,9 @@ def measure(
             if counted:
                 counted.result()  # raises what it raised
             counted = thread.submit(count, batch.targets, finish)
+            seconds, done = time.perf_counter() - began, loader.step
+            bar.set_postfix_str(pace(frames, seconds, done, steps - done), refresh=False)
+            bar.update()
             if ranks.stopping():
                 raise ranks.stopped("the beginning of this evaluation")
         if counted:

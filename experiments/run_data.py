@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bload import BlockLoader
 from datasets.action_genome import VideoSource
-from datasets.build import build_source, build_yardsticks
+from datasets.build import build_source, build_yardsticks, check_kind
 from datasets.synthetic.yardsticks import Yardsticks
 from experiments.config import TrainJob
 from experiments.fit import find_cost
@@ -28,7 +28,11 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
 
     Args:
         saved: file in which a run keeps the cost that it has fitted.
+
+    Raises:
+        InputError: the data are of another kind than the config's, or cannot be read.
     """
+    check_kind(cfg.dataset)
     source = build_source(cfg.dataset, "train", progress=True)
     test_source = build_source(cfg.dataset, "test", progress=True)
     options = cfg.loader.options

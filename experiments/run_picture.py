@@ -10,12 +10,9 @@ from torch import nn
 
 from bload.batch import Batch, collate_blocks
 from bload.dataset import BlockDataset
-from bload.errors import InputError
 from bload.plan import Block
 from datasets.action_genome import VideoSource
-from datasets.annotations.read import MADE_BY
-from datasets.build import DATASETS, build_source
-from datasets.config import SyntheticConfig
+from datasets.build import build_source, saved_config
 from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
 from datasets.scoring.pictures import draw_frame, draw_strip, moving, spread
@@ -49,7 +46,7 @@ def draw_run(
         InputError: the checkpoint or the data cannot be read.
     """
     model, saved = load_model(checkpoint, device)
-    source = source or open_test(saved["config"]["dataset"])
+    source = source or build_source(saved_config(saved["config"]["dataset"]), "test")
     video = telling(source)
     batch = read_video(source, video, int(source.lengths[video]))
     predictions = predict_video(model, source, batch, saved["config"]["train"], device)
@@ -95,17 +92,3 @@ def predict_video(
             batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
         )
     return predict(outputs, batch.valid_BT, sizes)
-
-
-def open_test(dataset: dict) -> VideoSource:
-    """Open the test split of a run's data set if it is here; nothing is made or cached."""
-    root = Path(dataset["root"])
-    if dataset["name"] not in DATASETS:
-        raise InputError(f"there is no dataset {dataset['name']!r}; run the script that added it")
-    schema, _ = DATASETS[dataset["name"]]
-    if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
-        raise InputError(f"the data of the run are not in {root}; put them back there")
-    try:
-        return build_source(schema(**{**dataset, "augment": None, "cache": None}), "test")
-    except TypeError as error:
-        raise InputError(f"the run's data set is of another version: {error}") from error

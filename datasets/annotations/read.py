@@ -77,9 +77,8 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
     folder = Path(root) / "annotations"
     if not folder.is_dir():
         raise InputError(
-            f"{root} holds no Action Genome (no folder {folder}); put its annotations there, give "
-            "the root that has annotations/ and frames/, or choose dataset=synthetic, which needs "
-            "no download"
+            f"{root} holds no Action Genome (no folder {folder}); put its annotations there, or "
+            "give the root that has annotations/ and frames/"
         )
     if small_boxes == "file" and not (folder / SMALL_BOXES_FILE).exists():
         raise InputError(

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bload.errors import InputError
-from datasets.annotations.frame_names import video_of
+from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.problems import shown
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
@@ -83,12 +83,16 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     def write(whole: Path) -> None:
         files = [pq.ParquetFile(part) for part in paths]
         groups = [
-            (file.read_row_group(group, columns=["frame"])["frame"][0].as_py(), rank, group)
-            for rank, file in enumerate(files)
-            for group in range(file.num_row_groups)
+            (rank, group) for rank, file in enumerate(files) for group in range(file.num_row_groups)
         ]
+
+        def place(of: tuple[int, int]) -> tuple[str, int]:
+            rows = files[of[0]].read_row_group(of[1], columns=["frame"])
+            name = rows["frame"][0].as_py()
+            return video_of(name), frame_number(name)
+
         with _open_writer(whole, SCHEMA.with_metadata({METADATA_KEY: said})) as writer:
-            for _, rank, group in sorted(groups):
+            for rank, group in sorted(groups, key=place):
                 writer.write_table(files[rank].read_row_group(group))
 
     try:

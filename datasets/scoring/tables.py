@@ -75,7 +75,7 @@ def format_recall(figures: Mapping[str, float], ks: Sequence[int] = KS) -> str:
 
 
 def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Format a line per checkpoint: name -> figures, or ``{"error": sentence}`` for one without."""
+    """Format a line per checkpoint: name -> figures and ``epoch``, or ``{"error": sentence}``."""
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
     columns |= {"semi R@20": "semi/recall@20", "no R@20": "no/recall@20"}
@@ -85,13 +85,14 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         (
             name,
+            figures["epoch"],
             f"{figures['frames']:,.0f}",
             *(100 * figures[key] if key in figures else None for key in columns.values()),
         )
         for name, figures in results.items()
         if "error" not in figures
     ]
-    headers, text = ("checkpoint", "frames", *columns), [0] if rows else False
+    headers, text = ("checkpoint", "epoch", "frames", *columns), [0] if rows else False
     table = tabulate(rows, headers, floatfmt=".2f", missingval="-", disable_numparse=text)
     errors = {name: figures["error"] for name, figures in results.items() if "error" in figures}
     return "\n".join([table, *(f"{name}  not evaluated: {e}" for name, e in errors.items())])

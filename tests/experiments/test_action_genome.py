@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from datasets.prepare.__main__ import main as prepare
-from experiments import doctor, packages
+from experiments import checkup, packages
 from experiments.doctor import main as ask
 from models import weights
 from tests.experiments.jobs import REPOSITORY, only_run
@@ -48,12 +48,12 @@ def answer(capsys, tmp_path):
 
     Only `whole` looks at memory and trains steps, which takes longest.
     """
-    shorter = {name: check for name, check in doctor.CHECKS.items() if name not in TAKES_LONG}
+    shorter = {name: check for name, check in checkup.CHECKS.items() if name not in TAKES_LONG}
 
     def ask_and_read(root, *more, whole=False):
         capsys.readouterr()
         job = [f"dataset.root={root}", f"run.root={tmp_path / 'runs'}", *TINY, *more]
-        with mock.patch.object(doctor, "CHECKS", doctor.CHECKS if whole else shorter):
+        with mock.patch.object(checkup, "CHECKS", checkup.CHECKS if whole else shorter):
             status = ask([*job, "--seconds", "0.5"])
         said = capsys.readouterr().out
         lines, _, following = said.partition("\nnext: ")
@@ -99,9 +99,9 @@ def test_the_next_command_is_prepare_once_all_videos_are_there(answer, root, det
 def test_what_is_too_large_for_the_disk_or_lacks_weights_is_not_started(
     answer, root, detr, monkeypatch
 ):
-    free = doctor.shutil.disk_usage(root)._replace(free=1000)
+    free = checkup.shutil.disk_usage(root)._replace(free=1000)
     with monkeypatch.context() as patch:
-        patch.setattr(doctor.shutil, "disk_usage", lambda path: free)
+        patch.setattr(checkup.shutil, "disk_usage", lambda path: free)
         status, found, following = answer(root, f"model.weights={detr}")
     assert (status, found["disk"][0]) == (1, "to do")
     assert "disk" in following

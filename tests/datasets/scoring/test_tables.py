@@ -52,7 +52,7 @@ def test_a_row_of_a_relation_or_group_is_what_a_hand_counts(rows):
 
 
 def test_a_comparison_shows_figures_and_failures_and_memory_where_some_data_have_it(meter):
-    figures = meter.summary() | {"frames": 54371.0}
+    figures = meter.summary() | {"epoch": 3, "frames": 54371.0}
     results = {
         "1e5": figures | {"with/recall@20_memory": 0.125},
         "another": {"error": "broken; give another"},
@@ -61,7 +61,8 @@ def test_a_comparison_shows_figures_and_failures_and_memory_where_some_data_have
     header, _, first, second, bad = format_comparison(results).splitlines()
     recall = f"{100 * figures['with/recall@10']:.2f}"
     assert header.endswith("memory R@20")
-    assert first.split()[:3] == ["1e5", "54,371", recall]
+    assert header.split()[:3] == ["checkpoint", "epoch", "frames"]
+    assert first.split()[:4] == ["1e5", "3", "54,371", recall]
     assert first.split()[-1] == "12.50"
     assert (second.split()[0], second.split()[-1]) == ("real", "-")
     assert bad == "another  not evaluated: broken; give another"
