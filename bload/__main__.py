@@ -105,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _as_typed(name: str, value: str | None) -> str:
     option = f"--{name.replace('_', '-')}"
+    if value == "carry":
+        return ""  # of loaders alone, which take steps
     return option if value is None else f"{option} {value}"
 
 

@@ -15,7 +15,7 @@ from bload.boundaries import Boundaries
 from bload.errors import InputError
 from bload.plan import Block
 from bload.sent import get_state, set_state
-from bload.trees import empty, join, kind, on_tensors
+from bload.trees import described, empty, join, kind, on_tensors
 from bload.views import StartTable, masks_from_table
 
 
@@ -61,6 +61,14 @@ class Batch(Boundaries):
     continues_B: Tensor | None = None
     """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
     batch a step before; its first slot is no start."""
+
+    def __repr__(self) -> str:
+        blocks, slots = self.valid_BT.shape
+        parts = [f"{blocks} x {slots} slots", f"{len(self.table)} segments"]
+        for name in ("frames_BT", "targets_BT", "targets", "targets_S"):
+            if said := described(getattr(self, name)):
+                parts.append(f"{name} {said}")
+        return f"Batch({', '.join(parts)})"
 
     def __getstate__(self) -> list[Any]:
         return get_state(self)

@@ -16,15 +16,15 @@ PADDING: Sequence[Column] = (
     ("loader", "loader", "s"),
     ("T_max", "t_max", ","),
     ("blocks", "blocks", ","),
-    ("limit", "lower_bound_blocks", ","),
+    ("fewest", "lower_bound_blocks", ","),
     ("padding", "padding", ","),
-    ("limit", "lower_bound_padding", ","),
+    ("least", "lower_bound_padding", ","),
 )
 PAPER: Sequence[Column] = (
     *PADDING,
-    ("paper", "paper_padding", ","),
+    ("paper pads", "paper_padding", ","),
     ("deleted", "deleted", ","),
-    ("paper", "paper_deleted", ","),
+    ("paper drops", "paper_deleted", ","),
     ("seconds", "seconds", ".3f"),
 )
 WORK: Sequence[Column] = (
@@ -41,8 +41,8 @@ RANDOMNESS: Sequence[Column] = (
     ("nats", "partner_information", ".5f"),
 )
 NOTES = {
-    "lower_bound_blocks": "limit: a lower bound on the blocks of any packing of the kept frames",
-    "lower_bound_padding": "the second limit: the padding of as many blocks",
+    "lower_bound_blocks": "fewest: a lower bound on the blocks of any packing of the kept frames",
+    "lower_bound_padding": "least: the padding of as many blocks",
     "utilisation": "used: share of the slots of the blocks that hold a frame",
     "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
@@ -95,7 +95,7 @@ def format_notes(rows: list[dict[str, Any]], columns: list[Column]) -> str:
     notes = [note for key, note in NOTES.items() if key in keys]
     notes += VARIANT_NOTES
     if "paper_padding" in keys:
-        notes.append("paper: arXiv 2310.10879")
+        notes.append("paper pads, paper drops: padding and deleted as in arXiv 2310.10879")
         notes += dict.fromkeys(f"* {row['paper_note']}" for row in rows if row["paper_note"])
     return "\n".join(textwrap.fill(note, 100) for note in notes)
 

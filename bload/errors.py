@@ -52,25 +52,35 @@ def check_whole(key: str, value: Any, least: int) -> int:
 
 
 class TooLongError(InputError):
-    """A sequence is longer than a block; `longest` is the `t_max` that would hold them all."""
+    """A sequence is longer than a block; `longest` is the `t_max` that would hold them all.
+
+    `carry` says whether ``long="carry"`` is a way out.
+    """
 
     def __init__(
-        self, sequence: int, length: int, longest: int, t_max: int, name: str = ""
+        self,
+        sequence: int,
+        length: int,
+        longest: int,
+        t_max: int,
+        name: str = "",
+        carry: bool = True,
     ) -> None:
-        super().__init__(sequence, length, longest, t_max, name)
+        super().__init__(sequence, length, longest, t_max, name, carry)
 
     def __str__(self) -> str:
-        sequence, length, longest, t_max, name = self.args
+        sequence, length, longest, t_max, name, carry = self.args
+        ways = ("split", "carry", "truncate") if carry else ("split", "truncate")
+        *others, last = filter(None, (spell("long", way) for way in ways))
         return printable(
             f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise "
-            f"{spell('t_max')} to {longest}, or set {spell('long', 'split')} or "
-            f"{spell('long', 'truncate')}"
+            f"{spell('t_max')} to {longest}, or set {', '.join(others)} or {last}"
         )
 
     def named(self, names: Sequence[str]) -> "TooLongError":
         """Return the same error with the name of the sequence instead of its number."""
-        sequence, length, longest, t_max, _ = self.args
-        return TooLongError(sequence, length, longest, t_max, names[sequence])
+        sequence, *numbers, _, carry = self.args
+        return TooLongError(sequence, *numbers, names[sequence], carry)
 
 
 Spelling = Callable[[str, str | None], str]
@@ -84,7 +94,10 @@ _spelling: ContextVar[Spelling] = ContextVar("spelling", default=_as_python)
 
 
 def spell(name: str, value: str | None = None) -> str:
-    """Write an option as the caller has to: ``long="split"`` in Python, ``--long split``, ..."""
+    """Write an option as the caller has to: ``long="split"`` in Python, ``--long split``, ...
+
+    Nothing for a value that the caller cannot give.
+    """
     return _spelling.get()(name, value)
 
 

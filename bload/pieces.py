@@ -23,7 +23,9 @@ def check_pieces(pieces: np.ndarray, t_max: int) -> None:
         )
 
 
-def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
+def whole_pieces(
+    lengths: np.ndarray, t_max: int, long: Long = "error", carry: bool = True
+) -> Pieces:
     """Return the pieces to pack, none longer than `t_max`.
 
     Args:
@@ -33,6 +35,7 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
             `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
             recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,
             and the rest counts as deleted. ``carry`` is `bload.carry`'s.
+        carry: for the error's sentence: the caller's packer has that choice too.
 
     Returns:
         sequence, first frame and length of every piece, each int64 ``(pieces,)``.
@@ -48,6 +51,6 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
         raise InputError(f"long is {long!r}; choose error, split or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
-        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max)
+        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry=carry)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

@@ -1,6 +1,6 @@
 """Any map-style data set, such as one of Hugging Face, as a source of sequences."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class DatasetSource:
 
 def from_dataset(
     dataset: Any,
-    length: str | Sequence[int] | np.ndarray | Callable[[Any], int],
+    length: str | Sequence[int] | np.ndarray | Callable[[Any], int] | None = None,
     *,
     inputs: Key | None = None,
     targets: Key | None = None,
@@ -80,23 +80,33 @@ def from_dataset(
         dataset: has ``len`` and ``[i]``. An item is a dict, a tuple ``inputs, targets``, or the
             inputs alone; tensors, arrays and lists of numbers become tensors.
         length: frames of each sequence: the name of a column that holds them, or of one whose
-            entries are as long; a list with one number per sequence; or a function of an item,
-            for which every item is read once.
+            entries are as long; a list with one number per sequence; or a function of an item, such
+            as ``len``, for which every item is read once. It has to be given.
         inputs: the key, or keys, of the inputs in a dict; None takes all but the targets.
         targets: the key, or keys, of the targets in a dict.
         targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
 
     Raises:
-        InputError: lengths that are not one positive number per sequence, at once; an item without
-            a key or with another number of frames, when it is read.
+        InputError: no ``len``, or lengths that are not one positive number per sequence, at once;
+            an item without a key or with another number of frames, when it is read.
     """
+    if not hasattr(dataset, "__len__"):
+        raise InputError(
+            f"a data set has len and [i], and {type(dataset).__name__} has no len; StreamLoader "
+            "packs what has no lengths beforehand"
+        )
     if isinstance(length, str):
         column = _column(dataset, length)
         lengths = [value if np.ndim(value) == 0 else len(value) for value in column]
     elif callable(length):
         lengths = [length(dataset[number]) for number in range(len(dataset))]
-    else:
+    elif isinstance(length, Iterable):
         lengths = list(length)
+    else:
+        raise InputError(
+            f"length is {length!r}; give the name of a column, a list of one number per sequence, "
+            "or a function of an item, such as len"
+        )
     if len(lengths) != len(dataset):
         raise InputError(
             f"length gives {len(lengths)} numbers but the data set has {len(dataset)} sequences; "

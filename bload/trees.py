@@ -71,6 +71,15 @@ def kind(tree: Any) -> str:
     return "nothing" if tree is None else "objects"
 
 
+def described(tree: Any) -> str:
+    """Describe dtypes and whole shapes, by key; objects by their number, and none by nothing."""
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key}: {described(part)}" for key, part in tree.items()) + "}"
+    if isinstance(tree, Tensor):
+        return f"{str(tree.dtype).removeprefix('torch.')} {tuple(tree.shape)}"
+    return f"of {len(tree)} objects" if tree else ""
+
+
 def join(trees: Sequence[Any]) -> Any:
     """Concatenate trees of one kind along the frames."""
     first = trees[0]

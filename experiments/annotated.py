@@ -4,11 +4,12 @@ h x w pixels, C channels, P pairs.
 """
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, SPATIAL
+from datasets.annotations.vocabulary import GROUPS, OBJECTS
 from datasets.frames.sizes import fit
 from datasets.scoring.iou import overlaps
+from datasets.scoring.pictures import Box, draw_boxes, font, in_words
 from datasets.scoring.prediction import FramePrediction
 
 SIZE_HW = (540, 960)
@@ -23,7 +24,7 @@ SAME = 0.5
 _PERSON = "#1565c0"
 _COLOURS = ("#c2410c", "#15803d", "#a21caf", "#0e7490", "#a16207", "#be123c")
 _INK, _GREY, _PAPER = "#202020", "#707070", "#ffffff"
-_LINE, _MARGIN = 21, 12
+_LETTER, _LINE, _MARGIN = 13, 21, 12
 
 
 def annotate(
@@ -41,34 +42,28 @@ def annotate(
     high, wide = (side - side % 2 for side in fit(picture_hwC.shape[:2], SIZE_HW))
     high, wide = max(high, 2), max(wide, 2)
     scale = np.array([wide / picture_hwC.shape[1], high / picture_hwC.shape[0]] * 2)
-    sheet = Image.new("RGB", (wide + PANEL, SIZE_HW[0]), _PAPER)
     resample = Image.Resampling.NEAREST if scale.min() > 2 else Image.Resampling.BICUBIC
-    sheet.paste(Image.fromarray(picture_hwC).resize((wide, high), resample))
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(15)
+    picture = Image.fromarray(picture_hwC).resize((wide, high), resample)
     shown = pairs_shown(prediction, threshold)
-    lines = [(caption, _GREY, 0)]
-    boxes = []
+    lines: list[tuple[str, str, int]] = [(caption, _GREY, 0)]
+    boxes: list[Box] = []
     for pair, colour in zip(shown, _COLOURS, strict=False):
         name = OBJECTS[prediction.object_classes_P[pair]]
         title = f"{name} {prediction.object_scores_P[pair]:.2f}"
         boxes.append((title, colour, prediction.object_boxes_P4[pair] * scale))
         lines.append((title, colour, 0))
         lines += [(line, _INK, 14) for line in relations_in_words(prediction, pair, threshold)]
-    if not shown:
-        lines.append((f"no object of score {threshold:g} or more", _GREY, 0))
-    else:
+    if shown:
         boxes.append(("person", _PERSON, prediction.person_boxes_P4[shown[0]] * scale))
-    for _, colour, box in boxes[::-1]:  # the best on top
-        draw.rectangle(box.tolist(), outline=colour, width=3)
-    for title, colour, (x1, y1, _, y2) in boxes[::-1]:
-        y = min(y2 - _LINE if title == "person" else y1, high - _LINE)  # objects lie on persons
-        x = min(x1, wide - draw.textlength(title, font) - 8)
-        left, _, right, _ = draw.textbbox((x + 4, y + 1), title, font)
-        draw.rectangle((left - 4, y, right + 4, y + _LINE), fill=colour)
-        draw.text((x + 4, y + 1), title, "white", font)
-    draw.rectangle((wide, 0, *sheet.size), fill=_PAPER)
+    if len(lines) == 1 + len(shown):
+        missing = "relation" if shown else "object"
+        lines.append((f"no {missing} of score {threshold:g} or more", _GREY, 0))
+    draw_boxes(picture, boxes[::-1], font(_LETTER), 3)  # the best on top
+    sheet = Image.new("RGB", (wide + PANEL, SIZE_HW[0]), _PAPER)
+    sheet.paste(picture)
+    draw = ImageDraw.Draw(sheet)
     for row, (line, colour, indent) in enumerate(lines):
-        draw.text((wide + _MARGIN + indent, _MARGIN + row * _LINE), line, colour, font)
+        draw.text((wide + _MARGIN + indent, _MARGIN + row * _LINE), line, colour, font(_LETTER))
     return np.asarray(sheet)
 
 
@@ -86,12 +81,17 @@ def pairs_shown(prediction: FramePrediction, threshold: float) -> list[int]:
 
 def relations_in_words(prediction: FramePrediction, pair: int, threshold: float) -> list[str]:
     """The best relation of each group, in words, where it reaches `threshold`."""
-    name, lines = OBJECTS[prediction.object_classes_P[pair]], []
+    lines = []
     for group in GROUPS.values():
         score_R = prediction.relation_scores_PR[pair, group]
         best = int(score_R.argmax())
         if score_R[best] >= threshold:
-            first, last = (name, "person") if group == SPATIAL else ("person", name)
-            said = RELATIONS[group][best].replace("_", " ")
-            lines.append(f"{first} - {said} - {last}  {score_R[best]:.2f}")
+            said = in_words(group.start + best, prediction.object_classes_P[pair])
+            lines.append(f"{said}  {score_R[best]:.2f}")
     return lines
+
+
+def highest_threshold(prediction: FramePrediction) -> float:
+    """The highest threshold at which a relation is drawn, 0..1; 0 where there is no pair."""
+    best_P = prediction.relation_scores_PR.max(1, initial=0)
+    return float(np.minimum(prediction.object_scores_P, best_P).max(initial=0))

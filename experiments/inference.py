@@ -25,7 +25,7 @@ from datasets.frames.sizes import fit
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts, read_metadata
 from datasets.write_whole import full_disk_named
-from experiments.annotated import annotate
+from experiments.annotated import annotate, highest_threshold
 from experiments.checkpoint import find_checkpoints, load_model
 from experiments.config import EvalJob
 from experiments.ranks import Ranks, autocast
@@ -109,7 +109,7 @@ def follow_video(cfg: EvalJob, ranks: Ranks) -> None:
         print("model.temporal=attention keeps every frame: memory and time grow with the video")
     began = time.perf_counter()
     with full_disk_named(folder / PREDICTIONS), ranks.stop.deferred():
-        frames = write_followed(follower, footage, folder, cfg.threshold, ranks)
+        frames, best = write_followed(follower, footage, folder, cfg.threshold, ranks)
         join_parts(folder / PREDICTIONS, 1, made_by)
     seconds = time.perf_counter() - began
     if footage.damage:
@@ -120,6 +120,11 @@ def follow_video(cfg: EvalJob, ranks: Ranks) -> None:
         f"drawn at {frames / seconds:,.1f} frames/s\n"
         f"predicted: {folder / PREDICTIONS}\ndrawn: {folder / ANNOTATED}"
     )
+    if best < cfg.threshold:
+        print(
+            f"no relation is drawn: with its object none reaches threshold={cfg.threshold:g}, the best "
+            f"has {best:.2g}; threshold={best / 2:.1g} would draw some"
+        )
 
 
 def prepare_folder(folder: Path, made_by: dict[str, Any]) -> None:
@@ -148,11 +153,14 @@ def write_followed(
     folder: Path,
     threshold: float,
     ranks: Ranks,
-) -> int:
-    """Write what is predicted, and drawn from `threshold` on; return the number of frames."""
+) -> tuple[int, float]:
+    """Write what is predicted, and drawn from `threshold` on.
+
+    Returns the number of frames, and the highest threshold at which a relation would be drawn.
+    """
     rows: list[tuple[FrameTargets, FramePrediction]] = []
     bar = tqdm(footage, desc="predict", unit="frame", leave=False, disable=None)
-    count = 0
+    count, best = 0, 0.0
     with (
         PredictionsWriter(folder / PREDICTIONS) as writer,
         FilmWriter(folder / ANNOTATED, footage.rate) as film,
@@ -169,7 +177,7 @@ def write_followed(
             if drawing:
                 drawing.result()  # raises what it raised
             drawing = thread.submit(draw, picture_hwC, prediction, threshold, name)
-            count += 1
+            count, best = count + 1, max(best, highest_threshold(prediction))
             rows.append((_unannotated(name, picture_hwC.shape[:2]), prediction))
             if len(rows) == GROUP:
                 writer.write(*zip(*rows, strict=True))
@@ -180,7 +188,7 @@ def write_followed(
             writer.write(*zip(*rows, strict=True))
         if drawing:
             drawing.result()
-    return count
+    return count, best
 
 
 def _unannotated(name: str, size_hw: tuple[int, int]) -> FrameTargets:

@@ -34,7 +34,7 @@ def pack(
         batch_frames: slots of a batch, at least `t_max`; the loader gives its own.
     """
     buckets = check_whole("buckets", buckets, 1)
-    sequence, first, length = whole_pieces(lengths, t_max, long)
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
     order = order[np.argsort(length[order], kind="stable")]
     ends = np.cumsum(length[order])

@@ -31,7 +31,7 @@ def pack(
             every cut, ``truncate`` deletes the rest.
         batch_frames: frames of a batch, at least `t_max`; the loader gives its own.
     """
-    sequence, first, length = whole_pieces(lengths, t_max, long)
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
     ends = np.cumsum(length[order])
     full = max(check_whole("batch_frames", batch_frames, 0), t_max)

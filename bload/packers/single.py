@@ -23,7 +23,7 @@ def pack(
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
     """
-    sequence, first, length = whole_pieces(lengths, t_max, long)
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
     segments, each = (sequence[order], first[order], length[order]), np.arange(len(order) + 1)
     return Plan(t_max, lengths, *segments, each, slots=length[order], batches=each)

@@ -158,16 +158,16 @@ def _panels(
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
-        words = _words(relation, prediction.object_classes_P[pair])
+        said = in_words(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
-        lines.append((f"{mark} {number_of[int(pair)]}  {words}  {score:.2f}", colour))
+        lines.append((f"{mark} {number_of[int(pair)]}  {said}  {score:.2f}", colour))
     found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
     counted = f"{found_G.sum()} of {len(found_G)} true triplets"
     lines += [("", _INK), (f"Found within {WITHIN}: {counted}", _INK)]
     for row, relation in target.relations_G2[~found_G]:
-        lines.append((f"missed: {_words(relation, target.object_classes_M[row])}", _RED))
+        lines.append((f"missed: {in_words(relation, target.object_classes_M[row])}", _RED))
 
-    letter = _font(width // 36)
+    letter = font(width // 36)
     high, margin = round(1.45 * letter.size), width // 60
     listed = Image.new("RGB", (width, high * (max(rows, len(lines[:_LINES])) + 2)), "white")
     for row, (text, colour) in enumerate(lines[:_LINES]):
@@ -181,25 +181,38 @@ def _boxed(
     image: Image.Image, boxes: Sequence[Box], width: int, caption: str, name: str = ""
 ) -> Image.Image:
     """The image with boxes and a line of text over it, on paper so wide."""
-    letter, small = _font(width // 32), _font(width // 42)
+    letter, small = font(width // 32), font(width // 42)
     head, margin = round(1.6 * letter.size), width // 60
     scale = min((width - 2 * margin) / image.width, 1.5 * width / image.height)
     sharp = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.BICUBIC
     shown = image.resize((round(scale * image.width), round(scale * image.height)), sharp)
-    draw = ImageDraw.Draw(shown)
-    for label, colour, box_4 in boxes:
-        x1, y1, x2, y2 = (scale * box_4).tolist()
-        draw.rectangle((x1, y1, x2, y2), outline=colour, width=max(2, width // 180))
-        x1 = max(0, min(x1, shown.width - draw.textlength(label, small)))
-        left, top, right, bottom = draw.textbbox((x1 + 1, max(0, y1)), label, small)
-        draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), colour)
-        draw.text((x1 + 1, max(0, y1)), label, "white", small)
+    scaled = [(label, colour, scale * box_4) for label, colour, box_4 in boxes]
+    draw_boxes(shown, scaled, small, max(2, width // 180))
     paper = Image.new("RGB", (width, head + shown.height + margin), "white")
     paper.paste(shown, (margin, head))
     draw = ImageDraw.Draw(paper)
     draw.text((margin, head - 3), caption, _GREY, letter, anchor="ld")
     draw.text((width - margin, head - 3), name, _INK, letter, anchor="rd")
     return paper
+
+
+def draw_boxes(
+    picture: Image.Image, boxes: Sequence[Box], letter: ImageFont.FreeTypeFont, thickness: int
+) -> None:
+    """Draw boxes, given in pixels of the picture, the last on top, and their labels inside it.
+
+    A label is at the upper end of its box, a person's at the lower: objects lie on persons.
+    """
+    draw = ImageDraw.Draw(picture)
+    for _, colour, box_4 in boxes:
+        draw.rectangle(box_4.tolist(), outline=colour, width=thickness)
+    for label, colour, (x1, y1, _, y2) in boxes:
+        _, _, wide, high = draw.textbbox((3, 1), label, letter)
+        y = y2 - high - 1 if label.endswith("person") else y1
+        x = max(0, min(x1, picture.width - wide - 3))
+        y = max(0, min(y, picture.height - high - 1))
+        draw.rectangle((x, y, x + wide + 2, y + high + 1), colour)
+        draw.text((x + 3, y + 1), label, "white", letter)
 
 
 def _pair_boxes(
@@ -244,12 +257,13 @@ def _joined(pictures: Sequence[Image.Image], way: Literal["across", "down"]) -> 
 
 
 @cache
-def _font(size: int) -> ImageFont.FreeTypeFont:
+def font(size: int) -> ImageFont.FreeTypeFont:
     """Letters of so many pixels, with a tick and a cross among them."""
     return ImageFont.truetype(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf", max(size, 6))
 
 
-def _words(relation: int, object_class: int) -> str:
+def in_words(relation: int, object_class: int) -> str:
+    """The triplet of a person and an object, from subject to object."""
     said, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
     first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
     return f"{first} - {said} - {last}"
