@@ -79,8 +79,8 @@ class TooLongError(InputError):
 
     def named(self, names: Sequence[str]) -> "TooLongError":
         """Return the same error with the name of the sequence instead of its number."""
-        sequence, *numbers, _, carry = self.args
-        return TooLongError(sequence, *numbers, names[sequence], carry)
+        sequence, length, longest, t_max, _, carry = self.args
+        return TooLongError(sequence, length, longest, t_max, names[sequence], carry)
 
 
 Spelling = Callable[[str, str | None], str]

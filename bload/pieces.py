@@ -35,7 +35,7 @@ def whole_pieces(
             `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
             recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,
             and the rest counts as deleted. ``carry`` is `bload.carry`'s.
-        carry: for the error's sentence: the caller's packer has that choice too.
+        carry: whether ``long="carry"`` is a choice of the packer too, for the errors' sentences.
 
     Returns:
         sequence, first frame and length of every piece, each int64 ``(pieces,)``.
@@ -48,7 +48,7 @@ def whole_pieces(
         first = nth * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)
     if long not in ("error", "truncate"):
-        raise InputError(f"long is {long!r}; choose error, split or truncate")
+        raise InputError(f"long is {long!r}; choose error, split{', carry' * carry} or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
         raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry=carry)

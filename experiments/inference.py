@@ -122,8 +122,8 @@ def follow_video(cfg: EvalJob, ranks: Ranks) -> None:
     )
     if best < cfg.threshold:
         print(
-            f"no relation is drawn: with its object none reaches threshold={cfg.threshold:g}, the best "
-            f"has {best:.2g}; threshold={best / 2:.1g} would draw some"
+            f"no relation is drawn: with its object none reaches threshold={cfg.threshold:g}, the "
+            f"best has {best:.2g}; threshold={best / 2:.1g} would draw some"
         )
 
 

@@ -1,7 +1,7 @@
 """Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
 import weakref
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,6 +68,17 @@ def test_a_batch_by_hand(batch):
     dtypes = [getattr(batch, name).dtype for name in names]
     assert dtypes == [torch.bool] * 2 + [torch.int64] * 3
     assert not batch.frames_BT[~batch.valid_BT].any()
+
+
+def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
+    shown = "Batch(3 x 6 slots, 3 segments, frames_BT int64 (3, 6, 2), targets of 9 objects)"
+    assert repr(batch) == shown
+    tree = {"a": batch.frames_BT, "b": batch.frames_BT[..., 0] / 2}
+    changed = replace(batch, frames_BT=tree, targets=(), targets_S=torch.ones(3)).to("meta")
+    assert repr(changed) == (
+        "Batch(3 x 6 slots, 3 segments, frames_BT {a: int64 (3, 6, 2), b: float32 (3, 6)}, "
+        "targets_S float32 (3,))"
+    )
 
 
 def test_frames_of_different_kinds_are_refused():

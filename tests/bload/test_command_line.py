@@ -1,6 +1,7 @@
 """``python -m bload``: the table, the drawing, and errors in one line."""
 
 import json
+import re
 
 import pytest
 
@@ -106,7 +107,9 @@ def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run,
     assert "recommended" in run("table", "--ranks", "2")
     for options in ([lengths], ["--epochs", "2", "--randomness"]):
         lines = run("table", *options).splitlines()[1:]  # the first names the file
-        assert max(map(len, lines)) <= 110
+        assert max(map(len, lines)) <= 120
+        titles = re.split(r"\s{2,}", lines[1])
+        assert len(titles) == len(set(titles)) > 9
 
 
 def test_randomness_and_epochs(run, table, lengths):
@@ -128,7 +131,10 @@ def test_errors_are_one_line_and_status_2(capsys):
     pytest.importorskip("matplotlib")
     for arguments, words in [
         ("table no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
-        ("table --t-max 93", ["94 frames", "t_max is 93", "to 94"]),
+        (
+            "table --t-max 93",
+            ["94 frames", "t_max is 93", "to 94, or set --long split or --long t"],
+        ),
         ("table --batch-frames 93", ["batch_frames is 93", "--batch-frames to 94"]),
         ("table --clip 95", ["t_max = 95", "94"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),

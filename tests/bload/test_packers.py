@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bload import PACKERS, InputError, make_plan
-from bload.packers import cuts_clips
+from bload.packers import cuts_clips, makes_batches
 
 CLIPS = [name for name in PACKERS if cuts_clips(name)]
 WHOLE = [name for name in PACKERS if not cuts_clips(name)]
@@ -101,8 +101,12 @@ def test_splitting_long_sequences_deletes_nothing_and_truncating_the_rest():
             assert cut.deleted == np.maximum(lengths - t_max, 0).sum() > 0, case
             assert not cut.first.any(), case
             assert sorted(cut.sequence) == [*range(len(lengths))], case
-        with pytest.raises(InputError, match=r"sequence 1 has 9 frames .* t_max is 8; .* to 11"):
+        with pytest.raises(
+            InputError, match=r"sequence 1 has 9 frames .* t_max is 8; .* to 11"
+        ) as e:
             make_plan([8, 9, 11], packer, 8)
+        assert all(f'long="{way}"' in str(e.value) for way in ("split", "truncate"))
+        assert ('long="carry"' in str(e.value)) != makes_batches(packer)
 
 
 def test_clips_are_whole_side_by_side_and_begin_anywhere():
@@ -129,7 +133,8 @@ def test_wrong_arguments_are_refused_by_name_and_number():
         ),
         ({"packer": "mix", "long": "split"}, "'long' is neither .* mix, which has place"),
         ({"packer": "bload", "draw": "x"}, "draw is 'x'.* video or length"),
-        ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split or truncate"),
+        ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, carry or truncate"),
+        ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),
         ({"packer": "mix", "place": "x"}, "place is 'x'.* random or first"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
         ({"packer": "sampling", "t_max": 6}, "t_max = 6 .* 5"),

@@ -1,6 +1,6 @@
 """From configs to sources; a data set from outside is a function and an entry."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import numpy as np
 import pytest
@@ -11,9 +11,16 @@ from bload.errors import InputError
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import Video
 from datasets.annotations.targets import FrameTargets
-from datasets.build import DATASETS, build_letterbox, build_source, build_yardsticks
+from datasets.build import (
+    DATASETS,
+    build_letterbox,
+    build_source,
+    build_yardsticks,
+    saved_config,
+)
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic import World
+from tests.datasets.conftest import SMALL
 
 
 def config(**changes):
@@ -54,6 +61,22 @@ def test_a_real_config_reaches_the_source(small_root, tmp_path):
     assert build_yardsticks(source, cfg) is None
     with pytest.raises(InputError, match="filtersmall"):
         build_source(config(root=str(small_root), small_boxes="file"), "test")
+
+
+def test_saved_data_are_opened_where_they_are_and_never_made(small_root, tmp_path):
+    saved = asdict(
+        SyntheticConfig("synthetic", str(small_root), [64, 64], **asdict(World(**SMALL)))
+    )
+    found = saved_config(saved, cache="there")
+    assert isinstance(found, SyntheticConfig)
+    assert (found.root, found.augment, found.cache) == (str(small_root), None, "there")
+    for change, says in (
+        ({"root": str(tmp_path)}, f"are not in {tmp_path}, and none are made .* root=ROOT"),
+        ({"dwelling": 3.0}, "another version: .*dwelling"),
+        ({"name": "mine"}, "no dataset 'mine'; choose one of action_genome"),
+    ):
+        with pytest.raises(InputError, match=says):
+            saved_config(saved | change)
 
 
 def test_the_letterbox_augments_as_the_config_says():

@@ -1,6 +1,7 @@
 """One small synthetic root, one finished run, and one pair of ranks for all tests of training."""
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -11,6 +12,7 @@ import pytest
 
 import eval as evaluation
 import train
+from datasets.annotations.read import MADE_BY
 from datasets.synthetic.writer import ensure
 from experiments import cli
 from experiments.config import TrainJob
@@ -29,6 +31,14 @@ BAR = re.compile(r"\d+%\||\?it/s|^\s*(\x1b\[A)*\s*$")
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ensure(tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD))
+
+
+@pytest.fixture
+def real_root(data_root: Path, tmp_path: Path) -> Path:
+    """The same data as if they were not synthetic."""
+    root = shutil.copytree(data_root, tmp_path / "real")
+    (root / MADE_BY).unlink()
+    return root
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
+from datasets.annotations.read import MADE_BY
 from datasets.prepare.__main__ import main as prepare
 from experiments import checkup, packages
 from experiments.doctor import main as ask
@@ -73,7 +74,11 @@ def test_before_anything_is_there_the_doctor_says_where_it_comes_from(answer, tm
     assert "JingweiJ/ActionGenome" in found["annotations"][1]
     assert weights.DETR_URL in found["weights"][1]
     assert found["frames"][0] == "later"
+    assert "synthetic" not in found["annotations"][1]
     assert "annotations" in following
+    (tmp_path / MADE_BY).touch()
+    _, found, _ = answer(tmp_path, "model.weights=detr.pth")
+    assert "holds synthetic data" in found["annotations"][1]
 
 
 def test_the_next_command_is_prepare_once_all_videos_are_there(answer, root, detr):

@@ -4,7 +4,15 @@ import numpy as np
 
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, object_index
 from datasets.scoring.prediction import FramePrediction
-from experiments.annotated import MOST, PANEL, SIZE_HW, annotate, pairs_shown, relations_in_words
+from experiments.annotated import (
+    MOST,
+    PANEL,
+    SIZE_HW,
+    annotate,
+    highest_threshold,
+    pairs_shown,
+    relations_in_words,
+)
 
 BLUE, ORANGE = (21, 101, 192), (194, 65, 12)
 
@@ -58,6 +66,17 @@ def test_boxes_lie_where_they_are_in_the_enlarged_picture():
     assert (drawn[9 * 35, 9 * 50] == 240).all()  # inside of the box
     nothing = annotate(picture_hwC, prediction, 0.95, "frame 1")
     assert (nothing[:, :900] == 240).all()
+
+
+def test_the_highest_threshold_is_the_last_at_which_a_relation_is_drawn():
+    pairs = ("chair", (0, 0, 9, 9), 0.5), ("door", (20, 0, 29, 9), 0.25)
+    for scores, highest in (({"behind": 0.375}, 0.375), ({"behind": 1.0}, 0.5), ({}, 0)):
+        prediction = prediction_of(*pairs, **scores)
+        assert highest_threshold(prediction) == highest
+        assert any(relations_in_words(prediction, pair, highest) for pair in (0, 1))
+        shown = pairs_shown(prediction, highest + 0.01)
+        assert not any(relations_in_words(prediction, pair, highest + 0.01) for pair in shown)
+    assert highest_threshold(prediction_of()) == 0
 
 
 def test_pictures_of_any_shape_get_even_sides():

@@ -245,6 +245,21 @@ def test_a_data_root_without_data_is_reported(sentence, tmp_path):
     assert not runs.exists()
 
 
+def test_data_of_the_other_kind_are_refused_with_the_kind_to_choose(
+    sentence, command_line, data_root, real_root, tmp_path
+):
+    real = ("dataset=action_genome", f"dataset.root={data_root}", f"run.root={tmp_path / 'runs'}")
+    for line, root, choice in (
+        (real, data_root, "synthetic"),
+        (command_line(f"dataset.root={real_root}"), real_root, "action_genome"),
+        (("-m", *real, "loader.t_max=90"), data_root, "synthetic"),  # before the first job
+    ):
+        said = sentence(train, *line)
+        assert said.startswith(f"{root} holds ")
+        assert f"choose dataset={choice}" in said
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_synthetic_root_is_never_written_over_other_files(going_on, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear")
@@ -297,14 +312,14 @@ def test_a_sweep_under_torchrun_says_what_to_type(sentence, monkeypatch):
 
 
 def test_blocks_that_are_too_short_are_refused_before_the_first_job(
-    sentence, command_line, data_root, tmp_path
+    sentence, command_line, real_root, tmp_path
 ):
-    real = ("dataset=action_genome", "dataset.small_boxes=keep", f"dataset.root={data_root}")
+    real = ("dataset=action_genome", "dataset.small_boxes=keep", f"dataset.root={real_root}")
     others = [one for one in command_line() if not one.startswith("dataset.")]
     for line in (command_line(), [*others, *real]):
         said = sentence(train, "-m", *line, "loader.t_max=64,32")
         assert "33 frames but t_max is 32; raise loader.t_max to 45" in said
-        assert "loader.long=split" in said
+        assert all(f"loader.long={way}" in said for way in ("split", "carry", "truncate"))
     assert not (tmp_path / "runs").exists()
 
 

@@ -129,11 +129,16 @@ def test_what_is_drawn_follows_from_the_threshold(finished, tmp_path, capsys):
     sizes = []
     for threshold in (0, 1):
         out = tmp_path / str(threshold)
-        follow(capsys, finished, video, out, f"threshold={threshold}")
+        said = follow(capsys, finished, video, out, f"threshold={threshold}")
+        lower = re.search(r"none reaches threshold=1, .* (\S+); threshold=(\S+) would", said)
+        assert bool(lower) == (threshold == 1)
         _, picture_hwC = next(iter(open_footage(out / "annotated.mp4")))
         panel_hwC = picture_hwC[:, -380:]
         sizes.append((panel_hwC.min(-1) < 128).sum())
     assert sizes[0] > 3 * sizes[1] > 0
+    assert 0 < float(lower[2]) < float(lower[1]) < 1
+    said = follow(capsys, finished, video, tmp_path / "lower", f"threshold={lower[2]}")
+    assert "no relation" not in said
 
 
 def test_what_cannot_be_followed_is_said_in_a_sentence(sentence, finished, tmp_path):

@@ -147,8 +147,8 @@ def test_the_summary_names_the_files_and_says_on_which_side_of_the_observer_it_i
     assert " points below the best observer without memory" in lines["conclusion"]
 
 
-def test_real_data_have_no_observers(command_line, data_root, tmp_path, capsys):
-    options = ("dataset=action_genome", f"dataset.root={data_root}", "dataset.frame_size=[32,32]")
+def test_real_data_have_no_observers(command_line, real_root, tmp_path, capsys):
+    options = ("dataset=action_genome", f"dataset.root={real_root}", "dataset.frame_size=[32,32]")
     options = (*options, "dataset.small_boxes=keep")
     lines = [line for line in command_line() if not line.startswith("dataset.")]
     job = compose_config("train", [*lines, *options, "train.epochs=1"])

@@ -77,6 +77,17 @@ def test_parts_of_ranks_join_in_order_of_names(frames, tmp_path):
         assert path.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
+def test_a_long_video_is_in_order_of_time_and_not_of_its_names(frames, tmp_path):
+    one, found = frames[0]
+    numbers = ("000009", "999999", "1000000", "10000000")
+    named = [dataclasses.replace(one, name=f"a.mp4/{number}.png") for number in numbers]
+    with PredictionsWriter(tmp_path / "p.parquet") as writer:
+        for frame in named:
+            writer.write([frame], [found])
+    join_parts(tmp_path / "p.parquet", 1, MADE_BY)
+    assert_equal(list(read_predictions(tmp_path / "p.parquet")), [(one, found) for one in named])
+
+
 def test_pandas_reads_the_columns_that_are_documented(frames, tmp_path):
     write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
     table = pd.read_parquet(tmp_path / "p.parquet")
