@@ -74,7 +74,8 @@ def check_kind(cfg: DatasetConfig) -> None:
     elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
         raise InputError(
             f"{root} holds annotations that are not synthetic (there is no {MADE_BY}); choose "
-            "dataset=action_genome to read them, or give another dataset.root"
+            "dataset=action_genome, or experiment=action_genome, which brings the model too, or give "
+            "another dataset.root"
         )
 
 
