@@ -68,14 +68,14 @@ def check_kind(cfg: DatasetConfig) -> None:
     if (root / MADE_BY).exists():
         if cfg.name == "action_genome":
             raise InputError(
-                f"{root} holds synthetic data (there is {MADE_BY}) and dataset=action_genome reads "
+                f"{root} holds synthetic data (it has a {MADE_BY}) and dataset=action_genome reads "
                 "real ones; choose dataset=synthetic, or give another dataset.root"
             )
     elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
         raise InputError(
-            f"{root} holds annotations that are not synthetic (there is no {MADE_BY}); choose "
-            "dataset=action_genome, or experiment=action_genome, which brings the model too, or give "
-            "another dataset.root"
+            f"{root} holds annotations that are not synthetic (it has no {MADE_BY}); choose "
+            "dataset=action_genome (experiment=action_genome brings the model too), or give another "
+            "dataset.root"
         )
 
 

@@ -14,9 +14,7 @@ def check_first() -> EvalJob | None:
     """As `cli.check_first`; a path without its key, or with nothing there, ends the process too."""
     with errors_in_one_line():
         check_keys(sys.argv[1:])
-    job = cli.check_first("eval")
-    with errors_in_one_line():
-        if job:
+        if job := cli.check_first("eval"):
             check_there(job)
     return job
 
