@@ -69,12 +69,12 @@ def check_kind(cfg: DatasetConfig) -> None:
         if cfg.name == "action_genome":
             raise InputError(
                 f"{root} holds synthetic data (it has a {MADE_BY}) and dataset=action_genome reads "
-                "real ones; choose dataset=synthetic, or give another dataset.root"
+                "real ones; choose dataset=synthetic, or another dataset.root"
             )
     elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
         raise InputError(
             f"{root} holds annotations that are not synthetic (it has no {MADE_BY}); choose "
-            "dataset=action_genome (experiment=action_genome brings the model too), or give another "
+            "dataset=action_genome (experiment=action_genome brings the model too), or another "
             "dataset.root"
         )
 

@@ -50,7 +50,6 @@ def test_every_key_has_a_meaning():
         ("train.py run.resume=no.pt", 2, "there is no checkpoint no.pt; "),
         ("eval.py", 2, "checkpoint"),
         ("eval.py --help", 0, "checkpoint=NEEDED"),
-        ("eval.py tests/experiments", 2, "type checkpoint=tests/experiments"),
         ("eval.py checkpoint=nowhere", 2, "there is no checkpoint nowhere"),
         ("eval.py checkpoint=. video=no.mp4 out=x", 2, "there is no no.mp4"),
         ("-m experiments.doctor --help", 0, "--seconds"),
