@@ -175,7 +175,7 @@ def test_a_wrong_value_of_an_evaluation_is_reported(sentence, finished):
     for wrong, thing, way_out in (
         ("", "checkpoint", "checkpoint=VALUE"),
         ("checkpont=x", "'checkpont'", "checkpoint?"),
-        ("CHECKPOINT dataset.root=x", "'dataset.root'", "root, cache, batch_frames"),
+        ("CHECKPOINT dataset.root=x", "'dataset.root'", "did you mean root?"),
         ("CHECKPOINT split=val", "'val'", "train or test"),
         ("CHECKPOINT iou=exact", "exact", "inclusive"),
         ("CHECKPOINT amp=fp16", "'fp16'", "auto, bf16 or off"),
