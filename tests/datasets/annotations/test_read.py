@@ -101,7 +101,7 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
         with pytest.raises(InputError, match=match):
             read_annotations(tmp_path, split, **options)
 
-    refused(f"{tmp_path}.*dataset=synthetic")
+    refused(f"{tmp_path} .*put its annotations there, .* annotations/ and frames/")
     entries_of = frames("A", [1, 2, 3])
     write_root(tmp_path, entries_of, persons(entries_of))
     refused("'validation' is not one of train, test", split="validation")
