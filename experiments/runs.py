@@ -74,6 +74,27 @@ def write_results(root: Path | str) -> None:
         write_whole(path, csv_text(runs))
 
 
+def write_tables(folder: Path | str, to: Path | str) -> list[Path]:
+    """Write the finished and failed runs of an experiment to runs.csv, their epochs to curves.csv.
+
+    The record, experiment.json, goes with them. The other functions read `to` as they do `folder`.
+    Returns the files. Raises `InputError` as `read_runs` does, and if there is no such run.
+    """
+    runs, epochs, to = read_runs(folder), read_epochs(folder), Path(to)
+    runs = runs[runs.state.isin(("finished", "failed"))].drop(columns="overrides")
+    if runs.experiment.nunique() != 1:
+        raise InputError(
+            f"{folder} holds {runs.experiment.nunique()} experiments; name one of them"
+        )
+    files = {to / "runs.csv": runs, to / "curves.csv": epochs[epochs.run.isin(runs.run)]}
+    to.mkdir(parents=True, exist_ok=True)
+    for path, table in files.items():
+        write_whole(path, table.dropna(axis="columns", how="all").to_csv(index=False))
+    if (record := Path(folder) / "experiment.json").exists():
+        write_whole(to / record.name, record.read_text(encoding="utf-8"))
+    return sorted(to.glob("*.*"))
+
+
 def experiment_folders(folder: Path | str) -> list[Path]:
     """The folder and those in it that are not runs. Raises `InputError` as `read_runs` does."""
     folder = Path(folder)

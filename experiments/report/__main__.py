@@ -20,6 +20,9 @@ def main() -> None:
         "--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF"
     )
     parser.add_argument("--latex", metavar="FILE", help="write the paper's table with ours there")
+    parser.add_argument(
+        "--tables", metavar="FOLDER", help="write an experiment's runs and epochs there, as CSV"
+    )
     args = parser.parse_args()
 
     import torch
@@ -28,12 +31,12 @@ def main() -> None:
     from experiments.failures import sentence_of
     from experiments.report import write_report
     from experiments.run_page import drawn, write_page
-    from experiments.runs import RUN_FILES
+    from experiments.runs import RUN_FILES, write_tables
 
     try:
         if any((args.folder / name).exists() for name in RUN_FILES):
-            if args.charts or args.latex:
-                raise InputError(f"{args.folder} is one run; leave out --charts and --latex")
+            if args.charts or args.latex or args.tables:
+                raise InputError(f"{args.folder} is one run; give it alone")
             lacking = write_page(args.folder, torch.device("cpu"))
             made = [*drawn(args.folder).values()]
             print(*made, *([f"no new pictures: {lacking}"] if lacking else []), sep="\n")
@@ -44,6 +47,8 @@ def main() -> None:
                 print(f"{args.charts}: {report.charts} files")
             if args.latex:
                 print(args.latex)
+            if args.tables:
+                print(*write_tables(args.folder, args.tables), sep="\n")
     except (InputError, OSError) as error:
         parser.exit(2, f"report: error: {sentence_of(error)}\n")
 

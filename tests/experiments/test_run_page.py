@@ -171,7 +171,7 @@ def test_the_command_makes_the_page_of_a_run_and_compares_a_folder_of_runs(
     monkeypatch.setattr(sys, "argv", ["report", str(run), "--charts", str(run / "charts")])
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert "leave out --charts" in capsys.readouterr().err
+    assert "is one run; give it alone" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["report", str(run.parent)])
     main()
     assert str(run.parent / "report.html") in capsys.readouterr().out.split()
