@@ -91,7 +91,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.write_json(folder.config, asdict(config()))
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
     folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
-    with pytest.raises(InputError, match=r"a run on 1 rank; on 2 ranks set train.batch_frames=32"):
+    with pytest.raises(InputError, match=r"on 1 rank; .* on 2 ranks, set train.batch_frames=32,"):
         folder.check_same_config(config(), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
