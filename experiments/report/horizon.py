@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bload.draw import INK, colour_of, label_of
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.report.charts import chart
@@ -58,11 +58,14 @@ def horizon(results: Results) -> list[Part]:
         }
         for dwell, mine in runs.groupby(DWELL)
     }
-    levels = {float(dwell): _observers(mine) for dwell, mine in runs.groupby(DWELL)}
+    worlds = {float(dwell): _world(mine) for dwell, mine in runs.groupby(DWELL)}
+    clip = int(runs.t_max.min())
+    levels = {dwell: _recalls(world, clip) for dwell, world in worlds.items()}
+    cuts = {dwell: _cut_off(world, clip) for dwell, world in worlds.items()}
     name = partial(_name, runs.t_max.max())
     return [
         _drawn(found, reached, levels, name),
-        _differences(reached, name),
+        _differences(reached, cuts, name),
         _predictions(reached),
         _everything(runs, name),
     ]
@@ -72,18 +75,22 @@ def _name(longest: float, dwell: float) -> str:
     return f"{dwell:g} frames" if dwell < longest else "the video"
 
 
-def _observers(runs: pd.DataFrame) -> dict[str, float]:
-    """What observers reach on the test videos: without memory, with a clip's and with all."""
+def _world(runs: pd.DataFrame) -> World:
     run = runs.iloc[0]
-    knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()}
-    return _recalls(World(**knobs), int(runs.t_max.min()))
+    return World(**{key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()})
 
 
 @cache
 def _recalls(world: World, clip: int) -> dict[str, float]:
+    """What observers reach on the test videos: without memory, with a clip's and with all."""
     scripts = write_scripts(world, "test")
     memories = {"no memory": MEMORYLESS, f"{clip} frames": clip, "everything": EVERYTHING}
     return {name: 100 * expected_recall(scripts, memory) for name, memory in memories.items()}
+
+
+@cache
+def _cut_off(world: World, clip: int) -> float:
+    return 100 * cut_off(write_scripts(world, "train"), clip)
 
 
 def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exhibit:
@@ -142,15 +149,16 @@ def _side(found: Estimate) -> str:
     return "above" if found.low > 0 else "below" if found.high < 0 else "undecided"
 
 
-def _differences(reached: Reached, name: Name) -> Exhibit:
-    columns: dict[str, dict[float, Estimate | str]] = {
-        "seeds": {dwell: Estimate(len(of.get(WHOLE, ()))) for dwell, of in reached.items()}
+def _differences(reached: Reached, cuts: dict[float, float], name: Name) -> Exhibit:
+    columns: dict[str, dict[float, Estimate | str | float]] = {
+        "cues cut off by fresh clips, %": {**cuts},
+        "seeds": {dwell: Estimate(len(of.get(WHOLE, ()))) for dwell, of in reached.items()},
     }
     for words, way in OTHERS.items():
         found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
         columns[f"less {words}"] = {**found}
         columns[f"than {words}"] = {dwell: _side(of) for dwell, of in found.items()}
-    table = rows(FIRST, columns, "0 +1 0 +1 0 +1 0", name)
+    table = rows(FIRST, columns, "0 0 +1 0 +1 0 +1 0", name)
     return Exhibit("BLoad, seed by seed, points", table, note("horizon_differences"))
 
 

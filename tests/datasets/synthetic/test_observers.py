@@ -15,7 +15,7 @@ from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import World, cues, observers, write_scripts
 from datasets.synthetic.__main__ import main
 from datasets.synthetic.evidence import evidence_ages, memory_flags
-from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_weights
+from datasets.synthetic.observers import EVERYTHING, cut_off, expected_recall, triplet_weights
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),
@@ -121,6 +121,20 @@ def test_more_memory_reaches_more(scripts):
         memories = (1, 2, 5, 10, EVERYTHING)
         recalls = [expected_recall(scripts, memory, part) for memory in memories]
         assert recalls == sorted(set(recalls))
+
+
+def test_what_clips_cut_off_is_counted_over_every_clip(scripts):
+    cut, dependent = 0.0, 0.0
+    for script in (script for script in scripts if script.frames >= 9):
+        starts = script.frames - 9 + 1
+        for start in range(starts):
+            for since in range(9):
+                for states in (script.attention, script.contacting):
+                    age_M = states.age_TM[start + since][script.visible_TM[start + since]]
+                    cut += (age_M > since).sum() / starts
+                    dependent += (age_M >= 1).sum() / starts
+    assert cut_off(scripts, 9) == pytest.approx(cut / dependent)
+    assert np.isnan(cut_off(scripts, max(script.frames for script in scripts) + 1))
 
 
 def test_flags_follow_the_rows_of_the_data_set(small_world, small_root):

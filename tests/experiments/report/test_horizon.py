@@ -10,7 +10,7 @@ from experiments.report.results import read_results
 from tests.experiments.report.made_runs import make_run
 
 WORLD = {
-    **{"train_videos": 8, "test_videos": 4, "image_size": 32, "seed": 0, "object_classes": 12},
+    **{"train_videos": 30, "test_videos": 4, "image_size": 32, "seed": 0, "object_classes": 12},
     **{"max_objects": 3, "cue_rate": 0.0, "delay_rate": 0.5, "drop_rate": 0.03},
 }
 NOISE = (0.0, 0.004, -0.002)
@@ -55,6 +55,8 @@ def test_differences_are_by_seed_and_named_by_their_interval(tmp_path):
         for heading, points in (("fresh clips", 2), ("fixed clips", 6), ("no start table", 1)):
             assert row[f"less {heading}"].figure.mean == pytest.approx(gain * points)
             assert row[f"than {heading}"] == "above"
+    few, most = (row["cues cut off by fresh clips, %"].figure.mean for row in table)
+    assert 0 < few < most < 100
 
 
 @pytest.mark.parametrize(
