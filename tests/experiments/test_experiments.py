@@ -25,7 +25,9 @@ ALL = {
 }
 SINGLE = ("action_genome", "frames", "smoke")
 """Those of one run."""
-FILES = {name: text for name, text in ALL.items() if name not in SINGLE}
+PART = {"start_table": "horizon"}
+"""Those that are some runs of another, in its folder."""
+FILES = {name: text for name, text in ALL.items() if name not in (*SINGLE, *PART)}
 QUICK = [name for name in FILES if name.endswith("_quick")]
 
 
@@ -69,6 +71,14 @@ def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
         job = cli.check_overrides("train", line)
         assert job.experiment.name == name
         assert job.run.root == f"runs/{name}"
+
+
+def test_a_part_is_the_experiment_itself_by_other_runs():
+    for name, whole in PART.items():
+        part, varied = experiment(name)
+        assert part == experiment(whole)[0]
+        assert varied != experiment(whole)[1]
+        assert ALL[name].splitlines()[1] == f"# python train.py -m experiment={name}"
 
 
 def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
