@@ -37,6 +37,7 @@ def convergence(results: Results) -> list[Part]:
     return [
         line_chart(title, points, labels, [], text, xscale="log"),
         Exhibit("The end of training", _table(curves), note("convergence_end", found)),
+        *([_predictions(curves)] if {"naive", "sampling", "bload"} <= curves.keys() else []),
     ]
 
 
@@ -95,11 +96,40 @@ def _beside_naive(slots: dict[str, pd.Series]) -> dict[str, Estimate]:
     return {loader: ratio(of.a, of.b, paired=True) for loader, of in both.items() if len(of)}
 
 
-def _table(curves: Curves) -> list[dict]:
-    ends = {
+def _predictions(curves: Curves) -> Exhibit:
+    """The predictions of the plan, each decided by an interval over seeds."""
+    ends = _ends(curves)
+    level = estimate((ends["bload"] - ends["naive"]).dropna())
+    below = estimate((ends["sampling"] - ends["bload"]).dropna())
+    share = _beside_naive(_to_level(curves)).get("bload", Estimate(math.nan))
+    times = Estimate(1 / share.mean, 1 / share.high, 1 / share.low, share.count)
+    found = {
+        "BLoad ends level with naive, points apart": (level, level.low <= 0 <= level.high, True),
+        "sampling ends below BLoad, points": (below, below.high < 0, below.low > 0),
+        "naive takes over 3 times the work of BLoad": (times, times.low > 3, times.high < 3),
+    }
+
+    def verdict(of: Estimate, holds: bool, fails: bool) -> str:
+        return (
+            "-" if math.isnan(of.low) else "holds" if holds else "fails" if fails else "undecided"
+        )
+
+    columns = {
+        "figure": {words: of for words, (of, _, _) in found.items()},
+        "verdict": {words: verdict(*of) for words, of in found.items()},
+    }
+    return Exhibit("What was predicted of the end", rows("prediction", columns, "1 0", str))
+
+
+def _ends(curves: Curves) -> dict[str, pd.Series]:
+    return {
         loader: pd.Series({seed: of.recall.iloc[-1] for seed, of in mine.items()})
         for loader, mine in curves.items()
     }
+
+
+def _table(curves: Curves) -> list[dict]:
+    ends = _ends(curves)
     own = {
         loader: estimate(work_to(SHARE * of.recall.iloc[-1], of) for of in mine.values())
         for loader, mine in curves.items()

@@ -30,7 +30,7 @@ def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
         for loader, recall in (("naive", 0.6), ("bload", 0.6), ("sampling", 0.3)):
             make_run(tmp_path / "convergence", loader, seed, recall=recall + 0.01 * seed)
     results = read_results(tmp_path)
-    _, table = convergence(results)
+    _, table, _ = convergence(results)
     naive, sampling, bload = table.rows
     assert [row["loader"] for row in table.rows] == ["naive", "sampling", "BLoad"]
     # Curves of one shape: the work differs as the slots of an epoch do, 23,272 to 86,000.
@@ -41,6 +41,23 @@ def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
     assert sampling["less naive, points"].figure.mean == pytest.approx(-30)
     assert work_beside_naive(results)["bload"].mean == pytest.approx(23_272 / 86_000)
     assert {row["flat"] for row in table.rows} == {"no"}
+
+
+@pytest.mark.parametrize(
+    ("bload", "sampling", "wobble", "verdicts"),
+    [
+        (0.0, -0.1, 0.005, ["holds", "holds", "holds"]),
+        (0.1, 0.2, 0.002, ["fails", "fails", "holds"]),
+        (0.0, -0.01, 0.2, ["holds", "undecided", "undecided"]),
+    ],
+)
+def test_predictions_are_decided_by_their_intervals(tmp_path, bload, sampling, wobble, verdicts):
+    for seed in (0, 1, 2):
+        noise = wobble * (seed - 1)
+        for loader, recall in (("naive", 0), ("bload", bload + noise), ("sampling", sampling)):
+            make_run(tmp_path / "convergence", loader, seed, recall=0.6 + recall)
+    *_, table = convergence(read_results(tmp_path))
+    assert [row["verdict"] for row in table.rows] == verdicts
 
 
 def test_without_runs_the_command_is_named(tmp_path):
