@@ -1,15 +1,21 @@
-"""The command line, ``bload`` or ``python -m bload``: the table of loaders, and pictures of blocks.
+"""Plan epochs of blocks from lengths: a table of loaders, pictures of blocks.
 
-bload table                                the paper's table, no data set needed
-bload table lengths.csv --ranks 8          your own lengths, with a recommended T_max
-bload table lengths.csv --t-max 256,512 --json
-bload draw lengths.csv --out blocks.png
-bload draw --animate --out blocks.gif
+examples:
+  bload table                          the paper's table, no data set needed
+  bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
+  bload table lengths.csv --t-max 256,512 --json
+  bload draw lengths.csv --out blocks.png
+  bload draw --animate --out blocks.gif
+
+A loader is a packer with its options: "bload draw=length" in a table is
+BlockLoader(source, packer="bload", draw="length") in Python, and
+train.py loader=bload loader.draw=length in the experiments of a checkout.
 """
 
 import argparse
 import json
 import sys
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,22 +26,32 @@ from bload import __version__
 from bload.animate import animate_plan
 from bload.columns import columns_for, format_notes, format_recommendation, format_table
 from bload.draw import draw_plans, label_of
-from bload.errors import InputError, spelling
-from bload.lengths import action_genome_lengths, read_lengths
+from bload.errors import InputError, TooLongError, printable, spelling
+from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packers import PACKERS, cuts_clips
 from bload.pieces import Long
 from bload.recommendation import recommend_t_max
 from bload.table import sized_plan, table_rows
 
+FEW = (
+    "fewer blocks than the {:,} ranks: the others compute fillers (blocks without a frame, not in "
+    "blocks, padding and used) and a step takes as long, so naive and ragged say little of so few "
+    "sequences"
+)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for invalid input, reported in one sentence."""
-    args = _parser().parse_args(arguments)
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if "run" not in args:
+        parser.print_help(sys.stderr)
+        return 2
     with spelling(_as_typed):
         try:
-            args.run(args)
+            _run(args)
         except InputError as error:
-            print(f"{_parser().prog}: error: {error}", file=sys.stderr)
+            print(f"{parser.prog}: error: {error}", file=sys.stderr)
             return 2
         except BrokenPipeError:
             sys.stderr.close()  # the reader of the pipe has seen enough
@@ -44,10 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="bload", description="Plan epochs of blocks from sequence lengths."
+        prog="bload",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"bload {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     lengths = argparse.ArgumentParser(add_help=False)
     data = lengths.add_mutually_exclusive_group()
@@ -93,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument(
         "--rows", type=_positive, help="blocks shown per loader; with --animate, sequences"
     )
-    draw.add_argument("--loaders", metavar="A,B", help="loaders to draw; with --animate, one")
+    draw.add_argument("--loaders", metavar="A,B", help="packers to draw; with --animate, one")
     draw.add_argument("--epoch", type=_whole, default=0)
     draw.add_argument(
         "--animate", action="store_true", help="a moving picture, beside naive padding"
@@ -124,12 +142,19 @@ def _sizes(text: str) -> list[int]:
     return [_positive(part) for part in text.split(",")]
 
 
-def _lengths(args: argparse.Namespace) -> np.ndarray:
-    return read_lengths(args.file) if args.file else action_genome_lengths(args.split)
+def _run(args: argparse.Namespace) -> None:
+    if args.file:
+        found = read_file(Path(args.file))
+    else:
+        found = LengthsFile(action_genome_lengths(args.split))
+    try:
+        args.run(args, found)
+    except TooLongError as error:
+        raise (error.named(found.names) if found.names else error) from None
 
 
-def _table(args: argparse.Namespace) -> None:
-    lengths = _lengths(args)
+def _table(args: argparse.Namespace, found: LengthsFile) -> None:
+    lengths = found.lengths
     long: Long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
     ranks = args.ranks or 8
     tables = [
@@ -151,13 +176,14 @@ def _table(args: argparse.Namespace) -> None:
     work = bool(args.file or args.ranks or args.batch_frames)
     if args.json:
         advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
-        found = {"loaders": rows, "recommended": asdict(advice)}
-        print(json.dumps(_summary(args, lengths) | {"ranks": ranks} | found, indent=2))
+        results = {"ranks": ranks, "loaders": rows, "recommended": asdict(advice)}
+        print(json.dumps(_summary(args, found) | results, indent=2))
         return
     columns = columns_for(rows, work)
+    column = "" if found.column is None else f", column {found.column}"
     print(
-        "{source}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
-        "mean {mean:.3f}".format(**_summary(args, lengths))
+        "{source}{}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
+        "mean {mean:.3f}".format(printable(column), **_summary(args, found))
         + (f"; means over {args.epochs} epochs" if args.epochs > 1 else "")
     )
     for table in tables:
@@ -171,13 +197,17 @@ def _table(args: argparse.Namespace) -> None:
         size = f"{args.batch_frames:,} slots" if args.batch_frames else "one whole block"
         print(f"steps, naive, ragged: predicted for {ranks:,} ranks, each taking {size} per step;")
         print("naive, ragged: slots of naive padding and ragged batches, divided by the loader's")
+        if min(row["blocks"] for row in rows) < ranks:
+            print(textwrap.fill(FEW.format(ranks), 100))
         advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
         print("\n" + format_recommendation(advice))
 
 
-def _summary(args: argparse.Namespace, lengths: np.ndarray) -> dict[str, Any]:
+def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:
+    lengths = found.lengths
     return {
         "source": args.file or f"Action Genome, {args.split} split",
+        "column": found.column,
         "sequences": len(lengths),
         "frames": int(lengths.sum()),
         "shortest": int(lengths.min()),
@@ -187,8 +217,8 @@ def _summary(args: argparse.Namespace, lengths: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _draw(args: argparse.Namespace) -> None:
-    lengths = _lengths(args)
+def _draw(args: argparse.Namespace, found: LengthsFile) -> None:
+    lengths = found.lengths
     if args.animate:
         print(_animate(args, lengths))
         return
@@ -211,8 +241,12 @@ def _animate(args: argparse.Namespace, lengths: np.ndarray) -> Path:
         )
     t_max = args.t_max or int(lengths.max())
     rng = np.random.default_rng([args.seed, args.epoch])
-    few = rng.choice(lengths, min(args.rows or 16, len(lengths)), replace=False)
-    plan = sized_plan(few, loader, t_max, None, args.long or "error", args.seed, args.epoch)
+    few = rng.choice(len(lengths), min(args.rows or 16, len(lengths)), replace=False)
+    long: Long = args.long or "error"
+    try:
+        plan = sized_plan(lengths[few], loader, t_max, None, long, args.seed, args.epoch)
+    except TooLongError as error:
+        raise TooLongError(int(few[error.args[0]]), *error.args[1:]) from None
     return animate_plan(plan, args.out or "blocks.gif", args.ranks, label_of(loader))
 
 

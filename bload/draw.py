@@ -62,7 +62,7 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     Args:
         plans: loader name -> plan.
         path: file to write; the suffix decides the format, ``.png`` or ``.svg``.
-        rows: blocks shown per panel.
+        rows: blocks shown per panel, at most.
 
     Raises:
         InputError: another suffix, a path that cannot be written, or matplotlib is not installed.
@@ -77,13 +77,15 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
         raise InputError("drawing needs matplotlib; run pip install matplotlib") from error
 
     columns = 2 if len(plans) > 1 else 1
-    lines = -(-len(plans) // columns)
-    height = 0.19 * rows + 0.75
-    figure = Figure(figsize=(5.6 * columns, height * lines + 0.5), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    blocks = [min(plan.blocks, rows) for plan in plans.values()]
+    tall = [max(blocks[at : at + columns]) for at in range(0, len(blocks), columns)]
+    height = sum(0.19 * rows + 0.75 for rows in tall) + 0.5
+    figure = Figure(figsize=(5.6 * columns, height), layout="constrained")
+    axes = figure.subplots(len(tall), columns, squeeze=False, height_ratios=tall).ravel()
     widest = max(plan.t_max for plan in plans.values())
-    for axis, (name, plan) in zip(axes, plans.items(), strict=False):
-        draw_blocks(axis, plan, rows, widest)
+    for panel, (name, plan) in enumerate(plans.items()):
+        axis = axes[panel]
+        draw_blocks(axis, plan, tall[panel // columns], widest)
         title = LOOKS[name].caption if name in LOOKS else name
         axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
         counts = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
@@ -106,7 +108,7 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
 
 
 def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
-    mark = max(widest / 160, 0.15)
+    mark = widest / 160
     for row in range(min(rows, plan.blocks)):
         block = plan.block(row)
         starts = block.starts.tolist()
@@ -119,6 +121,7 @@ def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
     axis.set_xlim(0, widest)
     axis.set_ylim(rows, -0.2)
     axis.set_yticks([])
+    axis.locator_params(axis="x", integer=True)
     axis.tick_params(axis="x", labelsize=8, colors=INK, length=2)
     axis.spines[["top", "right", "left", "bottom"]].set_visible(False)
 

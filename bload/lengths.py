@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,17 @@ MOST_FRAMES = 10**15
 """Frames of a data set above which counts of slots could overflow."""
 ENCODING = "utf-8-sig"  # also reads UTF-8 without the mark that spreadsheets put in front
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
-Read = tuple[Any, list[str] | None]  # values as found, and names where the file has them
+
+
+class LengthsFile(NamedTuple):
+    """What a file of lengths holds."""
+
+    lengths: Any
+    """As found; int64 ``(sequences,)`` once checked."""
+    names: list[str] | None = None
+    """What to call each sequence in a message, where it has a key or a line of its own."""
+    column: str | None = None
+    """Title of the column with the lengths."""
 
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
@@ -25,20 +35,20 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         array = np.asarray(lengths)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"the lengths are no list of numbers ({error})") from error
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(
-            f"the lengths have shape {array.shape}; give a list with at least one sequence"
-        )
-    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
+    if array.ndim != 1:
+        raise InputError(f"the lengths have shape {array.shape}; give a list of numbers")
+    if array.size == 0:
+        raise InputError("there are no lengths; give at least one sequence")
+    if array.dtype.kind not in "iuf":
         raise InputError("the lengths contain something that is not a number; give whole numbers")
-    with np.errstate(invalid="ignore"):  # beyond int64: found unequal below
+    with np.errstate(invalid="ignore"):  # NaN and beyond int64: found unequal below
         whole = array.astype(np.int64)
     bad = np.flatnonzero((whole < 1) | (whole != array))
     if len(bad):
         s = int(bad[0])
         name = names[s] if names else str(s)
         raise InputError(
-            f"sequence {name} has length {array[s]}; lengths are whole numbers from 1 on: "
+            f"sequence {name} has length {array[s]:.15g}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"
         )
     if array.sum(dtype=float) > MOST_FRAMES:
@@ -80,12 +90,17 @@ def read_lengths(path: str | Path) -> np.ndarray:
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
     """
-    path = Path(path)
+    lengths: np.ndarray = read_file(Path(path)).lengths
+    return lengths
+
+
+def read_file(path: Path) -> LengthsFile:
+    """Read lengths as `read_lengths` does, with where they stand in the file."""
     if not path.is_file():
         raise InputError(f"there is no lengths file {path}; give a csv, json, npy or txt file")
     readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv}
     try:
-        values, names = readers.get(path.suffix.lower(), _from_text)(path)
+        found = readers.get(path.suffix.lower(), _from_text)(path)
     except InputError:
         raise
     except (OSError, ValueError, csv.Error, RecursionError) as error:
@@ -93,33 +108,31 @@ def read_lengths(path: str | Path) -> np.ndarray:
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
     try:
-        return check_lengths(values, names)
+        return found._replace(lengths=check_lengths(found.lengths, found.names))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _from_npy(path: Path) -> Read:
+def _from_npy(path: Path) -> LengthsFile:
     with path.open("rb") as file:
         try:
-            return np.asarray(np.load(file, allow_pickle=False)), None
+            return LengthsFile(np.asarray(np.load(file, allow_pickle=False)))
         except Exception as error:  # a broken file raises nearly anything
             raise ValueError(str(error)) from error
 
 
-def _from_json(path: Path) -> Read:
+def _from_json(path: Path) -> LengthsFile:
     data = json.loads(path.read_text(ENCODING))
-    if isinstance(data, dict):
-        return list(data.values()), list(data)
-    return data, None
+    return LengthsFile([*data.values()], [*data]) if isinstance(data, dict) else LengthsFile(data)
 
 
-def _from_text(path: Path) -> Read:
+def _from_text(path: Path) -> LengthsFile:
     lines = enumerate(path.read_text(ENCODING).splitlines(), 1)
     cells = [(number, line.split("#")[0].strip()) for number, line in lines]
-    return _numbers([(number, cell) for number, cell in cells if cell]), None
+    return _numbers([(number, cell) for number, cell in cells if cell])
 
 
-def _numbers(cells: list[tuple[int, str]]) -> list[float]:
+def _numbers(cells: list[tuple[int, str]], column: str | None = None) -> LengthsFile:
     """The cells, each after the line it is on, as numbers."""
     values = []
     for line, cell in cells:
@@ -127,16 +140,17 @@ def _numbers(cells: list[tuple[int, str]]) -> list[float]:
             values.append(float(cell))
         except ValueError:
             raise ValueError(f"line {line} has {cell!r} where a length belongs") from None
-    return values
+    return LengthsFile(values, [f"on line {line}" for line, _ in cells], column)
 
 
-def _from_csv(path: Path) -> Read:
+def _from_csv(path: Path) -> LengthsFile:
     with path.open(newline="", encoding=ENCODING) as file:
         reader = csv.reader(file)
         rows = [(reader.line_num, row) for row in reader if row]
     if not rows:
-        return [], None
-    header = [cell.strip().lower() for cell in rows[0][1]]
+        return LengthsFile([])
+    titles = [cell.strip() for cell in rows[0][1]]
+    header = [title.lower() for title in titles]
     named = [column for column in LENGTH_COLUMNS if column in header]
     if named:
         column = header.index(named[0])
@@ -146,11 +160,11 @@ def _from_csv(path: Path) -> Read:
                     f"{path}: line {line} is {','.join(row)!r} without a cell for {named[0]!r}; "
                     "fix it or leave it out"
                 )
-        return _numbers([(line, row[column]) for line, row in rows[1:]]), None
+        return _numbers([(line, row[column]) for line, row in rows[1:]], titles[column])
     if len(header) == 1:
         is_name = header[0][:1].isalpha() and header[0] not in ("nan", "inf")
-        body = rows[1:] if is_name else rows
-        return _numbers([(line, row[0]) for line, row in body]), None
+        cells = [(line, row[0]) for line, row in rows]
+        return _numbers(cells[1:], titles[0]) if is_name else _numbers(cells)
     raise InputError(
-        f"{path} has the columns {', '.join(header)}; name the one with the lengths 'length'"
+        f"{path} has the columns {', '.join(titles)}; name the one with the lengths 'length'"
     )

@@ -72,7 +72,7 @@ def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, 
     assert {row["deleted"] for row in rows if row["loader"] == "naive"} == {0}
     assert all(row["paper_padding"] is row["paper_note"] is None for row in rows)
     text = run(*arguments)
-    assert text.startswith(f"{lengths}: 64 sequences, 288 frames, 1 to 8, mean 4.500")
+    assert text.startswith(f"{lengths}, column length: 64 sequences, 288 frames, 1 to 8, mean 4.5")
     assert "T_max 4 " in text
     assert "--long split" in text
     assert "3,695" not in text
@@ -103,6 +103,8 @@ def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run,
     assert "8 ranks" in text
     assert "56.2%" in text
     assert "paper" not in text
+    assert "fewer blocks than" not in text
+    assert "fewer blocks than the 40 ranks" in run("table", lengths, "--ranks", "40")
     assert "recommended" not in run("table")
     assert "recommended" in run("table", "--ranks", "2")
     for options in ([lengths], ["--epochs", "2", "--randomness"]):
@@ -127,9 +129,18 @@ def test_randomness_and_epochs(run, table, lengths):
     assert "9 epochs" in text
 
 
-def test_errors_are_one_line_and_status_2(capsys):
+def test_no_command_prints_help_with_examples(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert all(words in err for words in ("table", "draw", "lengths.csv --ranks 8", "packer="))
+
+
+def test_errors_are_one_line_and_status_2(capsys, lengths):
     pytest.importorskip("matplotlib")
     for arguments, words in [
+        (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "--t-max to 8"]),
+        (f"draw {lengths} --animate --rows 64 --t-max 7", ["on line ", "has 8 frames"]),
         ("table no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
         (
             "table --t-max 93",

@@ -7,6 +7,7 @@ import pytest
 
 from bload import InputError, read_lengths
 from bload import lengths as lengths_module
+from bload.lengths import read_file
 
 MARK = "\ufeff"  # spreadsheets put it in front of UTF-8
 
@@ -29,22 +30,24 @@ BAD = [
     ("a.csv", "line 3 has ''", "name,length\na,3\nb,\n"),
     ("a.csv", "line 4 has 'many'", "name,length\na,3\n\nb,many\n"),
     ("a.csv", "'length'", "name,size\na,3\n", "3,4\n5,6\n"),
-    ("a.csv", "sequence 1 has length 0", "length\n3\n0\n"),
-    ("a.csv", "sequence 0 has length -3", "length\n-3\n"),
-    ("a.csv", "sequence 1 has length 2.5", "length\n3\n2.5\n"),
-    ("a.csv", "sequence 0 has length 1e", "length\n1e30\n"),
+    ("a.csv", "sequence on line 4 has length 0", "length\n3\n\n0\n"),
+    ("a.csv", "line 2 has length -3;", "length\n-3\n"),
+    ("a.csv", "line 3 has length 2.5", "length\n3\n2.5\n"),
+    ("a.csv", "line 2 has length 1e", "length\n1e30\n"),
     ("a.csv", "line 1 has '1O'", "1O\n3\n"),
-    ("a.csv", "not a number", "nan\n3\n"),
-    ("a.csv", "not a number", "length\n3\nnan\n", "length\ninf\n"),
+    ("a.csv", "line 1 has length nan", "nan\n3\n"),
+    ("a.csv", "line 3 has length ", "length\n3\nnan\n", "length\n1\n-inf\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
     ("a.json", "cannot read lengths", "", "[3, 4", "[" * 100_000),
-    ("a.json", "at least one sequence", "[]", "{}", "7", "null"),
+    ("a.json", "at least one sequence", "[]", "{}"),
+    ("a.json", "a list", "7", "null"),
     ("a.json", "no list of numbers", "[[3], [4, 5]]"),
-    ("a.json", "not a number", '[3, "x"]', "[3, null]", "[3, NaN]", '{"a": {"frames": 3}}'),
+    ("a.json", "not a number", '[3, "x"]', "[3, null]", '{"a": {"frames": 3}}'),
+    ("a.json", "sequence 1 has length nan", "[3, NaN]"),
     ("a.json", "sequence 001YG has length 4.5", '{"a": 3, "001YG": 4.5}'),
     ("a.txt", "at least one sequence", "", "# nothing\n"),
     ("a.txt", "line 2 has '3 4'", "# frames\n3 4\n"),
-    ("a.txt", "sequence 1 has length 0", "3\n0\n"),
+    ("a.txt", "line 2 has length 0", "3\n0\n"),
     ("a.npy", "cannot read lengths", b"", b"hello", b"PK\x03\x04broken"),
 ]
 
@@ -68,6 +71,14 @@ def test_every_good_form_is_read(tmp_path):
     for dtype in ("int64", "int16", "uint8", "float32"):
         np.save(tmp_path / "a.npy", np.array([3, 5, 8], dtype))
         assert read_lengths(str(tmp_path / "a.npy")).tolist() == [3, 5, 8], dtype
+
+
+def test_the_column_of_the_lengths_is_told(tmp_path):
+    found = [("Name, Num_Frames \na,3\n", "Num_Frames"), ("frames seen\n3\n", "frames seen")]
+    for text, column in [*found, ("frames,length\n1,3\n", "length"), ("3\n", None)]:
+        (tmp_path / "a.csv").write_text(text)
+        assert read_file(tmp_path / "a.csv").column == column
+        assert read_lengths(tmp_path / "a.csv").tolist() == [3]
 
 
 def test_every_bad_form_is_refused_in_one_sentence(tmp_path):

@@ -79,3 +79,6 @@ def test_a_drawing_has_the_rows_asked_for_and_every_start(tmp_path, monkeypatch)
         starts = [slot for b in range(blocks) for slot in plan.block(b).starts.tolist()]
         assert len(bars) == blocks + 2 * len(starts)  # the block, its segments, their starts
         assert [bar.x0 for bar in bars if bar.width < 1] == starts, rows
+    draw_plans({"naive": make_plan([4], "naive")}, tmp_path / "blocks.png", rows=50)
+    two, all_, one = (figure.get_figheight() for figure in drawn)
+    assert one < two < all_ < 2.5, "as high as its blocks, inches"
