@@ -147,6 +147,11 @@ def _run(args: argparse.Namespace) -> None:
         found = read_file(Path(args.file))
     else:
         found = LengthsFile(action_genome_lengths(args.split))
+    if args.clip and args.clip > found.lengths.max():
+        raise InputError(
+            f"--clip is {args.clip} but the longest sequence has {found.lengths.max()} frames, so "
+            "sampling would delete everything; lower it"
+        )
     try:
         args.run(args, found)
     except TooLongError as error:

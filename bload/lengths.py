@@ -39,6 +39,8 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         raise InputError(f"the lengths have shape {array.shape}; give a list of numbers")
     if array.size == 0:
         raise InputError("there are no lengths; give at least one sequence")
+    if names is not None and len(names) != array.size:
+        raise InputError(f"there are {len(names)} names for {array.size} lengths; give one each")
     if array.dtype.kind not in "iuf":
         raise InputError("the lengths contain something that is not a number; give whole numbers")
     with np.errstate(invalid="ignore"):  # NaN and beyond int64: found unequal below

@@ -21,6 +21,7 @@ from bload.errors import InputError, TooLongError, spell
 from bload.lengths import check_lengths
 from bload.packers import make_plan, makes_batches, natural_t_max, packer_options
 from bload.place import find_place
+from bload.plain import plain
 from bload.plan import Block, Plan, filler_block
 from bload.shapes import sizes_of
 
@@ -84,7 +85,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.process_group = process_group
         self.lengths = check_lengths(lengths, names)
         self.packer, self.options = packer, dict(options)
-        self.seed = int(seed)
+        self.seed = seed
         self.last: Last = last
         self.epoch = self._plan_epoch = 0
         self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
@@ -136,9 +137,8 @@ class BlockSampler(Sampler[list[Block]]):
         return self._plan
 
     def _planner(self, epoch: int) -> partial[Plan]:
-        place = self.t_max, self.seed, epoch
-        settings = {"shapes": self.shapes, **self.options}
-        return partial(make_plan, self.lengths, self.packer, *place, **settings)
+        place = self.lengths, self.packer, self.t_max, self.seed, epoch
+        return partial(make_plan, *place, shapes=self.shapes, **self.options)
 
     @property
     def dealt(self) -> Dealt:
@@ -231,7 +231,7 @@ class BlockSampler(Sampler[list[Block]]):
         if index(epoch) < 0:
             raise InputError(f"epoch is {epoch}; epochs count from 0")
         if epoch != self.epoch:
-            self.epoch = epoch
+            self.epoch = index(epoch)
             self.next_step = self._yielded = 0
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "epoch": self.epoch,
             "step": self._yielded if step is None else step,
-            "plan": self.definition(),
+            "plan": plain(self.definition()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -257,7 +257,7 @@ class BlockSampler(Sampler[list[Block]]):
         counts = [number for number in place if type(number) is int and number >= 0]
         if len(counts) < 2 or not isinstance(state["plan"], dict):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        mine, saved = self.definition(), state["plan"]
+        mine, saved = plain(self.definition()), plain(state["plan"])
         differs = [
             f"{key} was {saved.get(key)} and is {mine.get(key)}"
             for key in {**mine, **saved}

@@ -53,8 +53,7 @@ class DatasetSource:
             return {key: self._cut(value, key, sequence, first, length) for key, value in parts}
         if tree is None:
             return None
-        one = isinstance(tree, str) or not hasattr(tree, "__len__") or getattr(tree, "ndim", 1) == 0
-        frames = None if one else len(tree)
+        frames = None if _is_one(tree) else len(tree)
         if frames != self.lengths[sequence]:
             has = "is one value" if frames is None else f"has {frames} frames"
             raise InputError(
@@ -97,7 +96,7 @@ def from_dataset(
         )
     if isinstance(length, str):
         column = _column(dataset, length)
-        lengths = [value if np.ndim(value) == 0 else len(value) for value in column]
+        lengths = [value if _is_one(value) else len(value) for value in column]
     elif callable(length):
         lengths = [length(dataset[number]) for number in range(len(dataset))]
     elif isinstance(length, Iterable):
@@ -127,6 +126,11 @@ def _column(dataset: Any, name: str) -> Sequence[Any]:
             f"the data set has no column {name!r}; give length as a list of numbers or a function "
             "of an item"
         ) from error
+
+
+def _is_one(value: Any) -> bool:
+    """Return True for a value that is no sequence."""
+    return isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0
 
 
 def _pick(item: Mapping[str, Any], key: Key) -> Any:

@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from bload.batch import Batch, BlockSample, collate_blocks
 from bload.dataset import TargetsPer, split_result
 from bload.dealing import blocks_per_rank
-from bload.errors import InputError, check_choice, check_number
+from bload.errors import InputError, check_choice, check_number, check_whole
 from bload.packers.bload_exact import MOST_SLOTS
 from bload.plan import Block, filler_block
 from bload.trees import alike, counts, is_by_frame, join, kind, none_of
@@ -67,8 +67,8 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_number("t_max", t_max, 1, MOST_SLOTS)
-        check_number("window", window, 1, MOST_SLOTS)
+        check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
+        check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         self.sequences, self.decode = sequences, decode
         self.t_max, self.window = t_max, window

@@ -14,6 +14,7 @@ from bload.batch import Batch, BlockSample, collate_blocks
 from bload.dataset import TargetsPer
 from bload.errors import InputError
 from bload.place import find_place
+from bload.plain import plain
 from bload.plan import filler_block
 from bload.stream import BEGINNING, Sequences, StreamBlocks
 from bload.trees import none_of, on_tensors
@@ -187,7 +188,7 @@ class StreamLoader:
             "step": self.step,
             "turn": self._turn,
             "positions": [*self._positions],
-            "stream": {"rank": self.stream.rank, **self._definition()},
+            "stream": plain({"rank": self.stream.rank, **self._definition()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

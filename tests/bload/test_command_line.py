@@ -147,7 +147,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
             ["94 frames", "t_max is 93", "to 94, or set --long split or --long t"],
         ),
         ("table --batch-frames 93", ["batch_frames is 93", "--batch-frames to 94"]),
-        ("table --clip 95", ["t_max = 95", "94"]),
+        ("table --clip 95", ["--clip is 95", "94 frames", "lower it"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
         ("draw --loaders bload,best", ["'best'", "bload_exact"]),
         ("draw --loaders naive --out /dev/null/blocks.png", ["/dev/null/blocks.png"]),

@@ -1,5 +1,7 @@
 """The sampler alone: sizes, positions and refusals."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,27 @@ def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
     assert found.startswith(note) if note else not found
 
 
+def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
+    one, levels = np.int64(1), np.array([0.5, 0.9])
+    settings = {"lengths": LENGTHS, "packer": "ragged", "deal": "queue"}
+    sampler = BlockSampler(
+        **settings,
+        t_max=max(LENGTHS) * one,
+        batch_frames=26 * one,
+        micro_batches=2 * one,
+        rank=0 * one,
+        world_size=one,
+        seed=3 * one,
+        deal_options={"levels": tuple(levels)},
+    )
+    sampler.set_epoch(2 * one)
+    state = sampler.state_dict(one.item())
+    assert json.loads(json.dumps(state)) == state
+    same = {"batch_frames": 26, "micro_batches": 2, "seed": 3}
+    BlockSampler(**settings, **same, deal_options={"levels": [0.5, 0.9]}).load_state_dict(state)
+    sampler.load_state_dict(state)
+
+
 def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_frames=26)
     state = sampler.state_dict(1)
@@ -88,6 +111,8 @@ def test_wrong_settings_are_refused_at_once():
         ({"last": "repeat"}, r"'repeat'.* fill or drop"),
         ({"last": "drop", "batch_frames": 1200}, "takes 100; lower batch_frames"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
+        ({"names": names[1:]}, "2 names for 3 lengths"),
+        ({"seed": 1.5}, "seed is 1.5 .* whole numbers"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
     ]:
         with pytest.raises(InputError, match=words):

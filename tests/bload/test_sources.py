@@ -240,6 +240,8 @@ def test_any_map_style_data_set_is_a_source():
     for batch in batches(source):
         assert set(batch.frames_BT) == {"x", "y"}
         assert set(batch.targets_S.tolist() if len(batch.targets_S) else []) <= {0, 1}
+    ragged = [{"words": [["a"] * (i + 1) for i in range(n)]} for n in LENGTHS]
+    assert from_dataset(ragged, "words").lengths.tolist() == LENGTHS.tolist()
     pairs = [(torch.zeros(n, 2), torch.ones(n)) for n in LENGTHS]
     assert batches(from_dataset(pairs, LENGTHS))[0].targets_BT.sum() > 0
     for length, words in ((LENGTHS[1:], "7 numbers but the data set has 8"), ([0] * 8, "length 0")):
