@@ -48,7 +48,7 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
     bad = np.flatnonzero((whole < 1) | (whole != array))
     if len(bad):
         s = int(bad[0])
-        name = names[s] if names else str(s)
+        name = s if names is None else names[s]
         raise InputError(
             f"sequence {name} has length {array[s]:.15g}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"

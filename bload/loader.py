@@ -98,11 +98,12 @@ class BlockLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
-        if not hasattr(source, "lengths"):
-            raise InputError(
-                f"a source has lengths and read, and {type(source).__name__} has no lengths; "
-                "bload.from_dataset makes a source of a data set"
-            )
+        for name in ("lengths", "read"):
+            if not hasattr(source, name):
+                raise InputError(
+                    f"a source has lengths and read, and {type(source).__name__} has no {name}; "
+                    "bload.from_dataset makes a source of a data set"
+                )
         self.sampler = BlockSampler(
             source.lengths,
             packer,

@@ -97,7 +97,7 @@ class BlockSampler(Sampler[list[Block]]):
         try:
             self._plan = self._planner(self.epoch)()
         except TooLongError as error:
-            raise (error.named(names) if names else error) from None
+            raise (error if names is None else error.named(names)) from None
         check_options(deal, cost, deal_options or {})
         self.micro_batches, self.even = micro_batches, even
         self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})

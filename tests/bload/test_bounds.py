@@ -4,8 +4,9 @@ import math
 from functools import cache
 
 import numpy as np
+import pytest
 
-from bload import lower_bound, make_plan
+from bload import InputError, lower_bound, make_plan
 
 
 @cache
@@ -56,3 +57,8 @@ def test_bound_true_minimum_and_exact_packer_on_tiny_cases():
         missed += blocks > least
     assert missed <= 4, "nearly always minimal"
     assert lower_bound([4] * 5, 10) == 3  # by their size alone: two fit side by side
+
+
+def test_a_segment_longer_than_a_block_is_refused():
+    with pytest.raises(InputError, match="10 frames but t_max is 5"):
+        lower_bound([10, 1], 5)

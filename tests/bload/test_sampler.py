@@ -100,7 +100,7 @@ def test_what_is_no_position_is_refused():
 
 
 def test_wrong_settings_are_refused_at_once():
-    names = ["a", "b", "c"]
+    names = np.array(["a", "b", "c"])
     for changes, words in [
         ({"batch_frames": 26.0}, "batch_frames is 26.0; give a whole number"),
         ({"batch_frames": 11}, "batch_frames is 11 .* t_max = 12 .* to 12"),

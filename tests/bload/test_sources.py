@@ -3,6 +3,7 @@
 import resource
 import time
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -261,6 +262,7 @@ def test_any_map_style_data_set_is_a_source():
         (lambda: from_dataset([(one, 1) for one, _ in pairs], LENGTHS), 'targets_per="sequence"'),
         (lambda: from_dataset(pairs, "n"), "no column 'n'; give length as a list"),
         (lambda: object(), "object has no lengths; bload.from_dataset"),
+        (lambda: SimpleNamespace(lengths=[3]), "SimpleNamespace has no read; bload.from_dataset"),
         (lambda: from_dataset(pairs), "length is None; give the name of a column, a list"),
         (lambda: from_dataset(pairs, 3), "length is 3; give .* a function of an item, such as len"),
         (lambda: from_dataset(iter(pairs), "n"), "has no len; StreamLoader packs"),
