@@ -186,8 +186,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
-        dealt = self.dealt
-        return sum(len(dealt.micro_batches(step, self.rank)) for step in range(dealt.steps))
+        return int(np.diff(self.dealt.shares)[self.rank :: self.world_size].sum())
 
     def __iter__(self) -> Iterator[list[Block]]:
         self._compare_ranks()
