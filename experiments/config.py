@@ -65,10 +65,11 @@ class TrainConfig:
     # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
     workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
-    # how ranks become one model: allreduce (of gradients), local, gossip, none: see sync.py
+    # how ranks become one model: allreduce averages gradients; local (of all) and gossip (of
+    # neighbours) average weights; none
     sync: str = field(default="allreduce", metadata=LATER)
     sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
-    # compile the network's training step; the same to rounding, see compiling.py
+    # compile the network's training step; the same to rounding, see docs/performance.md
     compile: bool = field(default=False, metadata=LATER)
     # steps between checkpoints inside an epoch
     checkpoint_every: int = field(default=100, metadata={"defining": False})
@@ -149,14 +150,15 @@ class ExperimentConfig:
 
 @dataclass
 class WandbConfig:
-    # Null: what wandb's environment (WANDB_PROJECT, ...) and settings say; see docs/tracking.md.
-    mode: str | None = None  # offline, online or disabled; if they say nothing either, offline
-    project: str | None = None  # if they say nothing either, bload
-    entity: str | None = None  # the user or team whose project it is
-    tags: list[str] | None = None  # of the run, as [a,b]
-    notes: str | None = None  # on the run
-    job_type: str | None = None  # of the run, in its group
-    group: str | None = None  # of runs, in the project
+    # offline, online or disabled; null: what WANDB_MODE or wandb's settings say, else offline
+    mode: str | None = None
+    project: str | None = None  # null: what WANDB_PROJECT or wandb's settings say, else bload
+    # user or team whose project it is; null: what WANDB_ENTITY or wandb's settings say, else yours
+    entity: str | None = None
+    tags: list[str] | None = None  # labels of the run, as [a,b]; null: those of WANDB_TAGS
+    notes: str | None = None  # a text about the run; null: that of WANDB_NOTES
+    job_type: str | None = None  # what kind of run it is; null: what WANDB_JOB_TYPE says
+    group: str | None = None  # runs that wandb shows together; null: what WANDB_RUN_GROUP says
 
     def __post_init__(self) -> None:
         if self.mode is not None:
@@ -176,11 +178,11 @@ class TrainJob:
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
     # ranks on this machine without torchrun
     launch: LaunchConfig = field(default_factory=LaunchConfig, metadata={"defining": False})
-    # a set of runs in configs/experiment
+    # a set of runs in configs/experiment; NAME_quick is the short form of NAME
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
-    # where figures are copied to
+    # the copy of the figures in wandb: docs/tracking.md
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
 

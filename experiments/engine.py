@@ -185,8 +185,9 @@ def train_epoch(
 
     Args:
         carried: as in `backward`; empty at the beginning of an epoch.
-        first: True if data workers are still to be started. The seconds until their first batch are
-            added to ``start`` then, and neither to ``seconds`` nor to ``waiting``.
+        first: True if data workers are still to be started. The seconds until those of every rank
+            have their first batch are added to ``start`` then, and neither to ``seconds`` nor to
+            ``waiting``.
         sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
             that the caller takes between steps counts as the epoch's.
 
@@ -199,6 +200,8 @@ def train_epoch(
     if first and training.cfg.workers:
         began = time.perf_counter()
         by_step = itertools.chain([*itertools.islice(by_step, 1)], by_step)
+        ranks.at(f"epoch {epoch + 1}, waiting for the others' data workers")
+        ranks.barrier()  # else a rank would wait for a slower one within its first step
         add(sums, {"start": time.perf_counter() - began})
     with open_bar(
         f"epoch {epoch + 1}/{training.cfg.epochs}", steps, ranks.is_first, done=before

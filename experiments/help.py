@@ -138,6 +138,8 @@ def _of_group(config: DictConfig, chosen: Mapping[str, Any], group: str) -> str:
             (f"{group}={one}", _title(group, one.removesuffix("[_quick]"))) for one in _names(group)
         ]
         parts = [_columns(names)]
+        if any("[" in name for name, _ in names):
+            parts += [f"{group}=NAME_quick is the short form of {group}=NAME."]
     if group in config:
         of = f"{group}={chosen[group] or 'null'}" if group in chosen else group
         parts += [
@@ -181,7 +183,7 @@ def _columns(rows: Iterable[tuple[str, str]]) -> str:
     left = min(max(len(one) for one, _ in rows), width // 2)
     lines = []
     for one, says in rows:
-        wrapped = textwrap.wrap(says, max(20, width - left - 4)) or [""]
+        wrapped = textwrap.wrap(says, max(20, width - left - 4), break_on_hyphens=False) or [""]
         if len(one) > left:
             lines.append(f"  {one}")
             one = ""

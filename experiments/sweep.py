@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bload.errors import InputError
+from bload.packers import makes_batches
 from bload.pieces import whole_pieces
 from datasets.build import train_lengths
 from experiments.cli import check_overrides, split
@@ -58,7 +59,8 @@ def jobs_of(arguments: Sequence[str]) -> list[Job]:
             data = repr(config.dataset)
             if data not in lengths:
                 lengths[data] = train_lengths(config.dataset)
-            whole_pieces(lengths[data], config.loader.t_max)  # refuses a longer video
+            carries = not makes_batches(config.loader.name)
+            whole_pieces(lengths[data], config.loader.t_max, carry=carries)  # refuses longer videos
         if lacking := missing_weights(config.model.weights):
             raise InputError(lacking)
         name = config.run.name or run_name(config, config.launch.nproc)

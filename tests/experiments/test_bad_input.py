@@ -320,6 +320,10 @@ def test_blocks_that_are_too_short_are_refused_before_the_first_job(
         said = sentence(train, "-m", *line, "loader.t_max=64,32")
         assert "33 frames but t_max is 32; raise loader.t_max to 45" in said
         assert all(f"loader.long={way}" in said for way in ("split", "carry", "truncate"))
+    for loader in ("ragged", "bucket", "single"):
+        said = sentence(train, "-m", *command_line(), f"loader={loader}", "loader.t_max=64,32")
+        assert "loader.long=split" in said
+        assert "carry" not in said
     assert not (tmp_path / "runs").exists()
 
 

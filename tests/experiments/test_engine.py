@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -121,6 +122,44 @@ def test_the_start_of_data_workers_takes_none_of_the_epochs_time(config, monkeyp
     assert sums.get("start", 0.0) == (100 if first else 0)
     monkeypatch.undo()
     assert epoch_figures(data.loader, sums, one_rank())["start_seconds"] == (100 if first else 0)
+
+
+def sums_beside_a_slow_start(ranks, config, clock):
+    """A rank's seconds of an epoch, if the workers of rank 1 need 100 s for their first batch.
+
+    Both ranks tell the time by the size of a file, which only those workers change.
+    """
+    data = train.open_data(config, ranks)  # without workers, which the test plays
+    config.train.workers = 1
+    training = train.open_training(config, ranks, data)
+    by_step = data.loader.by_step
+
+    def late():
+        for step, batches in enumerate(by_step()):  # at first the ranks compare their plans
+            if step == 0 and not ranks.is_first:
+                time.sleep(1)  # in which rank 0 would begin without the others
+                clock.write_bytes(bytes(100))
+            yield batches
+
+    reading = SimpleNamespace(perf_counter=lambda: clock.stat().st_size + 1e-6 * time.monotonic())
+    sums = {"seconds": 0.0, "waiting": 0.0}
+    with (
+        mock.patch.object(engine, "time", reading),
+        mock.patch.object(data.loader, "by_step", late),
+    ):
+        ranks.barrier()
+        assert list(train_epoch(training, data.loader, 0, sums, first=True))
+    return round(sums["start"]), round(sums["seconds"]), round(sums["waiting"])
+
+
+@pytest.mark.dist
+def test_no_rank_starts_its_clock_before_the_workers_of_all_have_started(
+    config, tmp_path, two_ranks
+):
+    (tmp_path / "clock").touch()
+    cfg = config("train.epochs=1")
+    slow = two_ranks.run(sums_beside_a_slow_start, cfg, tmp_path / "clock")
+    assert slow == [(100, 0, 0)] * 2
 
 
 def test_the_log_of_a_rank_is_sentences_with_time_and_rank(finished):

@@ -1,5 +1,6 @@
 """A command line is checked, and explained, before anything slow is imported."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ def test_every_key_has_a_meaning():
         found = meanings(schema)
         assert [*found] == [one.name for one in fields(schema)]
         assert all(found.values()), (schema, [key for key, says in found.items() if not says])
+        assert not re.search(r"\bsee \w+\.py", " ".join(found.values())), schema
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,13 @@ def test_help_of_a_group_explains_its_keys_with_the_values_of_the_line(printed):
     assert "loader.clips=one" in text
     assert "loader=single" in text
     assert "dataset.augment.flip=0.0" in printed("--help", "dataset")
+
+
+def test_help_of_every_group_fits_a_screen(printed):
+    for group in ("recipe", "adamw", *(one.name for one in fields(TrainJob))):
+        lines = printed("--help", group).splitlines()
+        assert len(lines) <= 40, group
+        assert max(map(len, lines)) <= 100, group
 
 
 def test_help_for_what_is_not_there_says_what_is(sentence):

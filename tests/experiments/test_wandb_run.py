@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
@@ -166,6 +168,11 @@ def test_a_run_that_was_stopped_goes_on_in_wandb_without_a_figure_twice(config, 
     kinds = {"step", "epoch", "eval", "pictures", "figures"}
     keys = {key for row in rows for key in row if key[0] != "_"} - {"global_step", "epoch"}
     assert {key.split("/")[0] for key in keys} == kinds
+    page = (REPOSITORY / "docs" / "tracking.md").read_text()
+    numbers = [key for key in keys if key.startswith(("step/", "epoch/", "eval/"))]
+    documented = re.findall(r"`((?:step|epoch|eval)/\S+)`", page)
+    assert not [key for key in numbers if not any(fnmatch(key, one) for one in documented)]
+    assert not [one for one in documented if not any(fnmatch(key, one) for key in numbers)]
     sweep = yaml.safe_load((REPOSITORY / "examples" / "wandb_sweep.yaml").read_text())
     assert sweep["metric"]["name"] in keys
     summary = lines[-1]
