@@ -13,7 +13,7 @@ The same command goes on where a run stopped.
 from experiments.stopping import begin
 
 if __name__ == "__main__":
-    begin()
+    begin(trains=True)
 
 from experiments import cli
 

@@ -24,21 +24,25 @@ GRACE = 8.0
 STARTER = "BLOAD_STARTER"
 """Environment variable: the process that started this one, which may have ended since."""
 GOES_ON = "the same command goes on from "
+TRAINS = "give the same command again, training goes on from its last checkpoint, if any"
 WAITS = b"stopping after this step; once more ends at once\n"
 
 
 class Stopped(KeyboardInterrupt):
     """A signal stopped this process; `number` is the signal's, `saved` where a run goes on."""
 
+    again = ""
+    """What to do where nothing was `saved`; see `begin`."""
+
     def __init__(self, number: int, saved: str = "") -> None:
         super().__init__(number, saved)
         self.number, self.saved = number, saved
 
     def __str__(self) -> str:
-        again = "give the same command again, training goes on from its last checkpoint, if any"
         name = signal.Signals(self.number).name
         why = ", as nobody reads its output any more" if self.number == signal.SIGPIPE else ""
-        return f"stopped by {name}{why}; {GOES_ON + self.saved if self.saved else again}"
+        more = GOES_ON + self.saved if self.saved else self.again
+        return f"stopped by {name}{why}{f'; {more}' if more else ''}"
 
     @property
     def status(self) -> int:
@@ -187,11 +191,13 @@ def starter() -> int:
     return int(os.environ.get(STARTER, parent))
 
 
-def begin() -> None:
+def begin(trains: bool = False) -> None:
     """Hear signals, and the end of the launcher, in the seconds in which torch is imported.
 
-    There is nothing to save yet. `StopRequest` takes over.
+    There is nothing to save yet. `StopRequest` takes over. A process that `trains` says when it is
+    stopped how training goes on.
     """
+    Stopped.again = TRAINS if trains else ""
     for number in SIGNALS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _leave)

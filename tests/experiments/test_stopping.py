@@ -120,10 +120,17 @@ def test_a_signal_ends_a_process_at_once(code):
     assert time.monotonic() - began < 25
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, USR1], ids=lambda number: number.name)
-def test_a_signal_in_the_imports_ends_in_a_sentence(number):
+@pytest.mark.parametrize(
+    ("script", "number", "again"),
+    [
+        ("train.py", signal.SIGINT, "; give the same command again, training goes on from "),
+        ("train.py", USR1, "; give the same command again, training goes on from "),
+        ("eval.py", signal.SIGINT, "\n"),
+    ],
+)
+def test_a_signal_in_the_imports_ends_in_a_sentence(script, number, again):
     process = subprocess.Popen(
-        ["env", "--default-signal", sys.executable, "train.py"], stderr=subprocess.PIPE, text=True
+        ["env", "--default-signal", sys.executable, script], stderr=subprocess.PIPE, text=True
     )
     status = Path("/proc", str(process.pid), "status")
     while not int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) >> USR1 - 1 & 1:
@@ -131,7 +138,7 @@ def test_a_signal_in_the_imports_ends_in_a_sentence(number):
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
-    assert said.startswith(f"\nstopped by {number.name}; give the same command again")
+    assert said.startswith(f"\nstopped by {number.name}{again}")
     assert said.count("\n") == 2
 
 
