@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bload import BlockLoader, natural_t_max
+from bload import Batch, BlockLoader, natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.gaps import frame_gaps
@@ -116,17 +116,8 @@ def measure(
     with open_bar("evaluate", steps, ranks.is_first) as bar, ThreadPoolExecutor(1) as thread:
         for batch in loader:
             frames += batch.step_frames
-            gap_BT = frame_gaps(batch).to(ranks.device, non_blocking=True)
             ranks.at(f"evaluation, step {loader.step}")
-            valid_BT = batch.valid_BT  # on the host
-            batch, extent_BT2 = letterbox(batch, ranks.device)
-            start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
-            with precision:
-                outputs = model(
-                    batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
-                )
-            sizes = [target.size_hw for target in batch.targets]
-            finish = predict_later(outputs, valid_BT, sizes)
+            finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
             if counted:
                 counted.result()  # raises what it raised
             counted = thread.submit(count, batch.targets, finish)
@@ -139,6 +130,26 @@ def measure(
             counted.result()
     model.train(training)
     return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
+
+
+def predict_batch(
+    model: nn.Module,
+    batch: Batch,
+    letterbox: Letterbox,
+    device: torch.device,
+    precision: torch.autocast,
+    starts: str,
+    seed: int,
+) -> Callable[[], list[FramePrediction]]:
+    """Predict a batch from the host, as `predict_later` does; `precision` is the model's alone."""
+    gap_BT = frame_gaps(batch).to(device, non_blocking=True)
+    there, extent_BT2 = letterbox(batch, device)
+    start_BT = change_starts(there.start_BT, there.valid_BT, starts, seed)
+    with precision:
+        outputs = model(
+            there.frames_BT, start_BT, there.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+        )
+    return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
 
 
 def measure_and_write(

@@ -1,6 +1,7 @@
 """Pictures of a run: what its model predicts on one video of the test split, still and moving."""
 
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,12 @@ from bload.dataset import BlockDataset
 from bload.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
-from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
 from datasets.scoring.pictures import draw_frame, draw_strip, moving, spread
 from datasets.scoring.prediction import FramePrediction
-from experiments.ablations import change_starts
 from experiments.checkpoint import load_model
+from experiments.evaluate import predict_batch
 from experiments.ranks import autocast
-from models.predict import predict
 
 STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
@@ -34,7 +33,7 @@ WIDTH = 1152
 def draw_run(
     checkpoint: Path, device: torch.device, source: VideoSource | None = None
 ) -> tuple[bytes, bytes]:
-    """Draw what a checkpoint's model predicts on the test split's video that `telling` chooses.
+    """Draw, and say so, what a checkpoint's model predicts on the test video `telling` chooses.
 
     Args:
         source: the test split; None opens that of the checkpoint, and makes no data.
@@ -45,6 +44,7 @@ def draw_run(
     Raises:
         InputError: the checkpoint or the data cannot be read.
     """
+    print(f"drawing what {checkpoint} predicts", file=sys.stderr)
     model, saved = load_model(checkpoint, device)
     source = source or build_source(saved_config(saved["config"]["dataset"]), "test")
     video = telling(source)
@@ -83,12 +83,6 @@ def predict_video(
     model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
 ) -> list[FramePrediction]:
     """Predict the frames of a batch as evaluation does; `train` is the config of that name."""
-    gap_BT = frame_gaps(batch).to(device)
-    sizes = [target.size_hw for target in batch.targets]
-    batch, extent_BT2 = Letterbox(source)(batch, device)
-    start_BT = change_starts(batch.start_BT, batch.valid_BT, train["starts"], train["seed"])
-    with autocast(train.get("amp", "auto"), device):
-        outputs = model.eval()(
-            batch.frames_BT, start_BT, batch.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
-        )
-    return predict(outputs, batch.valid_BT, sizes)
+    precision = autocast(train.get("amp", "auto"), device)
+    how = Letterbox(source), device, precision, train["starts"], train["seed"]
+    return predict_batch(model.eval(), batch, *how)()

@@ -167,7 +167,9 @@ def test_the_command_makes_the_page_of_a_run_and_compares_a_folder_of_runs(
 ):
     monkeypatch.setattr(sys, "argv", ["report", str(run)])
     main()
-    assert capsys.readouterr().out.split() == [str(file) for file in drawn(run).values()]
+    said = capsys.readouterr()
+    assert said.out.split() == [str(file) for file in drawn(run).values()]
+    assert said.err == f"drawing what {run / 'last.pt'} predicts\n"
     monkeypatch.setattr(sys, "argv", ["report", str(run), "--charts", str(run / "charts")])
     with pytest.raises(SystemExit, match="2"):
         main()
