@@ -50,7 +50,7 @@ from datasets.synthetic.yardsticks import Yardsticks
 from experiments.checkpoint import find_checkpoints, load_model, short_name
 from experiments.config import EvalJob
 from experiments.evaluate import figures_of, measure, measure_and_write
-from experiments.printing import describe_starts, observer_rows
+from experiments.printing import cut_note, describe_starts, observer_rows
 from experiments.ranks import Ranks, start_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -177,6 +177,8 @@ def evaluate_one(
         )
         if alone:
             print(format_recall(figures))
+            if note := cut_note(config["model"]["queries"]):
+                print(f"\n{note}")
         if observed := observer_rows(figures):
             print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
         for gif in sorted(drawn):

@@ -129,13 +129,15 @@ def _job_here(name: str) -> Any:
 
 
 def _check_files(job: TrainJob) -> None:
-    """Refuse a run that is to begin with a file which is not there.
+    """Refuse data of another kind, and a run that is to begin with a file which is not there.
 
-    One that has begun may not need it any more.
+    One that has begun may not need that any more.
     """
+    from datasets.build import check_kind
     from experiments.run_folder import RunFolder, checkpoint_file, run_name
     from models.config import missing_weights
 
+    check_kind(job.dataset)
     ranks = int(os.environ.get("WORLD_SIZE", job.launch.nproc))
     if RunFolder(job.run.root, job.run.name or run_name(job, ranks)).path.exists():
         return
@@ -199,7 +201,8 @@ def check_overrides(name: str, overrides: Sequence[str]) -> Any:
         config = _compose(name, overrides)
         missing = sorted(OmegaConf.missing_keys(config))
         if missing:
-            raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}=VALUE")
+            value = "runs/NAME" if missing[0] == "checkpoint" else "VALUE"
+            raise InputError(f"{', '.join(missing)} is not set; give {missing[0]}={value}")
         return OmegaConf.to_object(config)
 
 

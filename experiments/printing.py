@@ -9,6 +9,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS
+from datasets.scoring.ranking import LIST_LENGTH, SEMI_THRESHOLD
 from experiments.smoke import SMOKE, TOO_SHORT
 
 Figures = Mapping[str, Any]
@@ -103,7 +104,7 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
 
 
 def recall_rows(summary: Figures) -> list[tuple[str, str]]:
-    """Recall under each constraint, what observers reach, and from which K on it cannot grow."""
+    """Recall under each constraint, what observers reach, and `cut_note`."""
     rows = []
     for name, (words, listed) in CONSTRAINTS.items():
         at = {k: f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
@@ -115,12 +116,13 @@ def recall_rows(summary: Figures) -> list[tuple[str, str]]:
 
 
 def cut_note(queries: int) -> str:
-    """From which K on Recall with constraint cannot grow; empty for an unknown model."""
-    if not queries:
+    """From which K on lists may end before K; empty for an unknown model, and if none does."""
+    if not 0 < queries < LIST_LENGTH:
         return ""
     return (
         f"With constraint, K of {len(GROUPS) * queries} or more cuts nothing: {queries} queries "
-        f"list {len(GROUPS)} relations each"
+        f"list {len(GROUPS)} relations each. With semi constraint they list 1 each and those above "
+        f"{SEMI_THRESHOLD}, so that its figures may be equal from K of {queries} on"
     )
 
 

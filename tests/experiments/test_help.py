@@ -50,16 +50,22 @@ def test_every_key_has_a_meaning():
         ("train.py model.weights=no.pth", 2, "there is no file no.pth; "),
         ("train.py launch.nproc=2 model.weights=no.pth", 2, "there is no file no.pth; "),
         ("train.py run.resume=no.pt", 2, "there is no checkpoint no.pt; "),
-        ("eval.py", 2, "checkpoint"),
+        ("train.py dataset.root={run}", 2, "holds annotations that are not synthetic"),
+        ("eval.py", 2, "give checkpoint=runs/NAME"),
         ("eval.py --help", 0, "checkpoint=NEEDED"),
         ("eval.py checkpoint=nowhere", 2, "there is no checkpoint nowhere"),
+        ("eval.py checkpoint={run}/annotations", 2, "there is no checkpoint {run}/annotations"),
+        ("eval.py checkpoint={run}/report.html", 2, "give the run, checkpoint={run}\n"),
         ("eval.py checkpoint=. video=no.mp4 out=x", 2, "there is no no.mp4"),
         ("-m experiments.doctor --help", 0, "--seconds"),
         ("-m experiments.doctor trian.lr=3", 2, "did you mean train.lr?"),
     ],
 )
-def test_a_command_line_is_checked_before_slow_imports(line, status, says):
-    script, *arguments = line.split()
+def test_a_command_line_is_checked_before_slow_imports(line, status, says, tmp_path):
+    (tmp_path / "annotations").mkdir()
+    for name in ("last.pt", "report.html"):
+        (tmp_path / name).touch()
+    script, *arguments = line.format(run=tmp_path).split()
     done = subprocess.run(
         [sys.executable, "-X", "importtime", script, *arguments],
         cwd=REPOSITORY,
@@ -70,7 +76,7 @@ def test_a_command_line_is_checked_before_slow_imports(line, status, says):
     imported = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
     assert "experiments.config" in imported
     assert not imported & SLOW
-    assert says in done.stdout + done.stderr
+    assert says.format(run=tmp_path) in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("gone", ["model.weights=no.pth", "run.resume=no.pt"])
