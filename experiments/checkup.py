@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from bload.errors import InputError
+from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE
 from datasets.build import check_kind
 from datasets.cores import cores
-from datasets.frames.sizes import gib
+from datasets.frames.sizes import duration, gib
 from datasets.prepare.decoder import decoder_version
 from datasets.prepare.folder import VIDEOS_FOLDER
 from experiments.failures import sentence_of
@@ -25,6 +25,8 @@ from models.weights import noise_warning, try_weights
 
 VIDEOS_FROM = '"Data (scaled to 480p)" of https://prior.allenai.org/projects/charades (13 GB)'
 ANNOTATIONS_FROM = "https://github.com/JingweiJ/ActionGenome (its link to the annotations)"
+VIDEOS_BYTES, FRAME_BYTES = 13e9, 213e3
+"""Of all videos, as published, and of a PNG of 480 x 360, as in results/prepare_speed.txt."""
 ON_CPU = 2
 """Frames of a timed step where there is no GPU: a whole one would take minutes."""
 SAVED = 3 * 3
@@ -35,7 +37,12 @@ EVALUATION = 1 / 3
 
 def annotations(site: Site) -> str:
     check_kind(site.cfg.dataset)
-    texts = []
+    folder, texts = site.root / "annotations", []
+    if not folder.is_dir():
+        raise InputError(
+            f"there is no folder {folder if site.root.is_dir() else site.root}; put {OBJECTS_FILE} "
+            f"and {PERSONS_FILE} into {folder}; they come from {ANNOTATIONS_FROM}"
+        )
     try:
         for split, found in site.counted.items():
             count = sum(len(video.frames) for video in found)
@@ -46,15 +53,23 @@ def annotations(site: Site) -> str:
 
 
 def videos(site: Site) -> str:
-    if not site.missing:
+    folder, first = site.root / VIDEOS_FOLDER, ""
+    if "annotations" in site.failed:
+        lengths = [*site.lengths["train"], *site.lengths["test"]]
+        lacking, what = len(lengths) - len([*folder.glob("*.mp4")]), "of Action Genome that count"
+    elif site.missing:
+        lengths, what = [*map(len, site.missing.values())], "whose frames are missing"
+        names = [video for video in site.missing if not (folder / video).exists()]
+        lacking, first = len(names), f", {names[0]} first" if names else ""
+    else:
         return "not needed any more: all frames are there"
-    folder = site.root / VIDEOS_FOLDER
-    if lacking := [video for video in site.missing if not (folder / video).exists()]:
-        raise InputError(
-            f"{len(lacking):,} of {len(site.missing):,} videos whose frames are missing are not in "
-            f"{folder}, {lacking[0]} first; they come from {VIDEOS_FROM}"
-        )
-    return f"all {len(site.missing):,} whose frames are missing"
+    if lacking <= 0:
+        return f"all {len(lengths):,} {what}"
+    site.to_write = sum(lengths) * FRAME_BYTES + lacking / len(lengths) * VIDEOS_BYTES
+    raise InputError(
+        f"{lacking:,} of {len(lengths):,} videos {what} are not in {folder}{first}; they come from "
+        f"{VIDEOS_FROM}"
+    )
 
 
 def ffmpeg(site: Site) -> str:
@@ -66,10 +81,10 @@ def frames(site: Site) -> str:
         return "all that count are there"
     found, todo = site.extracted, sum(map(len, site.missing.values()))
     site.to_write = todo / found.frames * found.bytes
-    time = tqdm.format_interval(todo / found.frames * found.seconds)
+    time = duration(todo / found.frames * found.seconds)
     return (
-        f"{todo:,} in {len(site.missing):,} videos to extract: {time} (h:mm:ss) on {cores()} cores"
-        f", {gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames of "
+        f"{todo:,} in {len(site.missing):,} videos to extract: {time} on {cores()} cores, "
+        f"{gib(site.to_write)} as {found.stored_as} (estimated from {found.frames:,} frames of "
         f"{found.videos} videos in {found.seconds:.0f} s, measured)"
     )
 
@@ -109,17 +124,17 @@ def training(site: Site) -> str:
     rows, slots = (sampler.blocks_per_batch, sampler.t_max) if gpu else (1, ON_CPU)
     reset_peak_memory(device)
     seconds = time_step(cfg, site.counted["train"], (rows, slots), site.share, site.ranks)
-    tested = sum(len(video.frames) for video in site.counted["test"])
-    work = sampler.plan.blocks * sampler.t_max * cfg.train.epochs + tested * EVALUATION
+    epochs, tested = cfg.train.epochs, sum(site.lengths["test"])
+    work = sampler.plan.blocks * sampler.t_max * epochs + tested * EVALUATION
     whole = work * seconds / (rows * slots)
     where = torch.cuda.get_device_name(device) if gpu else "this CPU (there is no GPU here)"
     peak = f", peak {peak_memory_mib(device) / 1024:.1f} GiB" if gpu else ""
     here = torch.cuda.device_count()
-    more = f", {tqdm.format_interval(whole / here)} on {here}" if here > 1 else ""
+    more = f", {duration(whole / here)} on {here}" if here > 1 else ""
     return (
         f"{seconds:.2f} s for a step of {rows * slots} frames on {where}{peak} (measured); "
-        f"{tqdm.format_interval(whole)} (h:mm:ss) for {cfg.train.epochs} epochs and an evaluation"
-        f"{more} (estimated)"
+        f"{duration(whole)} for {epochs} epoch{'' if epochs == 1 else 's'} and an evaluation{more} "
+        "(estimated)"
     )
 
 
@@ -139,6 +154,8 @@ CHECKS: dict[str, Callable[[Site], str]] = {
     for check in (annotations, videos, ffmpeg, frames, weights, memory, training, disk)
 }
 """Name -> what it looks at: returns what it has found, raises `InputError` for what is to do."""
+NEEDS = {"frames": ("annotations", "videos"), "training": ("annotations",)}
+"""Name -> those before which it cannot be looked at."""
 TO_PREPARE = ("annotations", "videos", "ffmpeg", "frames", "disk")
 TO_TRAIN = ("annotations", "frames", "weights", "memory", "training", "disk")
 
@@ -146,12 +163,13 @@ TO_TRAIN = ("annotations", "frames", "weights", "memory", "training", "disk")
 def look(site: Site) -> None:
     """Print a line for every check; those with something to do are in ``site.failed``."""
     for name, check in CHECKS.items():
+        after = [one for one in NEEDS.get(name, ()) if one in site.failed]
         try:
-            later = "annotations" in site.failed and check not in (ffmpeg, weights)
-            mark, text = ("later", "after the annotations") if later else ("ok", check(site))
+            text = f"after the {' and '.join(after)}" if after else check(site)
+            mark = "later" if after else "warning" if text.startswith("warning: ") else "ok"
         except Exception as error:
             if (said := sentence_of(error)) is None:
                 raise
             mark, text = "to do", said
             site.failed.append(name)
-        print(f"{mark:<8} {name}: {text}", flush=True)
+        print(f"{mark:<8} {name}: {text.removeprefix('warning: ')}", flush=True)

@@ -43,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             site = Site(cfg, ranks, args.seconds)
             look(site)
     extracted = not {"annotations", "videos"} & {*site.failed} and not site.missing
-    if first := [one for one in (TO_TRAIN if extracted else TO_PREPARE) if one in site.failed]:
-        print(f"\nnext: what is to do above ({', '.join(first)}), then this command again")
+    todo = [one for one in site.failed if one in TO_TRAIN or not extracted]
+    if {*todo} & {*(TO_TRAIN if extracted else TO_PREPARE)}:
+        print(f"\nnext: what is to do above ({', '.join(todo)}), then this command again")
         return 1
+    if todo:
+        print(f"\nto do before training: {', '.join(todo)}")
     several = f"--nproc_per_node={n} " if (n := torch.cuda.device_count()) > 1 else ""
     train = f"torchrun {several}train.py {shlex.join(given)}"
     print(f"\nnext: {train if extracted else f'python -m datasets.prepare --root {site.root}'}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from bload import BlockSampler
+from bload import BlockSampler, InputError, action_genome_lengths
 from datasets.annotations import read
 from datasets.annotations.frame_names import frames_by_video
 from datasets.frames.files import FrameFiles
@@ -48,6 +48,15 @@ class Site:
         return splits
 
     @cached_property
+    def lengths(self) -> dict[str, list[int]]:
+        """Split -> frames of every video that counts; Action Genome's own while none are there."""
+        try:
+            found = self.counted
+        except InputError:
+            return {split: action_genome_lengths(split).tolist() for split in read.SPLITS}
+        return {split: [len(video.frames) for video in found[split]] for split in found}
+
+    @cached_property
     def missing(self) -> dict[str, list[str]]:
         """Annotated frames that are not there, by video, for videos with some that count."""
         frames, counted = FrameFiles(self.root), set[str]()
@@ -64,7 +73,7 @@ class Site:
     @cached_property
     def sampler(self) -> BlockSampler:
         """The blocks of an epoch on one rank."""
-        cfg, lengths = self.cfg, [len(video.frames) for video in self.counted["train"]]
+        cfg = self.cfg
         place = {"rank": 0, "world_size": 1, "micro_batches": cfg.train.micro_batches}
         options = {"batch_frames": cfg.train.batch_frames, **place, **cfg.loader.options}
-        return BlockSampler(lengths, cfg.loader.name, **options)
+        return BlockSampler(self.lengths["train"], cfg.loader.name, **options)

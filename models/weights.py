@@ -100,15 +100,22 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
         raise
     except Exception as error:  # a broken file can make the unpickler raise anything
+        if is_url and isinstance(error, OSError):
+            raise InputError(f"{where} cannot be fetched ({error}); {by_hand(where)}") from error
         raise InputError(
             f"{where} cannot be read as weights ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:120]}); fetch the file again, or by other means (wget "
-            "on a machine with network), and give its path as model.weights=FILE"
+            f"{' '.join(str(error).split())[:120]}); fetch the file again, and give its path as "
+            "model.weights=FILE"
         ) from error
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
+
+
+def by_hand(url: str) -> str:
+    """What to do where a file cannot be fetched."""
+    return f"fetch it on a machine with network (wget {url}), then give model.weights=FILE"
 
 
 def address(path_or_url: str) -> str:
@@ -154,10 +161,7 @@ def try_weights(model: DDS, path_or_url: str) -> str:
         with urlopen(Request(where, method="HEAD"), timeout=10) as answer:
             size = int(answer.headers.get("Content-Length", 0)) / 1e6
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{where} does not answer ({error}); fetch it on a machine with network (wget {where}) "
-            "and give its path as model.weights=FILE"
-        ) from error
+        raise InputError(f"{where} does not answer ({error}); {by_hand(where)}") from error
     return f"{where} ({size:.0f} MB) is fetched when training starts"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +76,12 @@ def test_before_anything_is_there_the_doctor_says_where_it_comes_from(answer, tm
     assert weights.DETR_URL in found["weights"][1]
     assert found["frames"][0] == "later"
     assert "synthetic" not in found["annotations"][1]
-    assert "annotations" in following
+    assert found["videos"][1].startswith("9,201 of 9,201 videos ")
+    assert re.match(rf"{re.escape(str(tmp_path))} needs 5\d\.\d GiB more", found["disk"][1])
+    todo = [name for name, (mark, _) in found.items() if mark == "to do"]
+    assert following.startswith(f"what is to do above ({', '.join(todo)})")
+    _, found, _ = answer(tmp_path / "no", "model.weights=detr.pth")
+    assert found["annotations"][1].startswith(f"there is no folder {tmp_path / 'no'}; put ")
     (tmp_path / MADE_BY).touch()
     _, found, _ = answer(tmp_path, "model.weights=detr.pth")
     assert "holds synthetic data" in found["annotations"][1]
@@ -94,6 +100,7 @@ def test_the_next_command_is_prepare_once_all_videos_are_there(answer, root, det
     status, found, following = answer(root, given, whole=True)
     assert (status, following) == (0, f"python -m datasets.prepare --root {root}")
     assert {mark for mark, _ in found.values()} == {"ok"}
+    assert re.search(r"\d (seconds|minutes) for 1 epoch and an evaluation", found["training"][1])
     assert "47 in 7 videos" in found["frames"][1]
     assert all("measured" in found[name][1] for name in ("frames", "training"))
     assert all("estimated" in found[name][1] for name in ("frames", "memory", "training", "disk"))
@@ -126,7 +133,8 @@ def test_what_is_too_large_for_the_disk_or_lacks_weights_is_not_started(
     manifest.write_text(text)
     status, found, following = answer(root, "model.weights=null")
     assert status == 0
-    assert "noise" in found["weights"][1]
+    assert found["weights"][0] == "warning"
+    assert found["weights"][1].startswith("resnet18 starts from noise")
     assert following.startswith("torchrun train.py experiment=action_genome")
 
 

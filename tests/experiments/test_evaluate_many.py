@@ -156,7 +156,9 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp
             evaluation.evaluate_all(cfg, one_rank())
 
 
-def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_path, monkeypatch):
+def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
+    finished, tmp_path, monkeypatch, capsys
+):
     def draw(album, folder, iou):
         drawn.append((folder, len(album.prediction_of)))
         return []
@@ -168,12 +170,13 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_p
         assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     frames = 23  # of the video in the middle
     assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]
+    assert capsys.readouterr().out.count("K of 27 or more cuts nothing") == 2
 
 
 def test_a_wrong_value_of_an_evaluation_is_reported(sentence, finished):
     before = contents(finished)
     for wrong, thing, way_out in (
-        ("", "checkpoint", "checkpoint=VALUE"),
+        ("", "checkpoint", "checkpoint=runs/NAME"),
         ("checkpont=x", "'checkpont'", "checkpoint?"),
         ("CHECKPOINT dataset.root=x", "'dataset.root'", "did you mean root?"),
         ("CHECKPOINT split=val", "'val'", "train or test"),

@@ -129,7 +129,10 @@ def test_a_trial_says_what_would_be_loaded_and_fetches_nothing(detr_file, tmp_pa
             InputError, match=rf"{url} does not answer.*wget {url}.*model\.weights="
         ):
             try_weights(small(), place)
+        with pytest.raises(InputError, match=rf"{url} cannot be fetched .*refused.*wget {url}\)"):
+            load_weights(small(), place)
     answer = MagicMock()
+    (tmp_path / "checkpoints").rmdir()  # torch made it
     answer.__enter__().headers = {"Content-Length": "159000000"}
     monkeypatch.setattr(weights, "urlopen", lambda request, timeout: answer)
     assert try_weights(small(), "detr") == f"{url} (159 MB) is fetched when training starts"
