@@ -1,6 +1,8 @@
 from fractions import Fraction
 from itertools import product
 
+import pytest
+
 from datasets.frames.sizes import duration, fit, stored_size
 
 SIZES = [(h, w) for h in (1, 2, 3, 47, 64, 270, 480) for w in (1, 2, 5, 64, 99, 360, 480)]
