@@ -10,7 +10,6 @@ from bload.errors import InputError
 
 SMOKE = "smoke"
 """Name of the experiment."""
-TOO_SHORT = "Recall near 0 is as it should be: a smoke run is too short to learn anything"
 
 
 def all_right(summary: Mapping[str, Any], made: Mapping[str, Path]) -> str:
