@@ -106,6 +106,9 @@ def _job_here(name: str) -> Any:
     if sweeps and _shows(overrides):
         raise InputError("--cfg shows the config of one run; leave out -m")
     if any(o.startswith(HYDRAS) for o in overrides):
+        with _configs():  # as Hydra would pass over a file that is not there
+            files = (f"{OPTIONAL}=", "hydra.searchpath=")
+            _check_each(name, [one for one in overrides if one.startswith(files)])
         composed: list[DictConfig] = []
         _by_hydra(name, lambda config: composed.append(config))
         if not composed:

@@ -91,6 +91,7 @@ def test_a_wrong_value_is_reported_and_changes_nothing(going_on):
         ("--train.epochs=3", "'--train.epochs'", "write train.epochs=3"),
         ("--cfg jobs", "'jobs'", "choose from 'job'"),
         ("adamw=nope", "adamw 'nope'", "choose one of dds_tiny"),
+        ("adamw=nope --cfg job", "adamw 'nope'", "choose one of dds_tiny"),
         ("train.lr=0.5", "train.lr was 0.0015 and is 0.5", "run.name"),
         ("train.seed=-1", "seed is -1", "0"),
         ("train.seed=1180591620717411303424", "train.seed is 1.181e+21", "0 to"),
