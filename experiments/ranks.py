@@ -54,7 +54,7 @@ class Ranks:
             whom, hint = "data", f"{WORKERS}; "
         return (
             f"rank {self.rank}{place} {WAITED} {whom} for {self.timeout:.0f} s "
-            f"(train.timeout, in eval.py timeout); {hint}give the same command again, training "
+            f"(train.timeout, in eval.py timeout); {hint}give the same command again; a training "
             "goes on from its last checkpoint"
         )
 

@@ -19,7 +19,7 @@ from datasets.annotations.read import FRAMES_FOLDER, read_files
 from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, read_manifest
 from datasets.frames.one_writer import one_writer
-from datasets.frames.sizes import gib, stored_size
+from datasets.frames.sizes import duration, gib, stored_size
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
 from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
@@ -136,7 +136,7 @@ def _estimate(path: Path, videos: int, seconds: float, needed: float) -> str:
             "--short-side"
         )
     return (
-        f"the other {videos:,} videos take about {tqdm.format_interval(seconds)} (h:mm:ss) and "
+        f"the other {videos:,} videos take about {duration(seconds)} and "
         f"{gib(needed)} ({gib(free)} free)"
     )
 
