@@ -39,7 +39,7 @@ def measure(quick: bool) -> Rows:
 
 
 FIRST_RUN = Part(
-    ("s", "Recall@20", "best observer without memory", "above it"),
+    ("s", "Recall@20", "ideal observer without memory", "above it"),
     (".0f", ".1f", ".1f", ".1f"),
     measure,
 )
