@@ -7,9 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, colour_of
-from experiments.report.charts import chart
+from experiments.report.charts import across, chart
 from experiments.report.figures import Exhibit, Rows
-from experiments.report.relations import COLOURS
 from experiments.run_record import Record, Row
 
 QUIET, WAITING, DELETED = "#9aa3af", "#d9822b", "#a83260"
@@ -24,8 +23,8 @@ PARTS = {
 """Part of the loss -> what it is of, and its colour; others have their own names."""
 OBSERVERS = {
     "with": ("this model", "-"),
-    "remembering": ("remembering observer", "--"),
-    "memoryless": ("memoryless observer", ":"),
+    "remembering": ("best observer with memory", "--"),
+    "memoryless": ("best observer without memory", ":"),
 }
 """Beginning of a figure's key -> whose recall it is, and how it is drawn as a line."""
 TICKS = 8
@@ -103,44 +102,12 @@ def _beside_observers(title: str, rows: Rows) -> Exhibit:
                 for group, row in enumerate(rows)
                 if (figure := row[name].figure)
             }
-            _across(axis, found, 0.25, colour, name)
+            across(axis, found, 0.25, colour, name)
         at = [group + 0.27 for group in range(len(rows))]
         axis.set_yticks(at, [fill(row[heading], 16) for row in rows])
 
     text = [f"{row[heading]}: {', '.join(f'{of} {row[of]}' for of in names)}" for row in rows]
     return _chart(title, "; ".join(text), draw, rows)
-
-
-def relations(title: str, found: Sequence[Row]) -> Exhibit:
-    """A bar for each relation, the longest of each kind on top; the number of true ones beside."""
-    names = [row["name"] for row in found]
-
-    def draw(axis: Axes) -> None:
-        for kind, colour in COLOURS.items():
-            values: dict[float, float] = {
-                place: 100 * row["recall"]
-                for place, row in enumerate(found)
-                if row["group"] == kind
-            }
-            if values:
-                _across(axis, values, 0.7, colour, kind)
-        labels = [f"{name} ({row['triplets']:,})" for name, row in zip(names, found, strict=True)]
-        axis.set_yticks(range(len(found)), labels)
-
-    shown = [f"{name} {100 * row['recall']:.1f}" for name, row in zip(names, found, strict=True)]
-    text = f"Recall@20 with constraint, %: {', '.join(shown)}"
-    return _chart(title, text, draw, height=1.3 + 0.27 * len(found))
-
-
-def _across(
-    axis: Axes, found: Mapping[float, float], width: float, colour: str, label: str
-) -> None:
-    """Bars to the right, of values in percent by their places from the top."""
-    bars = axis.barh([*found], [*found.values()], width, color=colour, label=label)
-    axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=10)
-    axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
-    axis.yaxis.set_inverted(True)
-    axis.grid(axis="y", visible=False)
 
 
 def seconds(run: Record) -> Exhibit:
@@ -232,7 +199,8 @@ def _chart(
     def drawn(axis: Axes) -> None:
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
-            axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, columnspacing=1)
+            look = {"ncols": 2, "borderaxespad": 0, "columnspacing": 1, "handlelength": 1.2}
+            axis.figure.legend(loc="outside upper left", **look)
 
     return chart(title, height, drawn, text, rows or [], note)
 

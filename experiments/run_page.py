@@ -27,7 +27,7 @@ def begin_page(path: Path) -> None:
 
 def drawn(path: Path) -> dict[str, Path]:
     """The files drawn of a run that are there, by what they are."""
-    files = zip(("picture", "moving", "report"), (*PICTURES, PAGE), strict=True)
+    files = zip(("picture", "moving picture", "report"), (*PICTURES, PAGE), strict=True)
     return {of: path / name for of, name in files if (path / name).exists()}
 
 

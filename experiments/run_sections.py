@@ -17,12 +17,15 @@ from experiments.config import CONFIGS, register
 from experiments.figures import summarise
 from experiments.printing import CONSTRAINTS, cut_note, verdict
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
-from experiments.report.relations import hardly_learned, in_words
+from experiments.report.provenance import pairs
+from experiments.report.relations import HARDLY, by_relation
 from experiments.run_charts import OBSERVERS
 from experiments.run_record import RELATIONS, Record, Row, evaluated_after
+from experiments.runs import flat
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
+TOO_SHORT = "the run was too short to learn anything, or it diverged"
 COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
 
 
@@ -36,9 +39,11 @@ def lead(run: Record) -> str:
         state = f"failed after {state}: {run.failed.rstrip('.')}"
     elif not run.ended:
         state = f"not finished, {state} so far"
-    said = verdict(run.reached)
-    if run.reached and not said:
-        said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
+    said, recall = verdict(run.reached), run.reached.get("with/recall@20", HARDLY)
+    if recall < HARDLY:
+        said = f"Recall@20 of {100 * recall:.1f} % is near 0: {TOO_SHORT}"
+    elif run.reached and not said:
+        said = f"Recall@20 with constraint is {100 * recall:.1f} %"
     return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {f'{said}.' if said else ''}"
 
 
@@ -68,30 +73,14 @@ def reached(run: Record) -> list[Part]:
 
 
 def relations(run: Record) -> list[Part]:
-    """Recall@20 of every relation at the last evaluation, and which are hardly found."""
+    """Recall@20 of every relation at the last evaluation, and which are hardly learned."""
     if not (run.path / RELATIONS).exists():
         return [f"The run's folder has no `{RELATIONS}`, which evaluations write."]
     table = pd.read_csv(run.path / RELATIONS)
-    table = table[(table.kind == "relation") & (table.constraint == "with") & (table.k == 20)]
     if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["epoch"] + 1)}:
         return [f"`{RELATIONS}` is not of this run's last evaluation."]
-    table = table.assign(name=in_words(table.name))
-    table = table.sort_values("recall", ascending=False, kind="stable")
-    there, found = table[table.triplets > 0], []
-    for kinds in (("attention", "spatial"), ("contacting",)):
-        bars = [row for kind in kinds for row in there[there.group == kind].to_dict("records")]
-        if bars:
-            found.append(charts.relations(" and ".join(kinds).capitalize(), bars))
-    columns = {
-        "kind": table.group,
-        "true ones": table.triplets,
-        "frames": table.frames,
-        "Recall@20, %": 100 * table.recall,
-    }
-    columns = {heading: dict(zip(table.name, of, strict=True)) for heading, of in columns.items()}
-    every = rows("relation", columns, "0 0 0 1", str)
-    says = f"{hardly_learned(there)} In brackets: how many are true."
-    return [says, *found, Exhibit("Every relation", every)]
+    found = by_relation("Recall@20 by relation", table)
+    return [found] if found else []
 
 
 def picture(run: Record) -> list[Part]:
@@ -145,12 +134,12 @@ def cost(run: Record) -> list[Part]:
         ("training in all", f"{means['train_seconds']:,.0f} s"),
         ("peak memory", f"{means['peak_memory_mib']:,.0f} MiB per rank"),
     ]
-    return [_pairs("Means of an epoch", lines)]
+    return [_pairs("Of an epoch, and of the whole run", lines)]
 
 
 def config(run: Record) -> list[Part]:
     """Every key beside its default; those that differ first, and all."""
-    usual, here = _defaults(run.config), _flat(run.config)
+    usual, here = _defaults(run.config), _texts(run.config)
     of = {
         key: {"key": Cell(key), "run": cell(here[key]), "default": cell(usual.get(key))}
         for key in here
@@ -173,10 +162,7 @@ def origin(run: Record) -> list[Part]:
         return ["Commit and machine were not recorded.", again]
     groups = {"commit": {"": run.made_on.get("git")}}
     groups |= {name: run.made_on.get(name, {}) for name in ("machine", "versions")}
-    lines = [
-        (name, ", ".join(f"{key} {value}".strip() for key, value in of.items() if value))
-        for name, of in groups.items()
-    ]
+    lines = [(name, pairs(of).strip()) for name, of in groups.items()]
     return [_pairs("Where it was trained", lines), again]
 
 
@@ -198,13 +184,10 @@ def _pairs(title: str, lines: list[tuple[str, str]]) -> Exhibit:
     )
 
 
-def _flat(groups: Row) -> dict[str, str]:
+def _texts(groups: Row) -> dict[str, str]:
     """``group.key`` -> value as on a command line, by group and key."""
-    return {
-        f"{name}.{key}": value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        for name, group in sorted(groups.items())
-        for key, value in group.items()
-    }
+    values = flat(dict(sorted(groups.items())))
+    return {key: of if isinstance(of, str) else json.dumps(of) for key, of in values.items()}
 
 
 def _defaults(groups: Row) -> dict[str, str]:
@@ -216,7 +199,7 @@ def _defaults(groups: Row) -> dict[str, str]:
     chosen = [f"{group}={name}" for group, name in names.items() if name in known[group]]
     for more in ([], ["dataset.root=ROOT"]):
         try:
-            return _flat(asdict(check_overrides("train", [*chosen, *more])))
+            return _texts(asdict(check_overrides("train", [*chosen, *more])))
         except InputError:  # a key has no default
             continue
     return {}

@@ -165,9 +165,9 @@ def _run(place: Path) -> Row:
     config, metrics, summary, failure = (place / name for name in RUN_FILES)
     row: Row = {"run": place.name}
     try:
-        row |= _flat(read_object(config)) if config.exists() else {}
+        row |= flat(read_object(config)) if config.exists() else {}
         if summary.exists():
-            return row | _flat(read_object(summary)) | {"run": place.name, "state": "finished"}
+            return row | flat(read_object(summary)) | {"run": place.name, "state": "finished"}
         if failure.exists():
             says = _encodable(str(read_object(failure).get("error")))
             return row | {"run": place.name, "state": "failed", "says": says}
@@ -184,7 +184,7 @@ def _epochs(place: Path) -> Iterator[Row]:
     for run in filter(_is_run, _folders(place)):
         epochs: dict[int, Row] = {}  # of one that was logged twice, the last line counts
         for _, values in metric_lines(run / "metrics.jsonl"):
-            line = _flat(values)
+            line = flat(values)
             kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
@@ -245,16 +245,16 @@ def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _flat(content: Row) -> Row:
+def flat(content: Row) -> Row:
     """The values of nested objects under ``group.key``, lists and numbers out of range as JSON."""
-    flat: Row = {}
+    values: Row = {}
     for key, value in content.items():
         key = _encodable(key)
         if isinstance(value, str):
-            flat[key] = _encodable(value)
+            values[key] = _encodable(value)
         elif isinstance(value, dict):
-            flat |= {f"{key}.{name}": one for name, one in _flat(value).items()}
+            values |= {f"{key}.{name}": one for name, one in flat(value).items()}
         else:
             large = isinstance(value, int) and abs(value) >= 2**63
-            flat[key] = json.dumps(value) if large or isinstance(value, list) else value
-    return flat
+            values[key] = json.dumps(value) if large or isinstance(value, list) else value
+    return values

@@ -92,6 +92,15 @@ def line_chart(
     return chart(title, 4, draw, re.sub(r"\.0(?![0-9])", "", text), rows, note)
 
 
+def across(axis: Axes, found: Mapping[float, float], width: float, colour: str, label: str) -> None:
+    """Bars to the right, of values in percent by their places from the top."""
+    bars = axis.barh([*found], [*found.values()], width, color=colour, label=label)
+    axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=9.5)
+    axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
+    axis.yaxis.set_inverted(True)
+    axis.grid(axis="y", visible=False)
+
+
 def plain_svg(title: str, height: float, draw: Draw) -> str:
     """A drawing in its own colours, without a size, for a page; the same text each time."""
     file = io.StringIO()

@@ -159,7 +159,7 @@ def missing(what: str, experiment: str) -> str:
 
 def command_of(experiment: str) -> str:
     """The command that runs an experiment."""
-    if experiment in ("deadlock", "length_variance", "alternatives"):
+    if experiment in ("deadlock", "length_variance", "alternatives", "epoch_time"):
         return f"python -m experiments.{experiment}"
     return f"python train.py -m experiment={experiment}"
 

@@ -16,15 +16,10 @@ Page = dict[str, tuple[str, list[Part]]]
 """Anchor -> title and parts of a section."""
 
 
-def are_own(results: Results) -> bool:
-    """True unless the paper's comparison is among the finished runs."""
-    return "paper_table" not in {*results.finished.experiment}
-
-
 def own_first(page: Page) -> Page:
     """The same sections: the runs first, the paper last, and after it what is not here.
 
-    What is not here becomes one table, and claims that nothing tests become one line.
+    What is not here becomes one table, and so do claims that nothing tests.
     """
     parts = {anchor: [*parts] for anchor, (_, parts) in page.items()}
     parts["claims"] = [part for one in parts["claims"] for part in _claims(one)]
@@ -44,13 +39,12 @@ def own_first(page: Page) -> Page:
 
 
 def own_lines(results: Results, claims: Rows) -> str:
-    """For a terminal a line per run, named by its page if it has one, then the paper's claims."""
+    """For a terminal a line per run, named by its page if it has one, and one per claim."""
     runs = results.runs
     both = zip(runs.page, runs.run, strict=True)
     names = [str(results.folder / page) if page else run for page, run in both]
     table = "There is no run here." if runs.empty else comparison(runs.set_index(Index(names)))
-    tested, rest = _tested(claims)
-    return "\n\n".join(text for text in (table, verdict_lines(tested), rest) if text)
+    return f"{table}\n\n{verdict_lines(sorted(claims, key=_untested))}"
 
 
 def verdict_lines(claims: Rows) -> str:
@@ -62,15 +56,17 @@ def verdict_lines(claims: Rows) -> str:
 def _claims(part: Part) -> Sequence[Part]:
     if isinstance(part, str):
         return [part]
-    tested, rest = _tested(part.rows)
-    return [*([replace(part, rows=tested)] if tested else []), *([rest] if rest else [])]
+    tested = [row for row in part.rows if not _untested(row)]
+    rest = [
+        {key: row[key] for key in ("the paper's claim", "command")}
+        for row in filter(_untested, part.rows)
+    ]
+    found = (replace(part, rows=tested), Exhibit("Not tested here", rest, kind="words"))
+    return [exhibit for exhibit in found if exhibit.rows]
 
 
-def _tested(claims: Rows) -> tuple[Rows, str]:
-    """The claims that something tests, and the line that names the others."""
-    rest = [row["the paper's claim"] for row in claims if row["verdict"] == NOT_TESTED]
-    tested = [row for row in claims if row["verdict"] != NOT_TESTED]
-    return tested, f"Not tested here: {'; '.join(rest)}." if rest else ""
+def _untested(claim: dict[str, Cell]) -> bool:
+    return claim["verdict"] == NOT_TESTED
 
 
 def _lacks(part: Part) -> bool:

@@ -21,7 +21,7 @@ from experiments.report.figures import Exhibit, Part, note, template
 from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
 from experiments.report.lengths import lengths
-from experiments.report.own import are_own, own_first, own_lines, verdict_lines
+from experiments.report.own import own_first, own_lines, verdict_lines
 from experiments.report.relations import relations
 from experiments.report.results import PAGE, Results, read_results
 from experiments.report.settings import settings
@@ -80,7 +80,7 @@ def write_report(
         page = {
             anchor: (title, _shown(make(results))) for anchor, (title, make) in SECTIONS.items()
         }
-        judged, own = claims(results).rows, are_own(results)
+        judged, own = claims(results).rows, results.are_own
         page = own_first(page) if own else page
         summary = own_lines(results, judged) if own else verdict_lines(judged)
         counts = Counter(results.runs.state), Counter(row["verdict"] for row in judged)

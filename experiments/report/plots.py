@@ -77,8 +77,8 @@ def _curve(
         return None
     levels = {}
     if key == "memory":
-        means = found.main[["remembering observer", "memoryless observer"]].mean().dropna()
-        levels = {f"{observer}: {level:.1f} %": level for observer, level in means.items()}
+        means = found.main[["best observer with memory", "best observer without memory"]].mean()
+        levels = {f"{of}: {level:.1f} %": level for of, level in means.dropna().items()}
     columns = {
         "epoch": points.epochs,
         "training seconds": points.seconds,

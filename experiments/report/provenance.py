@@ -20,7 +20,8 @@ def every_run(results: Results) -> list[Part]:
         **{"padded": done.padding, "deleted": done.deleted},
         **{"seconds per epoch": done.epoch_seconds, "Recall@20, %": done.recall},
         **{"no constraint, %": done.no, "must be remembered, %": done.memory},
-        **{"T_max": done.t_max, "epochs": done.epochs, "overrides": done.overrides},
+        **{"T_max": done.t_max, "epochs": done.epochs},
+        **({"overrides": done.overrides} if done.overrides.notna().any() else {}),
     }
     forms = "0 " * len(several) + "0 0 0 0 1 1 1 1"
     table = _linked(rows("run", columns, forms, done.run.get), done)
@@ -61,14 +62,17 @@ def origin(results: Results) -> list[Part]:
             "runs": found.runs.map(len, "ignore"),
             "threads": found.threads,
             "commit": found.git.str[:12],
-            "machine": found.machine.map(_pairs),
+            "machine": found.machine.map(pairs),
         }
         table = rows("experiment", columns, name=found.experiment.get)
         blocks.append(Exhibit("Commands", table, note("commands"), kind="words"))
-        blocks.append(f"Versions: {'; '.join(found.versions.map(_pairs).unique())}.")
+        blocks.append(f"Versions: {'; '.join(found.versions.map(pairs).unique())}.")
     folder = shlex.quote(str(results.folder))
     return [*blocks, f"This page: `python -m experiments.report {folder}`."]
 
 
-def _pairs(values: dict) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value is not None)
+def pairs(values: dict) -> str:
+    """What `surroundings` found of a machine, or versions, in words."""
+    forms = {"memory_gib": "memory {} GiB"}
+    said = {key: forms.get(key, f"{key} {{}}").format(of) for key, of in values.items()}
+    return ", ".join(said[key] for key, of in values.items() if of is not None)

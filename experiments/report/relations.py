@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from datasets.scoring.ranking import CONSTRAINTS
-from experiments.report.charts import chart
+from experiments.report.charts import across, chart
 from experiments.report.figures import NOT_HERE, Exhibit, Part, note, rows
 from experiments.report.results import RELATIONS, Results
 
@@ -22,22 +22,13 @@ LACKING = (
 def relations(results: Results) -> list[Part]:
     """A chart per evaluated checkpoint, with the figures of all relations and groups."""
     found = results.relations
-    numbers = {
-        key: pd.to_numeric(found[key], errors="coerce") for key in ("k", "triplets", "recall")
-    }
-    found = found.assign(**numbers, name=in_words(found.name)).query("k == 20")
     charts = []
     for folder, inside in found.groupby("folder", sort=False):
         several = inside.checkpoint.nunique() > 1
         for checkpoint, of in inside.groupby("checkpoint", sort=False):
             place = f"{folder}, {PurePath(checkpoint).parent.name}" if several else folder
-            charts.append(_chart(f"Recall@20 by relation: {place}", str(checkpoint), of))
+            charts.append(by_relation(f"Recall@20 by relation: {place}", of))
     return [one for one in charts if one] or [LACKING]
-
-
-def in_words(names: "pd.Series[str]") -> "pd.Series[str]":
-    """Action Genome's names of relations as one reads them: ``in front of``."""
-    return names.str.replace("_", " ")
 
 
 def hardly_learned(found: pd.DataFrame) -> str:
@@ -47,19 +38,32 @@ def hardly_learned(found: pd.DataFrame) -> str:
         found: a row per relation with its `name`, `group` and `recall` (0 to 1).
     """
     low, all_of = found[found.recall < HARDLY], found.group.value_counts()
+    says = (
+        f"Hardly learned, which here means Recall@20 with constraint below {100 * HARDLY:.0f} %: "
+    )
+    if len(low) == len(found):
+        return f"{says}all {len(found)} relations."
     counts = []
     for group in (group for group in COLOURS if group in all_of):
         names = ", ".join(sorted(low.name[low.group == group]))
         few = f"{(low.group == group).sum()} of {all_of[group]} {group}"
         counts.append(f"{few} ({names})" if names else few)
-    return (
-        f"Hardly learned, which here means Recall@20 with constraint below {100 * HARDLY:.0f} %: "
-        f"{len(low)} of {len(found)} relations; {', '.join(counts)}."
-    )
+    return f"{says}{len(low)} of {len(found)} relations; {', '.join(counts)}."
 
 
-def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
-    """Bars of all relations, best first within their group; None without figures."""
+def by_relation(title: str, found: pd.DataFrame) -> Exhibit | None:
+    """Bars of all relations, best first within their group, with their figures; None without any.
+
+    No bars if none is learned.
+
+    Args:
+        found: the rows of a RELATIONS file on one checkpoint.
+    """
+    numbers = {
+        key: pd.to_numeric(found[key], errors="coerce") for key in ("k", "triplets", "recall")
+    }
+    # Action Genome's names as one reads them
+    found = found.assign(**numbers, name=found.name.str.replace("_", " ")).query("k == 20")
     index = ["kind", "group", "name"]
     table = (
         found.pivot_table("recall", index, "constraint").reindex(columns=list(CONSTRAINTS)) * 100
@@ -67,17 +71,16 @@ def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
     table["triplets"] = found.groupby(index).triplets.first()
     table = table.sort_values("with", ascending=False).reset_index()
     table = table.sort_values("group", key=lambda of: of.map([*COLOURS].index), kind="stable")
-    single = table[table.kind == "relation"]
+    single = table[table.kind == "relation"].reset_index(drop=True)
     if single.empty:
         return None
 
     def draw(axis: Axes) -> None:
         for group, of in single.groupby("group", sort=False):
-            axis.barh(of.name, of["with"], 0.7, color=COLOURS[str(group)], label=group)
-        axis.set(
-            title="Recall@20 with constraint, %", xlim=(0, 100), ylim=(len(single) - 0.4, -0.6)
-        )
-        axis.grid(axis="y", visible=False)
+            across(axis, of["with"].to_dict(), 0.7, COLOURS[str(group)], str(group))
+        counts = [f"{of.name} ({of.triplets:,.0f})" for of in single.itertuples(index=False)]
+        axis.set_yticks(single.index, counts)
+        axis.set(title="Recall@20 with constraint, %", xlabel="")
         axis.tick_params(axis="y", labelsize=9.5, length=0)
         axis.figure.legend(loc="outside upper left", ncols=3, borderaxespad=0)
 
@@ -87,5 +90,8 @@ def _chart(title: str, checkpoint: str, found: pd.DataFrame) -> Exhibit | None:
     shown |= {f"{of} constraint, %": dict(enumerate(table[of])) for of in CONSTRAINTS}
     exhibit = rows("relation", shown, "0 0 1 1 1", lambda row: str(table.name.iloc[row]))
     text = f"Recall@20 with constraint, %, of the relations of each group: {text}."
-    said = note("relations", checkpoint, hardly_learned(single.assign(recall=single["with"] / 100)))
-    return chart(title, 6.2, draw, text, exhibit, said)
+    share = single.assign(recall=single["with"] / 100)
+    said = note("relations", found.checkpoint.iloc[0], hardly_learned(share))
+    if share.recall.max() < HARDLY:
+        return Exhibit(title, exhibit, said)
+    return chart(title, 1.2 + 0.2 * len(single), draw, text, exhibit, said)

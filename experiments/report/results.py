@@ -31,8 +31,8 @@ RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
 RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
-    "remembering observer": "remembering/recall@20_memory",
-    "memoryless observer": "memoryless/recall@20_memory",
+    "best observer with memory": "remembering/recall@20_memory",
+    "best observer without memory": "memoryless/recall@20_memory",
 }
 """Columns in percent, and the shares that they are made from."""
 
@@ -58,6 +58,11 @@ class Results:
     def finished(self) -> pd.DataFrame:
         return self.runs[self.runs.state == "finished"]
 
+    @property
+    def are_own(self) -> bool:
+        """True unless the paper's comparison is among the finished runs."""
+        return "paper_table" not in {*self.finished.experiment}
+
     def measured(self, kind: str) -> dict[str, Any] | None:
         """The record of an experiment that is rows in KIND.json, or of its quick form."""
         found = [one for one in self.records if one["kind"] == kind and one["rows"]]
@@ -69,12 +74,12 @@ class Compared:
     """Finished runs of one experiment that are alike in all but the seed and what is compared.
 
     Attributes: `runs` by loader, epochs and seed, of which `extra` are for more or fewer slots than
-    most; `others`, how many have other settings; `failed` runs.
+    most; `others`, names of further runs by what they have otherwise; `failed` runs.
     """
 
     experiment: str
     runs: pd.DataFrame
-    others: int
+    others: dict[str, list[str]]
     failed: pd.DataFrame
 
     @property
@@ -88,6 +93,11 @@ class Compared:
     @property
     def is_quick(self) -> bool:
         return self.experiment.endswith("_quick")
+
+    @property
+    def counts_start(self) -> bool:
+        """True if seconds hold the start of data workers, which runs of today have apart."""
+        return "start_seconds" not in self.runs or bool(self.runs.start_seconds.isna().any())
 
     @property
     def when(self) -> str:
@@ -178,8 +188,19 @@ def compare(results: Results, experiment: str, *free: str) -> Compared | None:
     once = finished[~_settings(finished).duplicated()]
     setting = _settings(once, "train.seed", *free)
     chosen = once[setting == setting.value_counts(sort=False).idxmax()].assign(extra=False)
-    others = len(finished) - len(chosen)
+    others: dict[str, list[str]] = {}
+    for _, run in finished.drop(chosen.index).iterrows():
+        keys = {key: text_of(run[key]) for key in _keys(once, "train.seed", *free)}
+        unlike = [f"{key} {of}" for key, of in keys.items() if of != text_of(chosen[key].iloc[0])]
+        others.setdefault(", ".join(unlike) or "the same again", []).append(run.run)
     return Compared(name, in_order(chosen), others, runs[runs.state == "failed"])
+
+
+def text_of(value: Any) -> str:
+    """A value of a config as on a command line."""
+    if pd.isna(value):
+        return "null"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 @lru_cache(64)
@@ -217,10 +238,13 @@ def equal_work(results: Results) -> Compared | None:
 
 def _settings(runs: pd.DataFrame, *free: str) -> pd.Series:
     """A number per run from 0, the same for runs alike in all but the `free` keys."""
-    config = config_keys(runs, *free)
+    return runs.groupby(_keys(runs, *free), sort=False, dropna=False).ngroup()
+
+
+def _keys(runs: pd.DataFrame, *free: str) -> list[str]:
     # Ranks and device decide what an epoch costs; ranks and their batches of a step the batch.
     batch = [key for key in ("ranks", "device", "train.micro_batches") if key in runs]
-    return runs.groupby([*config, *batch], sort=False, dropna=False).ngroup()
+    return list(dict.fromkeys([*config_keys(runs, *free), *batch]))
 
 
 def config_keys(runs: pd.DataFrame, *aside: str) -> list[str]:

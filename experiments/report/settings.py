@@ -8,7 +8,7 @@ import torch
 
 from bload.errors import InputError
 from experiments.report.figures import Exhibit, Part, cell, note, rows
-from experiments.report.results import Results, config_keys
+from experiments.report.results import Results, config_keys, text_of
 from models import build_model
 from models.config import ModelConfig, computed_keys
 
@@ -18,7 +18,7 @@ def settings(results: Results) -> list[Part]:
     runs = results.finished
     if runs.empty:
         return ["There is no finished run whose settings could be shown."]
-    said = runs[sorted(config_keys(runs))].map(_text, "ignore")
+    said = runs[sorted(config_keys(runs))].map(text_of, "ignore")
     usual = said.apply(lambda of: of.value_counts(dropna=False).index[0])
     found = []
     for experiment, own in said.groupby(runs.experiment, sort=False):
@@ -36,11 +36,6 @@ def settings(results: Results) -> list[Part]:
         Exhibit(f"The most common value of {len(usual)} keys", rows("key", columns, name=str)),
         Exhibit("Networks", _networks(runs), note("networks"), kind="words"),
     ]
-
-
-def _text(value: object) -> str:
-    """A value of a config as on a command line."""
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _values(found: pd.Series) -> str:

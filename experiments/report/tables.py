@@ -55,10 +55,9 @@ def details(results: Results) -> list[Part]:
     """Times and Recall@20 of the runs behind the paper's table."""
     whole, turns = compare(results, "full_size", "loader"), turn_times(results)
     epochs, work, timed = equal_epochs(results), equal_work(results), timed_runs(results)
-    what = "Recall@20 at equal"
+    lacking, what = missing("epoch times", "epoch_time"), "Recall@20 at equal"
     return [
-        *([turns_table(turns)] if turns else []),
-        time_table(timed) if timed else missing("epoch times", "epoch_time"),
+        turns_table(turns) if turns else time_table(timed) if timed else lacking,
         time_table(whole) if whole else missing("times of model=dds on a GPU", "full_size"),
         _recall_table(epochs) if epochs else missing(f"{what} epochs", "paper_table"),
         _recall_table(work) if work else missing(f"{what} work", "paper_table_equal_time"),

@@ -141,7 +141,7 @@ def test_the_summary_names_the_files_and_what_a_short_run_has_learned(config, tm
     lines = dict(line.split(maxsplit=1) for line in said.splitlines() if len(line.split()) > 1)
     assert lines["report"] == str(folder / "report.html")
     assert lines["picture"] == str(folder / "prediction.png")
-    assert lines["moving"] == str(folder / "prediction.webp")
+    assert lines["moving"].split() == ["picture", str(folder / "prediction.webp")]
     assert "near 0" in lines["conclusion"]
 
 
@@ -153,7 +153,7 @@ def test_real_data_have_no_observers(command_line, real_root, tmp_path, capsys):
     train.train(job, one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "conclusion" not in said
-    assert sorted(drawn(folder)) == ["moving", "picture", "report"]
+    assert sorted(drawn(folder)) == ["moving picture", "picture", "report"]
     page = (folder / "report.html").read_text()
     assert "observer" not in page
     assert "Recall@20" in page

@@ -93,6 +93,9 @@ def test_the_table_in_latex_is_whole_and_has_the_intervals(made):
     assert len(lines) > 15
     assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {5}
     assert text.count("{") == text.count("}")
+    assert "ours \\(-\\) paper" in body  # a minus, where a hyphen would be set
+    assert not re.search(r"[& \[]-[ \d]", body)
+    assert "as a share of that of BLoad exact" in text
     assert not re.search(r"(?<!\\)[#$_]", text)
     assert re.search(r"\\scriptsize \[\d\.\d\d, \d\.\d\d\]", body)
     if shutil.which("pdflatex"):

@@ -128,7 +128,15 @@ def test_only_runs_of_one_setting_are_averaged_and_each_counts_once(tmp_path):
     options = {"train__workers": 7, "dataset__root": "elsewhere", "model__checkpoint": "auto"}
     make_run(tmp_path / "paper_table", "bload", 4, recall=0.6, **options)
     chosen = compare(read_results(tmp_path), "paper_table", "loader")
-    assert (len(chosen.runs), chosen.others) == (7, 3)
+    assert len(chosen.runs) == 7
+    names = [[name[:7] for name in of] for of in chosen.others.values()]
+    unlike = ["dataset.train_videos 50", "train.epochs 9", "the same again"]
+    assert dict(zip(chosen.others, names, strict=True)).keys() == {*unlike}
+    assert chosen.others["the same again"] == ["zz-copy"]
+    (nine,) = chosen.others["train.epochs 9"]
+    note = exhibits(tmp_path, "details")[EPOCHS].note
+    assert "3 runs stand apart, for other settings than most here: " in note
+    assert f"`{nine}` (train.epochs 9)" in note
     recall = column(exhibits(tmp_path, "details")[EPOCHS], WITH)
     assert recall["BLoad, 5 epochs"] == pytest.approx(60)
     assert recall["BLoad t_max=43, 5 epochs"] == pytest.approx(30)
@@ -193,6 +201,31 @@ def test_curves_are_of_what_was_evaluated_by_the_work_done(made, found, tmp_path
     assert "Recall@20 on what must be remembered" in found.keys() - curves.keys()
 
 
+def test_the_ratio_of_times_is_that_of_loaders_taking_turns_alone(found, copied):
+    """Runs one after another may be faster than the slots allow."""
+    assert not [title for title in found if title.startswith("Time of an epoch with")]
+    shutil.rmtree(copied / "epoch_turns")
+    assert "Time of an epoch with model=dds_tiny" in exhibits(copied, "details")
+
+
+def test_seconds_that_hold_the_start_of_data_workers_say_so(found, tmp_path):
+    says, title = "hold the start of data workers", "Recall@20 against training time"
+    assert all(says in found[of].note for of in (title, "Recall@20 against epochs", EPOCHS))
+    summary = make_run(tmp_path / "paper_table", "bload") / "summary.json"
+    write(summary, json.loads(summary.read_text()) | {"start_seconds": 4.0})
+    tables = exhibits(tmp_path, "story", "curves", "details")
+    assert not [of for of in (title, EPOCHS) if says in tables[of].note]
+
+
+def test_relations_have_no_bars_where_none_is_learned(copied):
+    path = copied / "paper_table" / "relations.csv"
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *(f"{line.rpartition(',')[0]},0.01" for line in lines)]))
+    table = exhibits(copied, "relations")["Recall@20 by relation: paper_table"]
+    assert (table.svg, len(table.rows)) == ("", 4)
+    assert "below 3 %: all 4 relations. " in table.note
+
+
 def test_recall_by_relation_names_the_low_ones_and_refuses_other_files(found, tmp_path):
     table = found["Recall@20 by relation: paper_table"]
     assert column(table, "with constraint, %") == pytest.approx(
@@ -223,9 +256,9 @@ def test_settings_are_those_that_runs_share_and_those_that_differ(found, tmp_pat
 
 def test_what_is_missing_is_named_with_its_command(tmp_path):
     text = said(tmp_path)
-    for name in ["deadlock", "length_variance"]:
+    for name in ["deadlock", "length_variance", "epoch_time"]:
         assert f"`python -m experiments.{name}`" in text
-    names = "paper_table paper_table_equal_time epoch_time full_size tmax_sweep reset_ablation"
+    names = "paper_table paper_table_equal_time full_size tmax_sweep reset_ablation"
     for name in f"{names} padding_ablation temporal".split():
         assert f"`python train.py -m experiment={name}`" in text
 
