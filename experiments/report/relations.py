@@ -13,6 +13,8 @@ from experiments.report.results import RELATIONS, Results
 COLOURS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
 HARDLY = 0.03
 """A relation whose Recall@20 with constraint is below this is hardly learned."""
+MOST = 12
+"""Checkpoints that are shown beside each other."""
 LACKING = (
     f"{NOT_HERE}Recall@20 by relation. Run "
     f"`python eval.py checkpoint=runs/NAME relations={RELATIONS}` and put that file beside the run"
@@ -22,6 +24,9 @@ LACKING = (
 def relations(results: Results) -> list[Part]:
     """A chart per evaluated checkpoint, with the figures of all relations and groups."""
     found = results.relations
+    count = len(found[["folder", "checkpoint"]].drop_duplicates())
+    if count > MOST:
+        return [f"Figures by relation of {count} runs: on the page of each, its `report.html`."]
     charts = []
     for folder, inside in found.groupby("folder", sort=False):
         several = inside.checkpoint.nunique() > 1

@@ -11,11 +11,18 @@ from bload.errors import InputError
 from experiments.report import charts
 from experiments.report.figures import Exhibit
 from experiments.report.page import SECTIONS
+from experiments.report.relations import MOST, relations
 from experiments.report.results import compare, equal_epochs, read_results
 from models import build_model
 from models.config import ModelConfig
 from tests.experiments.jobs import compose_config
-from tests.experiments.report.made_runs import command, make_record, make_run, write
+from tests.experiments.report.made_runs import (
+    command,
+    make_record,
+    make_relations,
+    make_run,
+    write,
+)
 
 OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
 EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"
@@ -215,6 +222,15 @@ def test_seconds_that_hold_the_start_of_data_workers_say_so(found, tmp_path):
     write(summary, json.loads(summary.read_text()) | {"start_seconds": 4.0})
     tables = exhibits(tmp_path, "story", "curves", "details")
     assert not [of for of in (title, EPOCHS) if says in tables[of].note]
+
+
+def test_relations_of_many_runs_are_on_their_own_pages(tmp_path):
+    for run in range(MOST + 1):
+        (tmp_path / f"{run}").mkdir()
+        make_relations(tmp_path / f"{run}")
+        shown = relations(read_results(tmp_path))
+        assert len(shown) == (1 if run == MOST else run + 1)
+    assert f"of {MOST + 1} runs: on the page of each" in str(shown)
 
 
 def test_relations_have_no_bars_where_none_is_learned(copied):
