@@ -7,6 +7,7 @@ from math import isnan
 from bload.packers import PACKERS
 from bload.paper import PAPER
 from experiments.report.figures import Cell, Estimate, Exhibit, command_of, estimate, note
+from experiments.report.horizon import side, worth_of_starts
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.plots import by_value
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
@@ -16,6 +17,8 @@ REPRODUCED, NEAR, NOT_REPRODUCED = "reproduced", "within 5 %", "not reproduced"
 UNDECIDED, NOT_TESTED = "undecided", "not tested"
 NEAREST = 0.95
 """A speed-up is near the paper's if its whole interval is above this share of it."""
+JUDGED = {"above": REPRODUCED, "below": NOT_REPRODUCED, "undecided": UNDECIDED, "-": NOT_TESTED}
+"""Side of 0 -> verdict."""
 NOTHING = "No finished runs of {} here.".format
 
 
@@ -106,6 +109,16 @@ def _recall(
 
 
 def _starts(results: Results) -> tuple[str, str]:
+    """By the pairs that were planned, of `horizon`; without them by groups of `reset_ablation`."""
+    verdict, text = _starts_by_groups(results)
+    if worth := worth_of_starts(results):
+        sides = {side(of) for of in worth.values()}
+        verdict = JUDGED[sides.pop()] if len(sides) == 1 else UNDECIDED
+        text = f"{note('worth_of_starts', worth)} {text}"
+    return verdict, text
+
+
+def _starts_by_groups(results: Results) -> tuple[str, str]:
     found = compare(results, "reset_ablation", "train.starts")
     values = by_value(found, "reset_ablation") if found else {}
     if found is None or not {"table", "ignored"} <= values.keys():
@@ -144,7 +157,7 @@ CLAIMS: dict[str, tuple[str, Callable[[Results], tuple[str, str]]]] = {
         partial(_recall, equal_work, _above),
     ),
     "the start table matters: states must be cleared where a video starts": (
-        command_of("reset_ablation"),
+        command_of("start_table"),
         _starts,
     ),
     "no deadlock: plain DDP on uneven videos waits for ever, packed blocks do not": (

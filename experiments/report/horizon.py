@@ -49,15 +49,8 @@ def horizon(results: Results) -> list[Part]:
     found = compare(results, "horizon", "loader", DWELL, "train.starts")
     if found is None:
         return [missing("runs over how far back labels reach", "horizon")]
-    starts = found.runs["train.starts"].map({"table": "", "ignored": " starts=ignored"})
-    runs = found.runs.assign(way=found.runs.loader + starts)
-    reached = {
-        float(dwell): {
-            str(way): of.set_index("train.seed").recall
-            for way, of in mine.groupby("way", sort=False)
-        }
-        for dwell, mine in runs.groupby(DWELL)
-    }
+    runs = _with_ways(found)
+    reached = _reached(runs)
     worlds = {float(dwell): _world(mine) for dwell, mine in runs.groupby(DWELL)}
     clip = int(runs.t_max.min())
     levels = {dwell: _recalls(world, clip) for dwell, world in worlds.items()}
@@ -69,6 +62,31 @@ def horizon(results: Results) -> list[Part]:
         _predictions(reached),
         _everything(runs, name),
     ]
+
+
+def worth_of_starts(results: Results) -> dict[str, Estimate]:
+    """What the start table is worth at each horizon, in points, by pairs of one seed."""
+    found = compare(results, "horizon", "loader", DWELL, "train.starts")
+    if found is None or found.is_quick:
+        return {}
+    runs = _with_ways(found)
+    less = _less(_reached(runs), OTHERS["no start table"])
+    return {_name(runs.t_max.max(), dwell): estimate(of) for dwell, of in less.items()}
+
+
+def _with_ways(found: Compared) -> pd.DataFrame:
+    starts = found.runs["train.starts"].map({"table": "", "ignored": " starts=ignored"})
+    return found.runs.assign(way=found.runs.loader + starts)
+
+
+def _reached(runs: pd.DataFrame) -> Reached:
+    return {
+        float(dwell): {
+            str(way): of.set_index("train.seed").recall
+            for way, of in mine.groupby("way", sort=False)
+        }
+        for dwell, mine in runs.groupby(DWELL)
+    }
 
 
 def _name(longest: float, dwell: float) -> str:
@@ -143,7 +161,8 @@ def _less(reached: Reached, other: str) -> dict[float, pd.Series]:
     return {dwell: (of[WHOLE] - of[other]).dropna() for dwell, of in both.items()}
 
 
-def _side(found: Estimate) -> str:
+def side(found: Estimate) -> str:
+    """On which side of 0 the whole interval lies: above, below, undecided, or - without one."""
     if math.isnan(found.low):
         return "-"
     return "above" if found.low > 0 else "below" if found.high < 0 else "undecided"
@@ -157,7 +176,7 @@ def _differences(reached: Reached, cuts: dict[float, float], name: Name) -> Exhi
     for words, way in OTHERS.items():
         found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
         columns[f"less {words}"] = {**found}
-        columns[f"than {words}"] = {dwell: _side(of) for dwell, of in found.items()}
+        columns[f"than {words}"] = {dwell: side(of) for dwell, of in found.items()}
     table = rows(FIRST, columns, "0 0 +1 0 +1 0 +1 0", name)
     return Exhibit("BLoad, seed by seed, points", table, note("horizon_differences"))
 
@@ -171,7 +190,7 @@ def _predictions(reached: Reached) -> Exhibit:
         "the start table is worth more the longer states last": estimate(_growth(table)),
     }
     says = {"above": "holds", "below": "fails"}
-    verdicts = {words: says.get(_side(of), _side(of)) for words, of in found.items()}
+    verdicts = {words: says.get(side(of), side(of)) for words, of in found.items()}
     columns = {"by, points": found, "verdict": verdicts}
     return Exhibit("What was predicted", rows("prediction", columns, "+1", str))
 

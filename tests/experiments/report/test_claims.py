@@ -1,5 +1,6 @@
 """Verdicts follow the figures, as planned before there were any."""
 
+import itertools
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from experiments.report.results import read_results
 from tests.experiments.report.made_runs import make_deadlock, make_run, make_turns
 
 NAMES = ("padding", "deleted", "faster", "paper_table", "paper_table_equal_time")
-NAMES += ("reset_ablation", "deadlock")
+NAMES += ("start_table", "deadlock")
 
 
 def judged(runs, name):
@@ -111,8 +112,29 @@ def test_starts_matter_only_if_groups_say_so_and_pairs_are_post_hoc(tmp_path):
         for starts, recalls in (("table", table), ("ignored", ignored)):
             for seed, recall in recalls.items():
                 make_run(folder, "bload", seed, recall=recall, train__starts=starts)
-        assert judged(tmp_path, "reset_ablation")[0] == verdict
+        assert judged(tmp_path, "start_table")[0] == verdict
     assert "Post hoc, seed by seed: +1.1 [+0.4, +1.7] (2 pairs" in judged(tmp_path, NAMES[5])[1]
+
+
+@pytest.mark.parametrize(
+    ("worth", "verdict"),
+    [
+        ((0.02, 0.07), YES),
+        ((0.0, 0.07), UNDECIDED),
+        ((-0.02, -0.07), NO),
+        ((-0.02, 0.07), UNDECIDED),
+    ],
+)
+def test_the_start_table_goes_by_the_planned_pairs_at_every_horizon(tmp_path, worth, verdict):
+    for (dwell, gain), seed in itertools.product(zip((8.0, 1000.0), worth, strict=True), range(3)):
+        for starts, recall in (("table", 0.6 + gain), ("ignored", 0.6 + 0.001 * seed)):
+            options = {"train__starts": starts, "dataset__dwell": dwell}
+            make_run(tmp_path / "horizon", "bload", seed, recall=recall, **options)
+    found, says = judged(tmp_path, "start_table")
+    assert found == verdict
+    assert says.startswith("Planned, by pairs of one seed")
+    assert f"{100 * worth[1] - 0.1:+.1f} [" in says
+    assert "points where a state lasts the video. In the default world" in says
 
 
 def test_a_deleted_frame_in_a_run_of_bload_is_reported_unless_it_was_asked_for(tmp_path):
