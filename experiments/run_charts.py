@@ -23,8 +23,8 @@ PARTS = {
 """Part of the loss -> what it is of, and its colour; others have their own names."""
 OBSERVERS = {
     "with": ("this model", "-"),
-    "remembering": ("best observer with memory", "--"),
-    "memoryless": ("best observer without memory", ":"),
+    "remembering": ("ideal observer with memory", "--"),
+    "memoryless": ("ideal observer without memory", ":"),
 }
 """Beginning of a figure's key -> whose recall it is, and how it is drawn as a line."""
 TICKS = 8

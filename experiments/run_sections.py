@@ -18,14 +18,13 @@ from experiments.figures import summarise
 from experiments.printing import CONSTRAINTS, cut_note, verdict
 from experiments.report.figures import Cell, Exhibit, Part, cell, rows
 from experiments.report.provenance import pairs
-from experiments.report.relations import HARDLY, by_relation
+from experiments.report.relations import by_relation
 from experiments.run_charts import OBSERVERS
 from experiments.run_record import RELATIONS, Record, Row, evaluated_after
 from experiments.runs import flat
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
-TOO_SHORT = "the run was too short to learn anything, or it diverged"
 COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
 
 
@@ -39,11 +38,9 @@ def lead(run: Record) -> str:
         state = f"failed after {state}: {run.failed.rstrip('.')}"
     elif not run.ended:
         state = f"not finished, {state} so far"
-    said, recall = verdict(run.reached), run.reached.get("with/recall@20", HARDLY)
-    if recall < HARDLY:
-        said = f"Recall@20 of {100 * recall:.1f} % is near 0: {TOO_SHORT}"
-    elif run.reached and not said:
-        said = f"Recall@20 with constraint is {100 * recall:.1f} %"
+    said = verdict(run.reached)
+    if run.reached and not said:
+        said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
     return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {f'{said}.' if said else ''}"
 
 

@@ -77,7 +77,7 @@ def _curve(
         return None
     levels = {}
     if key == "memory":
-        means = found.main[["best observer with memory", "best observer without memory"]].mean()
+        means = found.main[["ideal observer with memory", "ideal observer without memory"]].mean()
         levels = {f"{of}: {level:.1f} %": level for of, level in means.dropna().items()}
     columns = {
         "epoch": points.epochs,

@@ -31,8 +31,8 @@ RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
 RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
 PERCENT = {
     **{"recall": "with/recall@20", "no": "no/recall@20", "memory": "with/recall@20_memory"},
-    "best observer with memory": "remembering/recall@20_memory",
-    "best observer without memory": "memoryless/recall@20_memory",
+    "ideal observer with memory": "remembering/recall@20_memory",
+    "ideal observer without memory": "memoryless/recall@20_memory",
 }
 """Columns in percent, and the shares that they are made from."""
 
