@@ -27,9 +27,6 @@ def test_every_config_file_composes_into_a_whole_job():
         job = compose_config("train", [choice])
         if group in ("loader", "dataset", "model"):
             assert getattr(job, group).name == name
-        if group == "experiment":
-            assert job.experiment.name == name
-            assert job.run.root == f"runs/{name}"
 
 
 def test_there_is_a_config_for_every_loader():
