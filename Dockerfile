@@ -1,3 +1,4 @@
+# Not built or run by its makers: no Docker was at hand.
 # docker build -t bload .
 # docker run --gpus all --ipc=host -v /data/ag:/data -v $PWD/runs:/bload/runs bload \
 #     torchrun --nproc_per_node=gpu train.py experiment=action_genome dataset.root=/data

@@ -135,7 +135,13 @@ def evaluate_one(
     """Evaluate one checkpoint, with all that was asked for; print what it is and its figures."""
     began = time.perf_counter()
     config, source, yardsticks = trained.checkpoint["config"], trained.source, trained.yardsticks
-    starts = cfg.starts or config["train"]["starts"]
+    epoch, starts = trained.checkpoint["epoch"], cfg.starts or config["train"]["starts"]
+    if ranks.is_first:
+        print(
+            f"{trained.path}: {config['model']['name']} trained with loader "
+            f"{config['loader']['name']}, after epoch {epoch}{describe_starts(starts)}",
+            flush=True,
+        )
     album = Album(source, cfg.pictures)
     options = {
         "batch_frames": cfg.batch_frames,
@@ -159,18 +165,10 @@ def evaluate_one(
         meter = measure_and_write(trained.model, source, ranks, cfg.predictions, made_by, **options)
     else:
         meter = measure(trained.model, source, ranks, **options)
-    epoch = trained.checkpoint["epoch"]
     figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - began, yardsticks)}
 
-    folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
-    if cfg.pictures_dir:
-        folder = Path(cfg.pictures_dir, "" if alone else trained.name)
-    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
     if ranks.is_first:
         print(
-            f"{trained.path}: {config['model']['name']} trained with loader "
-            f"{config['loader']['name']}, after epoch {epoch}"
-            f"{describe_starts(starts)}\n"
             f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
             f"{figures['frames_per_second']:,.0f} frames/s\n"
@@ -181,6 +179,12 @@ def evaluate_one(
                 print(f"\n{note}")
         if observed := observer_rows(figures):
             print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
+        sys.stdout.flush()
+    folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
+    if cfg.pictures_dir:
+        folder = Path(cfg.pictures_dir, "" if alone else trained.name)
+    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
+    if ranks.is_first:
         for gif in sorted(drawn):
             print(f"drawn: {gif}")
     return meter, figures

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 LEAST, MOST = (3, 11), (3, 13)
 
@@ -28,9 +29,20 @@ def refusal(version: tuple, platform: str) -> str:
     return ""
 
 
+def not_installed(packages: tuple) -> str:
+    """Return which of the packages this Python lacks, in one sentence; an empty text if none."""
+    lacking = [name for name in packages if find_spec(name) is None]
+    if not lacking:
+        return ""
+    return (
+        f"{' and '.join(lacking)} cannot be imported by {sys.executable}; activate the environment "
+        "(source .venv/bin/activate) or make it: pip install -r requirements.txt"
+    )
+
+
 def check() -> None:
     """End this process with a sentence, on rank 0, where nothing here runs."""
-    said = refusal(sys.version_info, sys.platform)
+    said = refusal(sys.version_info, sys.platform) or not_installed(("numpy", "torch"))
     if said:
         if os.environ.get("RANK", "0") == "0":
             sys.stderr.write(f"error: {said}\n")

@@ -1,6 +1,7 @@
 """The checks of `experiments.doctor`: each is a function of the site, named as in the answer."""
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,6 +157,7 @@ CHECKS: dict[str, Callable[[Site], str]] = {
 """Name -> what it looks at: returns what it has found, raises `InputError` for what is to do."""
 NEEDS = {"frames": ("annotations", "videos"), "training": ("annotations",)}
 """Name -> those before which it cannot be looked at."""
+SLOW = ("memory", "training")
 TO_PREPARE = ("annotations", "videos", "ffmpeg", "frames", "disk")
 TO_TRAIN = ("annotations", "frames", "weights", "memory", "training", "disk")
 
@@ -164,6 +166,8 @@ def look(site: Site) -> None:
     """Print a line for every check; those with something to do are in ``site.failed``."""
     for name, check in CHECKS.items():
         after = [one for one in NEEDS.get(name, ()) if one in site.failed]
+        if name in SLOW and not after:
+            print(f"{name}: measured here, about a minute on a CPU", file=sys.stderr)
         try:
             text = f"after the {' and '.join(after)}" if after else check(site)
             mark = "later" if after else "warning" if text.startswith("warning: ") else "ok"

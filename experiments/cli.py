@@ -136,11 +136,15 @@ def _check_files(job: TrainJob) -> None:
 
     One that has begun may not need that any more.
     """
-    from datasets.build import check_kind
+    from datasets.build import check_kind, train_lengths
+    from datasets.config import SyntheticConfig
+    from experiments.loader_config import check_fits
     from experiments.run_folder import RunFolder, checkpoint_file, run_name
     from models.config import missing_weights
 
     check_kind(job.dataset)
+    if isinstance(job.dataset, SyntheticConfig):  # of others the source will say
+        check_fits(job.loader, lambda: train_lengths(job.dataset))
     ranks = int(os.environ.get("WORLD_SIZE", job.launch.nproc))
     if RunFolder(job.run.root, job.run.name or run_name(job, ranks)).path.exists():
         return

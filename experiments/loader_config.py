@@ -1,14 +1,18 @@
 """The config of a loader: what all loaders take, and the options of its packer."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from bload.cost import Cost
 from bload.dealing import DEALS, Last
 from bload.errors import InputError, check_choice, check_number
-from bload.packers import PACKERS
+from bload.packers import PACKERS, makes_batches
+from bload.pieces import whole_pieces
 
 COSTS = ("slots", "fitted")
 
@@ -87,3 +91,9 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
 
 def _type_of(default: Any) -> Any:
     return Any if default is None else type(default)
+
+
+def check_fits(loader: LoaderConfig, lengths: Callable[[], np.ndarray]) -> None:
+    """Refuse sequences longer than a block, as plans do; `lengths` is called only if need be."""
+    if loader.t_max is not None and getattr(loader, "long", "") == "error":
+        whole_pieces(lengths(), loader.t_max, carry=not makes_batches(loader.name))

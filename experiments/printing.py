@@ -119,9 +119,9 @@ def cut_note(queries: int) -> str:
     if not 0 < queries < LIST_LENGTH:
         return ""
     return (
-        f"With constraint, K of {len(GROUPS) * queries} or more cuts nothing: {queries} queries "
-        f"list {len(GROUPS)} relations each. With semi constraint they list 1 each and those above "
-        f"{SEMI_THRESHOLD}, so that its figures may be equal from K of {queries} on"
+        f"Columns may be equal. With constraint each of {queries} queries lists {len(GROUPS)} "
+        f"relations, so K above {len(GROUPS) * queries} cuts nothing; with semi constraint 1 and "
+        f"those above {SEMI_THRESHOLD}, so K above {queries} seldom does."
     )
 
 

@@ -190,7 +190,9 @@ def _device(name: str, local_rank: int) -> torch.device:
         return torch.device("cpu")
     here = torch.cuda.device_count()
     if here == 0:
-        raise InputError("device is cuda but torch sees no GPU; set device=cpu (train.device=cpu)")
+        raise InputError(
+            "device is cuda but torch sees no GPU; set train.device=cpu, in eval.py device=cpu"
+        )
     if local_rank >= here:
         raise InputError(
             f"this machine has {here} GPUs but rank {local_rank} of this machine needs one of its "

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from bload.draw import INK, colour_of
-from experiments.report.charts import across, chart
+from experiments.report.charts import BetweenPowers, across, chart
 from experiments.report.figures import Exhibit, Rows
 from experiments.run_record import Record, Row
 
@@ -174,6 +174,8 @@ def _by_step(
         axis.set_xlabel("step")
         axis.xaxis.set_major_formatter("{x:,.10g}")
         axis.yaxis.set_major_formatter("{x:,.10g}")
+        if axis.get_yscale() == "log":
+            axis.yaxis.set_minor_formatter(BetweenPowers())
         ends = [(_at(run, line), line["epoch"] + 1) for line in run.epochs]
         last = max([_at(run, line) for line in (*run.steps, *run.epochs)], default=1)
         axis.set_xlim(0, 1.02 * last)

@@ -9,19 +9,20 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bload.errors import InputError
-from bload.packers import makes_batches
-from bload.pieces import whole_pieces
 from datasets.build import train_lengths
+from datasets.config import DatasetConfig
 from experiments.cli import check_overrides, split
 from experiments.config import TrainJob
 from experiments.failures import IN_USE
 from experiments.launch import launch, threads
+from experiments.loader_config import check_fits
 from experiments.provenance import now, surroundings, write_record
 from experiments.run_folder import RunFolder, run_name
 from experiments.runs import read_runs
@@ -52,15 +53,16 @@ def jobs_of(arguments: Sequence[str]) -> list[Job]:
     """The jobs of a command line, every one with a config that can be trained."""
     lines, varied = split("train", arguments)
     jobs: dict[Path, Job] = {}
-    lengths: dict[str, np.ndarray] = {}
+    known: dict[str, np.ndarray] = {}
+
+    def lengths_of(data: DatasetConfig) -> np.ndarray:
+        if repr(data) not in known:
+            known[repr(data)] = train_lengths(data)
+        return known[repr(data)]
+
     for line in lines:
         config = check_overrides("train", line)
-        if config.loader.t_max is not None and getattr(config.loader, "long", "") == "error":
-            data = repr(config.dataset)
-            if data not in lengths:
-                lengths[data] = train_lengths(config.dataset)
-            carries = not makes_batches(config.loader.name)
-            whole_pieces(lengths[data], config.loader.t_max, carry=carries)  # refuses longer videos
+        check_fits(config.loader, partial(lengths_of, config.dataset))
         if lacking := missing_weights(config.model.weights):
             raise InputError(lacking)
         name = config.run.name or run_name(config, config.launch.nproc)

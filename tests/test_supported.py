@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from datasets import pickle_trial
-from datasets.supported import check, refusal
+from datasets.supported import check, not_installed, refusal
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,6 +51,13 @@ def other_pythons():
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     found = [path for name in others for path in versions.glob(f"*/bin/{name}")]
     return [*found, *filter(None, map(shutil.which, others))]
+
+
+def test_a_python_without_the_packages_is_told_how_to_get_them():
+    assert not_installed(("numpy", "torch")) == ""
+    said = not_installed(("numpy", "nobodys_package", "nor_this"))
+    assert said.startswith("nobodys_package and nor_this cannot be imported by ")
+    assert "pip install -r requirements.txt" in said
 
 
 @pytest.mark.parametrize("command", [["train.py"], ["eval.py"], ["-m", "datasets.prepare"]])

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from bload.draw import INK, colour_of, label_of
 from bload.packers import PACKERS
@@ -38,6 +38,13 @@ def chart(
     """A drawing of so many inches, with the figures that it shows."""
     svg, save = plain_svg(title, height, draw), partial(_save, title, height, draw)
     return Exhibit(title, rows, note, svg, alternative, save=save)
+
+
+class BetweenPowers(LogFormatter):
+    """Labels of ticks between powers of ten, which short axes alone have, as plain numbers."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:,.10g}" if super().__call__(x, pos) else ""
 
 
 def line_chart(
@@ -81,6 +88,8 @@ def line_chart(
         axis.set_ylim(bottom=0)
         if xscale == "linear":
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        else:
+            axis.xaxis.set_minor_formatter(BetweenPowers())
         axis.xaxis.set_major_formatter("{x:,.10g}")
         axis.figure.legend(loc="outside upper left", ncols=2 if levels else 3, borderaxespad=0)
 

@@ -42,9 +42,11 @@ def story(results: Results) -> list[Part]:
 def curves(results: Results) -> list[Part]:
     """Loss, and Recall@20 by time and on what must be remembered, at equal epochs."""
     found = equal_epochs(results)
+    seconds = None if found and found.counts_start else found
+    time = ("seconds", "training seconds")
     charts = [
         _curve(results, found, "Loss against epochs", EPOCHS, "loss"),
-        _curve(results, found, "Recall@20 against training time", ("seconds", "training seconds")),
+        _curve(results, seconds, "Recall@20 against training time", time),
         _curve(results, found, "Recall@20 on what must be remembered", EPOCHS, "memory"),
     ]
     lacking = missing("losses and evaluations of several epochs", "paper_table")

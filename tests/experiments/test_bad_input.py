@@ -261,6 +261,12 @@ def test_data_of_the_other_kind_are_refused_with_the_kind_to_choose(
     assert not (tmp_path / "runs").exists()
 
 
+def test_too_short_a_block_is_refused_before_a_video_is_drawn(sentence, command_line, tmp_path):
+    said = sentence(train, *command_line("loader.t_max=2", f"dataset.root={tmp_path / 'new'}"))
+    assert "frames but t_max is 2; raise loader.t_max to " in said
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_synthetic_root_is_never_written_over_other_files(going_on, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear")

@@ -170,7 +170,7 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
         assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     frames = 23  # of the video in the middle
     assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]
-    assert capsys.readouterr().out.count("K of 27 or more cuts nothing") == 2
+    assert capsys.readouterr().out.count("K above 27 cuts nothing") == 2
 
 
 def test_a_wrong_value_of_an_evaluation_is_reported(sentence, finished):

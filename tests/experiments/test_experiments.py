@@ -89,7 +89,8 @@ def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_
     assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
     assert job.dataset.small_boxes == "computed"
     assert job.dataset.augment.flip == 0.5
-    assert replace(job.train, workers=1) == plain.train
+    assert job.train.eval_every == 1
+    assert replace(job.train, workers=1, eval_every=0) == plain.train
     assert (job.train.amp, job.loss) == ("auto", plain.loss)
 
 

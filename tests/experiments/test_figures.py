@@ -68,8 +68,8 @@ def test_the_summary_says_from_which_k_on_nothing_is_cut():
     (first, recall), (_, says), *others = recall_rows(figures | {"queries": 9})
     assert first == "Recall@20, with constraint"
     assert recall.startswith("20.00 %   (@10 10.00, @50 50.00; ")
-    assert "K of 27 or more cuts nothing: 9 queries" in says
-    assert "equal from K of 9 on" in says
+    assert "each of 9 queries lists 3 relations, so K above 27 cuts nothing" in says
+    assert "so K above 9 seldom does" in says
     assert recall_rows(figures) == [(first, recall), *others]  # a run of before
     assert recall_rows(figures | {"queries": 100}) == [(first, recall), *others]  # all K cut
 

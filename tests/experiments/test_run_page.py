@@ -45,6 +45,7 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == 3  # one epoch: nothing by epoch, no curve of Recall, nothing learned
     assert not any("var(" in drawing or "color-mix" in drawing for drawing in drawings)
+    assert "mathdefault" not in page  # a label as TeX
     summary = json.loads((finished / "summary.json").read_text())
     reached = f"{100 * summary['with/recall@20']:.1f} % is"
     for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_frames"):

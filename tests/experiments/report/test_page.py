@@ -39,7 +39,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(made, page):
     assert not re.search(r'(?<!xmlns=")(?<!xlink=")https?://|@import|url\((?!#)', text)
     drawings = page.findall(".//figure/div")
     assert all(len(drawing.get("aria-label")) > 40 for drawing in drawings)
-    assert len(drawings) == 7
+    assert len(drawings) == 6
 
 
 def test_markdown_and_html_say_the_same(made, page):
