@@ -83,7 +83,6 @@ def _curve(
         levels = {f"{of}: {level:.1f} %": level for of, level in means.dropna().items()}
     columns = {
         "epoch": points.epochs,
-        "training seconds": points.seconds,
         "thousand slots": points.work,
         "loss": points.loss,
         "Recall@20, %": points.y,
@@ -91,8 +90,9 @@ def _curve(
         "highest": points.high,
         "must be remembered, %": points.memory,
         "seeds": points.seeds,
+        **({} if found.counts_start else {"training seconds": points.seconds}),
     }
-    table = rows("loader", columns, "0 1 1 2 1 1 1 1", lambda row: label_of(points.loader[row]))
+    table = rows("loader", columns, "0 1 2 1 1 1 1", lambda row: label_of(points.loader[row]))
     labels = (along[1], "loss" if key == "loss" else "Recall@20, %")
     text = note("curve", found, along[0], key)
     return line_chart(title, points, labels, table if with_table else [], text, levels=levels)

@@ -96,7 +96,10 @@ class Compared:
 
     @property
     def counts_start(self) -> bool:
-        """True if seconds hold the start of data workers, which runs of today have apart."""
+        """True if seconds hold the start of data workers, which runs of today have apart.
+
+        They are shown nowhere then.
+        """
         return "start_seconds" not in self.runs or bool(self.runs.start_seconds.isna().any())
 
     @property

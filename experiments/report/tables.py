@@ -82,7 +82,7 @@ def _recall_table(found: Compared) -> Exhibit:
         "no constraint, %": groups.no.apply(estimate),
         "must be remembered, %": groups.memory.apply(estimate),
         "of these, minus sampling": minus("sampling", "memory"),
-        "training seconds": groups.train_seconds.mean(),
+        **({} if found.counts_start else {"training seconds": groups.train_seconds.mean()}),
     }
     table = rows("loader", columns, "0 0 1 2 +1 +1 1 1 +1", _with_epochs)
     return Exhibit(f"Recall@20 at {found.when}", table, note("recall", found, paper().recall_at_20))
