@@ -42,7 +42,7 @@ def not_installed(packages: tuple) -> str:
 
 def check() -> None:
     """End this process with a sentence, on rank 0, where nothing here runs."""
-    said = refusal(sys.version_info, sys.platform) or not_installed(("numpy", "torch"))
+    said = refusal(sys.version_info, sys.platform) or not_installed(("numpy",))
     if said:
         if os.environ.get("RANK", "0") == "0":
             sys.stderr.write(f"error: {said}\n")

@@ -8,13 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from datasets.supported import not_installed
+
+try:
+    import hydra
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException, OverrideParseException
+    from omegaconf import DictConfig, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+except ModuleNotFoundError as error:  # the first import of train.py that another Python lacks
+    sys.exit(f"error: {not_installed((error.name,))}")
 
 from bload.errors import InputError, spelling
 from experiments.config import CONFIGS, TrainJob, register
