@@ -11,7 +11,7 @@ import pandas as pd
 from bload.draw import label_of
 from experiments.report.charts import line_chart
 from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, ratio, rows
-from experiments.report.results import NAMES, Results, compare
+from experiments.report.results import NAMES, Compared, Results, compare
 
 SHARE = 0.9
 """Share of a Recall@20 that is to be reached."""
@@ -23,7 +23,7 @@ Curves = dict[str, dict[int, pd.DataFrame]]
 
 def convergence(results: Results) -> list[Part]:
     """Recall@20 against work up to the end of training, and the work to reach a level."""
-    found = compare(results, "convergence", "loader", "train.slots")
+    found = _runs(results)
     curves = _curves(results)
     if found is None or not curves:
         return [missing("runs to where more work brings nothing", "convergence")]
@@ -41,14 +41,22 @@ def convergence(results: Results) -> list[Part]:
     ]
 
 
+def _runs(results: Results) -> Compared | None:
+    # More slots for naive, and as many of them for its warm-up as for the others'.
+    return compare(results, "convergence", "loader", "train.slots", "train.warmup_epochs")
+
+
 def work_beside_naive(results: Results) -> dict[str, Estimate]:
-    """Loader -> slots to the common level as a share of naive's, by seed; empty without naive."""
+    """Loader -> slots to the common level as a share of naive's, by seed; empty without naive.
+
+    Loaders of which a seed does not get there are left out.
+    """
     curves = _curves(results)
     return _beside_naive(_to_level(curves)) if "naive" in curves else {}
 
 
 def _curves(results: Results) -> Curves:
-    found = compare(results, "convergence", "loader", "train.slots")
+    found = _runs(results)
     if found is None:
         return {}
     lines = found.runs[[*NAMES, "loader", "train.seed"]].merge(results.epochs, on=NAMES)
@@ -81,44 +89,85 @@ def loss_fell(curve: pd.DataFrame) -> float:
     return 100 * (1 - mean(4 * fifth, 5 * fifth) / mean(3 * fifth, 4 * fifth))
 
 
+def _common_level(curves: Curves) -> float:
+    return SHARE * float(np.mean([of.recall.iloc[-1] for of in curves["naive"].values()]))
+
+
 def _to_level(curves: Curves) -> dict[str, pd.Series]:
-    """Loader -> slots to `SHARE` of naive's mean end, by seed."""
-    level = SHARE * float(np.mean([of.recall.iloc[-1] for of in curves["naive"].values()]))
+    """Loader -> slots to the common level by seed; NaN: not reached."""
+    level = _common_level(curves)
     return {
         loader: pd.Series({seed: work_to(level, of) for seed, of in mine.items()})
         for loader, mine in curves.items()
     }
 
 
+def _before_level(curves: Curves) -> pd.Series:
+    """Slots of naive at its last evaluation before the common level, by seed; NaN: none."""
+    level = _common_level(curves)
+
+    def before(curve: pd.DataFrame) -> float:
+        first = int((curve.recall >= level).to_numpy().argmax())
+        return float(curve.processed.iloc[first - 1]) if first else math.nan
+
+    return pd.Series({seed: before(of) for seed, of in curves["naive"].items()})
+
+
 def _beside_naive(slots: dict[str, pd.Series]) -> dict[str, Estimate]:
-    both = {loader: pd.DataFrame({"a": of, "b": slots["naive"]}) for loader, of in slots.items()}
-    both = {loader: of.dropna() for loader, of in both.items()}
-    return {loader: ratio(of.a, of.b, paired=True) for loader, of in both.items() if len(of)}
+    """Slots as a share of naive's, of loaders all of whose seeds reach the level."""
+    naive = slots["naive"]
+    found = {}
+    for loader, of in slots.items():
+        if not of.isna().any() and not naive.isna().any():
+            both = pd.DataFrame({"a": of, "b": naive}).dropna()
+            found[loader] = ratio(both.a, both.b, paired=True)
+    return found
 
 
 def _predictions(curves: Curves) -> Exhibit:
     """The predictions of the plan, each decided by an interval over seeds."""
-    ends = _ends(curves)
+    ends, slots = _ends(curves), _to_level(curves)
     level = estimate((ends["bload"] - ends["naive"]).dropna())
     below = estimate((ends["sampling"] - ends["bload"]).dropna())
-    share = _beside_naive(_to_level(curves)).get("bload", Estimate(math.nan))
-    times = Estimate(1 / share.mean, 1 / share.high, 1 / share.low, share.count)
+    times = _times(slots)
+    never = bool(slots["bload"].isna().all() and slots["naive"].notna().all())
+    is_level = _verdict(level, level.low <= 0 <= level.high, level.low > 0 or level.high < 0)
+    if is_level == "holds":
+        is_level = f"holds, within {max(-level.low, level.high):.1f}"
     found = {
-        "BLoad ends level with naive, points apart": (level, level.low <= 0 <= level.high, True),
-        "sampling ends below BLoad, points": (below, below.high < 0, below.low > 0),
-        "naive takes over 3 times the work of BLoad": (times, times.low > 3, times.high < 3),
+        "BLoad ends level with naive, points apart": (level, is_level),
+        "sampling ends below BLoad, points": (
+            below,
+            _verdict(below, below.high < 0, below.low > 0),
+        ),
+        "naive takes over 3 times the work of BLoad": (
+            times,
+            _verdict(times, times.low > 3, times.high < 3 or never),
+        ),
+        "the same by naive's evaluation before, at least": (
+            _times(slots | {"naive": _before_level(curves)}),
+            "-",
+        ),
     }
-
-    def verdict(of: Estimate, holds: bool, fails: bool) -> str:
-        return (
-            "-" if math.isnan(of.low) else "holds" if holds else "fails" if fails else "undecided"
-        )
-
     columns = {
-        "figure": {words: of for words, (of, _, _) in found.items()},
-        "verdict": {words: verdict(*of) for words, of in found.items()},
+        "figure": {words: of for words, (of, _) in found.items()},
+        "verdict": {words: verdict for words, (_, verdict) in found.items()},
     }
     return Exhibit("What was predicted of the end", rows("prediction", columns, "1 0", str))
+
+
+def _verdict(of: Estimate, holds: bool, fails: bool) -> str:
+    if holds or fails:
+        return "holds" if holds else "fails"
+    return "-" if math.isnan(of.low) else "undecided"
+
+
+def _times(slots: dict[str, pd.Series]) -> Estimate:
+    """How many times the work of bload naive takes to the common level."""
+    share = _beside_naive(slots).get("bload")
+    if share is None:
+        return Estimate(math.nan)
+    return Estimate(1 / share.mean, 1 / share.high, 1 / share.low, share.count)
 
 
 def _ends(curves: Curves) -> dict[str, pd.Series]:
@@ -143,7 +192,7 @@ def _table(curves: Curves) -> list[dict]:
         "seeds": {loader: len(mine) for loader, mine in curves.items()},
         "slots": slots,
         "loss fell at the end, %": fell,
-        "flat": {loader: "yes" if of.mean < FLAT else "no" for loader, of in fell.items()},
+        "flat": {loader: _flat(mine) for loader, mine in curves.items()},
         "Recall@20 at the end, %": {loader: estimate(of) for loader, of in ends.items()},
         "slots to 90 % of it": own,
     }
@@ -155,7 +204,15 @@ def _table(curves: Curves) -> list[dict]:
                 for loader, of in ends.items()
                 if loader != "naive"
             },
-            "slots to the common level": {key: estimate(of) for key, of in to_level.items()},
+            "reach the common level": {
+                key: f"{of.notna().sum()} of {len(of)}" for key, of in to_level.items()
+            },
+            "slots to it": {key: estimate(of) for key, of in to_level.items() if of.notna().all()},
             "share of naive's": _beside_naive(to_level),
         }
-    return rows("loader", columns, "0 0 1 0 1 0 +1 0 2", label_of)
+    return rows("loader", columns, "0 0 1 0 1 0 +1 0 0 2", label_of)
+
+
+def _flat(mine: dict[int, pd.DataFrame]) -> str:
+    flat = sum(loss_fell(of) < FLAT for of in mine.values())
+    return f"{flat} of {len(mine)}"

@@ -21,7 +21,7 @@ from experiments.report.charts import chart
 from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.results import Compared, Results, compare
 
-DWELL, FIRST = "dataset.dwell", "a state lasts"
+DWELL, CUES, FIRST = "dataset.dwell", "dataset.cue_rate", "a state lasts"
 WHOLE = "bload"
 OTHERS = {
     "fresh clips": "sampling",
@@ -33,6 +33,8 @@ LABELS = {
     OTHERS["fixed clips"]: "sampling, fixed clips",
     OTHERS["no start table"]: "BLoad, no start table",
 }
+VERDICTS = {"above": "holds", "below": "fails"}
+"""Side of 0 on which an interval lies -> what a prediction does that it lies above."""
 Reached = dict[float, dict[str, pd.Series]]
 """Frames that a state lasts -> way to train -> Recall@20 in percent by seed."""
 Levels = dict[float, dict[str, float]]
@@ -60,6 +62,7 @@ def horizon(results: Results) -> list[Part]:
         _drawn(found, reached, levels, name),
         _differences(reached, cuts, name),
         _predictions(reached),
+        *_control(results, reached, name),
         _everything(runs, name),
     ]
 
@@ -102,7 +105,7 @@ def _world(runs: pd.DataFrame) -> World:
 def _recalls(world: World, clip: int) -> dict[str, float]:
     """What observers reach on the test videos: without memory, with a clip's and with all."""
     scripts = write_scripts(world, "test")
-    memories = {"no memory": MEMORYLESS, f"{clip} frames": clip, "everything": EVERYTHING}
+    memories = {"nothing": MEMORYLESS, f"{clip} frames": clip, "everything": EVERYTHING}
     return {name: 100 * expected_recall(scripts, memory) for name, memory in memories.items()}
 
 
@@ -121,12 +124,12 @@ def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exh
         axis.set_xticks(range(len(reached)), [name(dwell) for dwell in reached])
         for memory, broken in zip(memories, (":", "-.", "--"), strict=True):
             reach = [of[memory] for of in levels.values()]
-            axis.plot(reach, ls=broken, color=INK, lw=1.3, label=f"observer: {memory}")
+            axis.plot(reach, ls=broken, color=INK, lw=1.3, label=f"observer recalls {memory}")
         for number, way in enumerate(ways):
             there = {at: of[way] for at, of in enumerate(reached.values()) if way in of}
             option = " " in way
             axis.errorbar(
-                [at + 0.04 * (number - (len(ways) - 1) / 2) for at in there],
+                [at + 0.05 * (number - (len(ways) - 1) / 2) for at in there],
                 [of.mean() for of in there.values()],
                 np.abs([[of.min() - of.mean(), of.max() - of.mean()] for of in there.values()]).T,
                 color=colour_of(way),
@@ -140,7 +143,7 @@ def _drawn(found: Compared, reached: Reached, levels: Levels, name: Name) -> Exh
         axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
 
     columns: dict[str, dict[float, Estimate | float]] = {
-        f"observer: {memory}": {dwell: of[memory] for dwell, of in levels.items()}
+        f"observer recalls {memory}": {dwell: of[memory] for dwell, of in levels.items()}
         for memory in memories
     }
     columns |= {
@@ -170,14 +173,14 @@ def side(found: Estimate) -> str:
 
 def _differences(reached: Reached, cuts: dict[float, float], name: Name) -> Exhibit:
     columns: dict[str, dict[float, Estimate | str | float]] = {
-        "cues cut off by fresh clips, %": {**cuts},
-        "seeds": {dwell: Estimate(len(of.get(WHOLE, ()))) for dwell, of in reached.items()},
+        "cues cut off by fresh clips, %": {**cuts}
     }
     for words, way in OTHERS.items():
         found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
+        columns[f"seeds, {words}"] = {dwell: float(of.count) for dwell, of in found.items()}
         columns[f"less {words}"] = {**found}
         columns[f"than {words}"] = {dwell: side(of) for dwell, of in found.items()}
-    table = rows(FIRST, columns, "0 0 +1 0 +1 0 +1 0", name)
+    table = rows(FIRST, columns, "0 0 +1 0 0 +1 0 0 +1 0", name)
     return Exhibit("BLoad, seed by seed, points", table, note("horizon_differences"))
 
 
@@ -189,10 +192,34 @@ def _predictions(reached: Reached) -> Exhibit:
         "the gain over fixed clips is the larger one": estimate(_mean(fixed) - _mean(fresh)),
         "the start table is worth more the longer states last": estimate(_growth(table)),
     }
-    says = {"above": "holds", "below": "fails"}
-    verdicts = {words: says.get(side(of), side(of)) for words, of in found.items()}
+    verdicts = {words: VERDICTS.get(side(of), side(of)) for words, of in found.items()}
     columns = {"by, points": found, "verdict": verdicts}
     return Exhibit("What was predicted", rows("prediction", columns, "+1", str))
+
+
+def _control(results: Results, reached: Reached, name: Name) -> list[Exhibit]:
+    """The gain over fresh clips where cues are repeated, with the recipe of `horizon`."""
+    found = compare(results, "horizon", "loader", DWELL, "train.starts", CUES)
+    runs = _with_ways(found).query(f"`{CUES}` > 0") if found else pd.DataFrame()
+    if runs.empty:
+        return []
+    other, repeated = OTHERS["fresh clips"], _reached(runs)
+    gains, once = _less(repeated, other), _less(reached, other)
+    fell = {dwell: estimate((once[dwell] - of).dropna()) for dwell, of in gains.items()}
+    columns: dict[str, dict[float, Estimate | str]] = {
+        **{
+            f"{_label(way)}, %": {dwell: estimate(repeated[dwell][way]) for dwell in gains}
+            for way in (other, WHOLE)
+        },
+        "BLoad less fresh clips, points": {dwell: estimate(of) for dwell, of in gains.items()},
+        "with cues shown once": {dwell: estimate(once[dwell]) for dwell in gains},
+        "more, seed by seed": {**fell},
+        "so the gain is the cue's": {
+            dwell: VERDICTS.get(side(of), side(of)) for dwell, of in fell.items()
+        },
+    }
+    table = rows(FIRST, columns, "1 1 +1 +1 +1", name)
+    return [Exhibit("The same where cues are repeated", table, note("horizon_control"))]
 
 
 def _growth(less: dict[float, pd.Series]) -> pd.Series:

@@ -24,11 +24,8 @@ from experiments.report.figures import (
 from experiments.report.results import Results
 
 COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
-BELOW: dict[str, Any] = {
-    **{"xytext": (0, -8), "textcoords": "offset points", "fontsize": 8.5},
-    **{"va": "top", "ha": "center"},
-}
-"""Where the name of a point stands."""
+BESIDE: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5}
+"""How the name of a point is written."""
 DRAWN = ("bload", f"bload_exact {DOUBLE}")
 """Loaders of which the chart has a large point and a small one."""
 PACKED = (DRAWN[0], "bload_exact", DRAWN[1])
@@ -76,14 +73,17 @@ def _savings(by: dict[str, pd.DataFrame], record: dict[str, Any]) -> Exhibit:
         axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
         axis.plot(cv, floor, "--", c=INK, lw=1.6, label="its floor, cv² / (1 + cv²)")
         for name, kind in zip(facts.index, whole, strict=True):
-            inside = colour[kind] if name == kind else "white"
-            look = {"mec": colour[kind], "mfc": inside, "mew": 1.8}
+            is_cut = name != kind
+            inside, edge = ("white", colour[kind]) if is_cut else (colour[kind], "white")
             at, large, small = facts.cv[name], *(by[of].saved[name].mean for of in DRAWN)
-            axis.plot(at, large, "o", ms=9, **look)
-            axis.plot(at, small, "^", ms=5, **look)
-            axis.annotate(name, (at, large), **BELOW)
-        for loader, mark, size in zip(DRAWN, "o^", (9, 5), strict=True):
-            axis.plot([], [], mark, c=INK, ms=size, label=label_of(loader))
+            axis.plot(at, large, "o", ms=9, mec=colour[kind], mfc=inside, mew=1.8)
+            axis.plot(at, small, "^", ms=6, mec=edge, mfc=inside, mew=1.2)
+            place = (-8, -7 if is_cut else 8)
+            axis.annotate(name, (at, large), place, textcoords="offset points", **BESIDE)
+        for loader, mark, size in zip(DRAWN, "o^", (9, 6), strict=True):
+            name = label_of(loader).replace(f" {DOUBLE}", ", 2 x T_max")
+            axis.plot([], [], mark, c=INK, ms=size, label=name)
+        axis.plot([], [], "o", ms=9, mec=INK, mfc="white", mew=1.8, label="open: cut lengths")
         axis.figure.legend(loc="outside upper left", ncols=2, borderaxespad=0)
 
     text = "; ".join(

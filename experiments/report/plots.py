@@ -1,11 +1,13 @@
 """Plots and their tables: Recall@20 while training, ablations, block sizes."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
-from experiments.report.figures import Exhibit, Part, estimate, missing, note, rows
+from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.results import (
     NAMES,
     Compared,
@@ -135,7 +137,7 @@ def _ablation(results: Results, experiment: str) -> Exhibit | None:
 
 
 def block_sizes(results: Results) -> list[Part]:
-    """Padding, time and Recall@20 against T_max."""
+    """Padding and Recall@20 against T_max, and what other sizes are apart from the middle one."""
     found = compare(results, "tmax_sweep", "loader.name", "loader.t_max", "loader.draw")
     if found is None:
         return [missing("finished runs over block sizes", "tmax_sweep")]
@@ -144,17 +146,36 @@ def block_sizes(results: Results) -> list[Part]:
     groups = runs.groupby(["loader", "t_max"], sort=False)
     mean = groups.mean(numeric_only=True)
     fewest = np.ceil(mean.total / mean.index.get_level_values("t_max"))
+    recall = {key: of.set_index("train.seed").recall for key, of in groups}
+    sizes = sorted(runs.t_max.unique())
+    middle = sizes[len(sizes) // 2]
+    less = {
+        (loader, t_max): estimate((of - recall[loader, middle]).dropna())
+        for (loader, t_max), of in recall.items()
+        if t_max != middle and (loader, middle) in recall
+    }
     columns = {
         "T_max": {key: key[1] for key in mean.index},
         "runs": groups.size(),
+        "steps": mean.steps,
         "blocks": mean.blocks,
         "fewest": fewest,
         "padded": mean.padding,
         "at least": fewest * mean.index.get_level_values("t_max") - mean.total,
         "deleted": mean.deleted,
-        "seconds per epoch": mean.epoch_seconds,
         "peak memory, MiB": mean.peak_memory_mib,
         "Recall@20, %": groups.recall.apply(estimate),
+        f"less T_max {middle:.0f}, points": less,
+        "so": {key: _apart(of) for key, of in less.items()},
     }
-    table = rows("loader", columns, "0 0 0 0 0 0 0 1 0 1", lambda key: label_of(key[0]))
-    return [Exhibit("Padding against T_max", table, note("block_sizes", found))]
+    table = rows("loader", columns, "0 0 0 0 0 0 0 0 0 1 +1", lambda key: label_of(key[0]))
+    return [Exhibit("Padding and Recall@20 against T_max", table, note("block_sizes", found))]
+
+
+def _apart(less: Estimate) -> str:
+    """Whether sizes are told apart, and if not, within how many points they are equal."""
+    if math.isnan(less.low):
+        return "-"
+    if less.low > 0 or less.high < 0:
+        return "apart"
+    return f"equal within {max(-less.low, less.high):.1f}"

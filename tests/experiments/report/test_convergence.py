@@ -36,28 +36,38 @@ def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
     # Curves of one shape: the work differs as the slots of an epoch do, 23,272 to 86,000.
     assert bload["share of naive's"].figure.mean == pytest.approx(23_272 / 86_000)
     assert naive["share of naive's"].figure.mean == 1
-    assert sampling["share of naive's"] == "-"  # it never gets there
+    assert sampling["share of naive's"] == sampling["slots to it"] == "-"  # it never gets there
+    reach = [row["reach the common level"] for row in table.rows]
+    assert reach == ["3 of 3", "0 of 3", "3 of 3"]
     assert bload["less naive, points"].figure.mean == pytest.approx(0, abs=1e-9)
     assert sampling["less naive, points"].figure.mean == pytest.approx(-30)
     assert work_beside_naive(results)["bload"].mean == pytest.approx(23_272 / 86_000)
-    assert {row["flat"] for row in table.rows} == {"no"}
+    assert {row["flat"] for row in table.rows} == {"0 of 3"}
 
 
 @pytest.mark.parametrize(
     ("bload", "sampling", "wobble", "verdicts"),
     [
-        (0.0, -0.1, 0.005, ["holds", "holds", "holds"]),
+        (0.0, -0.1, 0.005, ["holds, within 1.2", "holds", "holds"]),
         (0.1, 0.2, 0.002, ["fails", "fails", "holds"]),
-        (0.0, -0.01, 0.2, ["holds", "undecided", "undecided"]),
+        (0.0, -0.01, 0.2, ["holds, within 49.7", "undecided", "-"]),  # two of three reach the level
+        (-0.3, -0.4, 0.002, ["fails", "holds", "fails"]),  # bload never does
     ],
 )
 def test_predictions_are_decided_by_their_intervals(tmp_path, bload, sampling, wobble, verdicts):
     for seed in (0, 1, 2):
         noise = wobble * (seed - 1)
         for loader, recall in (("naive", 0), ("bload", bload + noise), ("sampling", sampling)):
-            make_run(tmp_path / "convergence", loader, seed, recall=0.6 + recall)
+            warm_up = 0.1 if loader == "naive" else 0.3  # with more slots, to warm up as long
+            options = {"train__warmup_epochs": warm_up, "recall": 0.6 + recall}
+            make_run(tmp_path / "convergence", loader, seed, **options)
     *_, table = convergence(read_results(tmp_path))
-    assert [row["verdict"] for row in table.rows] == verdicts
+    assert [row["verdict"] for row in table.rows] == [*verdicts, "-"]
+    at_least, found = (table.rows[row]["figure"].figure for row in (3, 2))
+    if verdicts[2] == "holds":
+        assert at_least.mean < found.mean
+    else:
+        assert at_least is found is None  # no ratio of those that did get there alone
 
 
 def test_without_runs_the_command_is_named(tmp_path):

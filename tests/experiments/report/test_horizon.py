@@ -16,11 +16,14 @@ WORLD = {
 NOISE = (0.0, 0.004, -0.002)
 
 
-def make_runs(folder, recalls: dict[tuple[float, str], float], wobble: float = 0.0) -> None:
+def make_runs(
+    folder, recalls: dict[tuple[float, str], float], wobble: float = 0.0, **more: Any
+) -> None:
     """Three seeds of each horizon and way, apart by NOISE; those of sampling by `wobble` too."""
     for (dwell, way), recall in recalls.items():
         loader, *option = way.split(" ")
         changes: dict[str, Any] = {f"dataset__{key}": value for key, value in WORLD.items()}
+        changes |= more
         if option == ["place=first"]:
             changes["loader__place"] = "first"
         if option == ["starts=ignored"]:
@@ -55,6 +58,7 @@ def test_differences_are_by_seed_and_named_by_their_interval(tmp_path):
         for heading, points in (("fresh clips", 2), ("fixed clips", 6), ("no start table", 1)):
             assert row[f"less {heading}"].figure.mean == pytest.approx(gain * points)
             assert row[f"than {heading}"] == "above"
+            assert row[f"seeds, {heading}"] == "3"
     few, most = (row["cues cut off by fresh clips, %"].figure.mean for row in table)
     assert 0 < few < most < 100
 
@@ -84,14 +88,29 @@ def test_an_interval_that_holds_zero_decides_nothing(tmp_path):
     assert found["What was predicted"].rows[0]["verdict"] == "holds"  # the same in both horizons
 
 
+@pytest.mark.parametrize(("gain", "verdict"), [(0.5, "holds"), (1.0, "undecided"), (2, "fails")])
+def test_the_control_is_the_gain_less_that_where_cues_are_repeated(tmp_path, gain, verdict):
+    make_runs(tmp_path / "horizon", grown({16: 1.0, 1000: 1.0}))
+    assert "The same where cues are repeated" not in exhibits(tmp_path)
+    repeated = {key: of for key, of in grown({16: gain}).items() if key[1] in ("sampling", "bload")}
+    make_runs(tmp_path / "horizon", repeated, wobble=0.002, dataset__cue_rate=0.4)
+    found = exhibits(tmp_path)
+    (row,) = found["The same where cues are repeated"].rows
+    assert row["BLoad less fresh clips, points"].figure.mean == pytest.approx(2 * gain)
+    assert row["with cues shown once"].figure.mean == pytest.approx(2)
+    assert row["more, seed by seed"].figure.mean == pytest.approx(2 - 2 * gain)
+    assert row["so the gain is the cue's"] == verdict
+    assert len(found["Recall@20 by horizon"].rows) == 2  # it has no part in the rest
+
+
 def test_observers_stand_beside_what_was_reached(tmp_path):
     make_runs(tmp_path / "horizon", grown({8: 1.0, 1000: 1.0}))
     drawn = exhibits(tmp_path)["Recall@20 by horizon"]
     assert drawn.svg
     for row in drawn.rows:
         none, clip, everything = (
-            row[f"observer: {memory}"].figure.mean
-            for memory in ("no memory", "22 frames", "everything")
+            row[f"observer recalls {memory}"].figure.mean
+            for memory in ("nothing", "22 frames", "everything")
         )
         assert none < clip <= everything
         assert row["BLoad"].figure.mean == pytest.approx(100 * (0.8 + sum(NOISE) / 3))

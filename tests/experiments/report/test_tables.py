@@ -11,6 +11,7 @@ from bload.errors import InputError
 from experiments.report import charts
 from experiments.report.figures import Exhibit
 from experiments.report.page import SECTIONS
+from experiments.report.plots import block_sizes
 from experiments.report.relations import MOST, relations
 from experiments.report.results import compare, equal_epochs, read_results
 from models import build_model
@@ -168,11 +169,28 @@ def test_ablations_compare_to_their_baseline_by_groups_and_by_seed(found):
 
 
 def test_t_max_shows_the_bound_of_its_frames(found):
-    rows = found["Padding against T_max"].rows
+    rows = found["Padding and Recall@20 against T_max"].rows
     (row,) = (one for one in rows if (one["loader"], one["T_max"]) == ("BLoad exact", "86"))
     fewest = -(-22_342 // 86)
     figures = [row[of].figure.mean for of in ("fewest", "at least", "padded")]
     assert figures == [fewest, fewest * 86 - 22_342, 93]
+
+
+def test_block_sizes_are_compared_with_the_middle_one_by_seed(tmp_path):
+    for seed, noise in enumerate((0.0, 0.01, -0.01)):
+        for t_max, recall in ((32, 0.63), (86, 0.6), (258, 0.6 - noise)):
+            costs = (t_max, 100, 0)
+            share = recall + noise + 0.001 * seed * (t_max == 32)
+            options = {"recall": share, "costs": costs, "loader__t_max": t_max}
+            make_run(tmp_path / "tmax_sweep", "bload_exact", seed, **options)
+    (table,) = block_sizes(read_results(tmp_path))
+    less = [row["less T_max 86, points"] for row in table.rows]
+    assert [row["T_max"] for row in table.rows] == ["32", "86", "258"]
+    assert less[0].figure.mean == pytest.approx(3.1)  # what all sizes share drops out
+    assert less[0].figure.high - less[0].figure.low < 0.6
+    assert less[1] == "-"
+    # Student's t of two degrees is 4.303: a standard error of 1 / sqrt(3) points
+    assert [row["so"] for row in table.rows] == ["apart", "-", "equal within 2.5"]
 
 
 def test_savings_stand_beside_the_variation_and_the_closed_form(found):
