@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,8 @@ def horizon(results: Results) -> list[Part]:
     name = partial(_name, runs.t_max.max())
     return [
         _drawn(found, reached, levels, name),
-        _differences(reached, cuts, name),
+        _differences("BLoad, seed by seed, points", reached, name, cuts),
+        _differences("The same on what must be remembered", _reached(runs, "memory"), name),
         _predictions(reached),
         *_control(results, reached, name),
         _everything(runs, name),
@@ -82,11 +84,10 @@ def _with_ways(found: Compared) -> pd.DataFrame:
     return found.runs.assign(way=found.runs.loader + starts)
 
 
-def _reached(runs: pd.DataFrame) -> Reached:
+def _reached(runs: pd.DataFrame, key: str = "recall") -> Reached:
     return {
         float(dwell): {
-            str(way): of.set_index("train.seed").recall
-            for way, of in mine.groupby("way", sort=False)
+            str(way): of.set_index("train.seed")[key] for way, of in mine.groupby("way", sort=False)
         }
         for dwell, mine in runs.groupby(DWELL)
     }
@@ -171,17 +172,19 @@ def side(found: Estimate) -> str:
     return "above" if found.low > 0 else "below" if found.high < 0 else "undecided"
 
 
-def _differences(reached: Reached, cuts: dict[float, float], name: Name) -> Exhibit:
-    columns: dict[str, dict[float, Estimate | str | float]] = {
-        "cues cut off by fresh clips, %": {**cuts}
-    }
+def _differences(
+    title: str, reached: Reached, name: Name, cuts: dict[float, float] | None = None
+) -> Exhibit:
+    cut_off = {"cues cut off by fresh clips, %": cuts} if cuts else {}
+    columns: dict[str, dict[float, Any]] = {**cut_off}
     for words, way in OTHERS.items():
         found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
         columns[f"seeds, {words}"] = {dwell: float(of.count) for dwell, of in found.items()}
         columns[f"less {words}"] = {**found}
         columns[f"than {words}"] = {dwell: side(of) for dwell, of in found.items()}
-    table = rows(FIRST, columns, "0 0 +1 0 0 +1 0 0 +1 0", name)
-    return Exhibit("BLoad, seed by seed, points", table, note("horizon_differences"))
+    forms = "0 " * len(cut_off) + "0 +1 0 " * len(OTHERS)
+    text = note("horizon_differences") if cuts else ""
+    return Exhibit(title, rows(FIRST, columns, forms, name), text)
 
 
 def _predictions(reached: Reached) -> Exhibit:

@@ -59,6 +59,8 @@ def test_differences_are_by_seed_and_named_by_their_interval(tmp_path):
             assert row[f"less {heading}"].figure.mean == pytest.approx(gain * points)
             assert row[f"than {heading}"] == "above"
             assert row[f"seeds, {heading}"] == "3"
+    remembered = exhibits(tmp_path)["The same on what must be remembered"].rows
+    assert remembered[1]["less fixed clips"].figure.mean == pytest.approx(0.86 * 12)
     few, most = (row["cues cut off by fresh clips, %"].figure.mean for row in table)
     assert 0 < few < most < 100
 
