@@ -21,6 +21,7 @@ if __name__ == "__main__":
     CHECKED = cli.check_first("train")  # ends here if this process is not to train
 
 import logging
+import time
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -36,7 +37,7 @@ from experiments.engine import add, train_epoch
 from experiments.error_file import noted
 from experiments.evaluate import evaluate
 from experiments.exchange import choose_exchange
-from experiments.figures import epoch_figures, losses_of, summarise
+from experiments.figures import epoch_figures, losses_of, run_summary
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
 from experiments.printing import epoch_line, epoch_sentence, evaluation_sentence, summary_text
@@ -173,17 +174,8 @@ def train_epochs(
     log.info(f"Training begins after {begins} of {epochs} epochs and {loader.step} steps.")
     for epoch in range(begins, epochs + 1):
         loader.set_epoch(epoch)
-        every = cfg.train.eval_every
-        due = epoch == epochs or (every and epoch % every == 0)
-        if due and progress.evaluated < epoch:
-            progress.recall = evaluate_now(cfg, folder, training, data)
-            progress.evaluated = epoch
-            log.info(evaluation_sentence(epoch, progress.recall))
-            tracker.log("eval", epoch - 1, progress.epochs[-1]["steps"], **progress.recall)
-            if progress.recall["with/recall@20"] > progress.best:
-                progress.best = progress.recall["with/recall@20"]
-                save(folder.best)
-            save(folder.last)
+        if training.cfg.evaluates(epoch, loader.step, loader.steps):
+            evaluate_once(cfg, folder, training, data, progress, tracker, log)
         if epoch == epochs:
             return
         sums = {"seconds": 0.0, "waiting": 0.0}
@@ -197,7 +189,8 @@ def train_epochs(
                 if step.progress and loader.step < loader.steps:
                     at = f"step {loader.step}/{loader.steps}"
                     print(f"epoch {epoch + 1:>3}/{epochs}  {at}  {step.progress}", flush=True)
-            due = step.stopping or loader.step % cfg.train.checkpoint_every == 0
+            evaluates = training.cfg.evaluates(epoch, loader.step, loader.steps)
+            due = step.stopping or evaluates or loader.step % cfg.train.checkpoint_every == 0
             if due and loader.step < loader.steps:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
@@ -205,6 +198,10 @@ def train_epochs(
             if step.stopping and loader.step < loader.steps:
                 log.info(f"Stopped by a signal, saved at epoch {epoch + 1}, step {loader.step}.")
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
+            if evaluates:
+                began = time.perf_counter()
+                evaluate_once(cfg, folder, training, data, progress, tracker, log)
+                sums["seconds"] -= time.perf_counter() - began  # not of training
 
         figures = epoch_figures(loader, sums, ranks, cfg.model.padding == "skipped")
         tracker.log("epoch", epoch, loader.steps, **figures)
@@ -220,12 +217,37 @@ def train_epochs(
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
+def evaluate_once(
+    cfg: TrainJob,
+    folder: RunFolder,
+    training: Training,
+    data: Data,
+    progress: Progress,
+    tracker: Tracker,
+    log: logging.Logger,
+) -> None:
+    """Evaluate where training is, unless that was done, and save; the best weights apart."""
+    loader, epoch, step = data.loader, data.loader.sampler.epoch, data.loader.step
+    done = epoch + step / loader.steps if step else epoch
+    if progress.evaluated >= done:
+        return
+    progress.recall = evaluate_now(cfg, folder, training, data, done)
+    progress.evaluated = done
+    log.info(evaluation_sentence(done, progress.recall))
+    at = (epoch, step) if step else (epoch - 1, progress.epochs[-1]["steps"])
+    tracker.log("eval", at[0], at[1], after=done, **progress.recall)
+    if progress.recall["with/recall@20"] > progress.best:
+        progress.best = progress.recall["with/recall@20"]
+        save_training(folder.best, cfg, training, loader, progress)
+    save_training(folder.last, cfg, training, loader, progress)
+
+
 def evaluate_now(
-    cfg: TrainJob, folder: RunFolder, training: Training, data: Data
+    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, done: float
 ) -> dict[str, float]:
     """Figures of the model, or of the average of its weights, on the test split.
 
-    The recall of every relation is written into the run's folder.
+    The recall of every relation is written into the run's folder. `done` epochs are trained.
     """
     return evaluate(
         training.evaluated(),
@@ -239,7 +261,7 @@ def evaluate_now(
         starts=cfg.train.starts,
         seed=cfg.train.seed,
         relations=folder.path / RELATIONS,
-        name=evaluated_after(data.loader.sampler.epoch),
+        name=evaluated_after(done),
     )
 
 
@@ -253,27 +275,7 @@ def report(
 ) -> None:
     """Write the summary, add the run to the table of results, draw it, print what it reached."""
     ranks = training.ranks
-    summary = {
-        "run": folder.path.name,
-        "folder": str(folder.path),
-        "loader": cfg.loader.name,
-        "t_max": data.loader.sampler.t_max,
-        "dataset": cfg.dataset.name,
-        "model": cfg.model.name,
-        "queries": cfg.model.queries,
-        "seed": cfg.train.seed,
-        "starts": cfg.train.starts,
-        "temporal": cfg.model.temporal,
-        "padding_mode": cfg.train.padding,
-        "experiment": cfg.experiment.name,
-        "ranks": ranks.world_size,
-        "device": ranks.device.type,
-        "epochs": training.cfg.epochs,
-        **summarise(progress.epochs),
-        **{k if "/" in k else f"eval_{k}": v for k, v in progress.recall.items()},
-        "best_recall@20": progress.best,
-        "results": str(folder.path.parent / "results.csv"),
-    }
+    summary = run_summary(cfg, folder.path, training, data.loader, progress)
     if ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, **summary)
         folder.write_json(folder.summary, summary)

@@ -37,8 +37,8 @@ class Progress:
     """Highest Recall@20 of an evaluation so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
-    evaluated: int = 0
-    """Epochs that were finished at the last evaluation, whose figures are `recall`."""
+    evaluated: float = 0
+    """Epochs, and the share of the next, that were done at the last evaluation: of `recall`."""
     recall: dict[str, float] = field(default_factory=dict)
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums of the epoch that is under way, one per rank."""
@@ -46,7 +46,13 @@ class Progress:
     """What rows remember at this step of it, one per rank, see `experiments.carried`."""
 
     def __post_init__(self) -> None:
-        for key, kind in (("best", float), ("epochs", list), ("evaluated", int), ("recall", dict)):
+        number = (float, int)
+        for key, kind in (
+            ("best", float),
+            ("epochs", list),
+            ("evaluated", number),
+            ("recall", dict),
+        ):
             if not isinstance(getattr(self, key), kind):
                 raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
 

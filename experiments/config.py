@@ -65,6 +65,8 @@ class TrainConfig:
     # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
     workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
+    # evaluations in each epoch, evenly; 0: as eval_every says
+    evals_per_epoch: int = field(default=0, metadata=LATER)
     # how ranks become one model: allreduce averages gradients; local (of all) and gossip (of
     # neighbours) average weights; none
     sync: str = field(default="allreduce", metadata=LATER)
@@ -81,7 +83,7 @@ class TrainConfig:
             **dict.fromkeys(
                 ("lr", "backbone_lr", "muon_lr", "weight_decay", "warmup_epochs"), (0, None)
             ),
-            "eval_every": (0, MOST),
+            **dict.fromkeys(("eval_every", "evals_per_epoch"), (0, MOST)),
             **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
             "micro_batches": (1, 10**6),
             **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
@@ -100,6 +102,22 @@ class TrainConfig:
         check_choice("train.padding", self.padding, PADDINGS)
         check_choice("train.exchange", self.exchange, EXCHANGES)
         check_choice("train.sync", self.sync, SYNC_NAMES)
+
+    def evaluates(self, epoch: int, step: int, steps: int) -> bool:
+        """Whether an evaluation is due where so many epochs, and steps of the next, are done.
+
+        Args:
+            epoch: epochs that are finished.
+            step: of the epoch that is under way, 0 between epochs.
+            steps: that this epoch has.
+        """
+        count = self.evals_per_epoch
+        if step:
+            return step < steps and step in {
+                round(steps * part / count) for part in range(1, count)
+            }
+        every = 1 if count else self.eval_every
+        return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """The same training in as many whole epochs as are nearest to ``slots``, at least 1.

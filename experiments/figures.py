@@ -1,14 +1,18 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import torch
 
 from bload import BlockLoader, Cost, Dealt
+from experiments.checkpoint import Progress
+from experiments.config import TrainJob
 from experiments.memory import peak_memory_mib
 from experiments.ranks import Ranks
+from experiments.training import Training
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 TIMES = ("seconds", "waiting", "start")
@@ -67,4 +71,31 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
         "start_seconds": sum(epoch.get("start_seconds", 0.0) for epoch in epochs),
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],
+    }
+
+
+def run_summary(
+    cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
+) -> dict[str, Any]:
+    """What a run was, what its epochs cost and what it reached, as ``summary.json`` has it."""
+    return {
+        "run": folder.name,
+        "folder": str(folder),
+        "loader": cfg.loader.name,
+        "t_max": loader.sampler.t_max,
+        "dataset": cfg.dataset.name,
+        "model": cfg.model.name,
+        "queries": cfg.model.queries,
+        "seed": cfg.train.seed,
+        "starts": cfg.train.starts,
+        "temporal": cfg.model.temporal,
+        "padding_mode": cfg.train.padding,
+        "experiment": cfg.experiment.name,
+        "ranks": training.ranks.world_size,
+        "device": training.ranks.device.type,
+        "epochs": training.cfg.epochs,
+        **summarise(progress.epochs),
+        **{k if "/" in k else f"eval_{k}": v for k, v in progress.recall.items()},
+        "best_recall@20": progress.best,
+        "results": str(folder.parent / "results.csv"),
     }

@@ -55,10 +55,11 @@ def epoch_sentence(epoch: int, epochs: int, figures: Figures, mine: Figures) -> 
     )
 
 
-def evaluation_sentence(epoch: int, figures: Figures) -> str:
+def evaluation_sentence(epochs: float, figures: Figures) -> str:
     """What an evaluation gave, for the log of a rank."""
     recall = 100 * figures["with/recall@20"]
-    return f"The evaluation after epoch {epoch} gave Recall@20 with constraint of {recall:.2f} %."
+    after = f"epoch {round(epochs, 2):g}"
+    return f"The evaluation after {after} gave Recall@20 with constraint of {recall:.2f} %."
 
 
 def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:

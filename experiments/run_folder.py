@@ -246,13 +246,13 @@ class RunFolder:
         for path in (*self._files(), self.error, self.cost):
             path.unlink(missing_ok=True)
 
-    def rewind_metrics(self, epoch: int, step: int, evaluated: int) -> None:
+    def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:
         """Drop the lines of what comes after a checkpoint, which will be done again.
 
         Args:
             epoch: of the checkpoint, from 0.
             step: of that epoch.
-            evaluated: epochs that were finished at the last evaluation.
+            evaluated: epochs that were done at the last evaluation.
         """
         if not self.metrics.exists():
             return

@@ -23,7 +23,7 @@ class Record:
     path: Path
     config: Row
     steps: list[Row]
-    """Lines of metrics.jsonl, as `epochs` and `evals`, which have one per epoch."""
+    """Lines of metrics.jsonl, as `epochs`, which has one per epoch, and `evals`."""
     epochs: list[Row]
     evals: list[Row]
     ended: bool
@@ -38,9 +38,14 @@ class Record:
         return self.evals[-1] if self.evals else {}
 
 
-def evaluated_after(epochs: int) -> str:
+def epochs_before(line: Row) -> float:
+    """How many epochs were done at an evaluation; one inside an epoch says so itself."""
+    return float(line.get("after", line["epoch"] + 1))
+
+
+def evaluated_after(epochs: float) -> str:
     """What an evaluation after so many epochs is called."""
-    return f"after epoch {epochs}"
+    return f"after epoch {round(epochs, 2):g}"
 
 
 def read_record(path: Path) -> Record:
@@ -53,7 +58,7 @@ def read_record(path: Path) -> Record:
     lines: dict[str, dict[tuple[int, int], Row]] = {"step": {}, "epoch": {}, "eval": {}}
     for _, line in metric_lines(path / "metrics.jsonl"):
         if line["kind"] in lines:
-            step = line["step"] if line["kind"] == "step" else 0
+            step = 0 if line["kind"] == "epoch" else line["step"]
             lines[line["kind"]][line["epoch"], step] = line
     made_on = read_object(path / MADE_ON) if (path / MADE_ON).exists() else {}
     steps, epochs, evals = (list(found.values()) for found in lines.values())

@@ -20,7 +20,7 @@ from experiments.report.figures import Cell, Exhibit, Part, cell, rows
 from experiments.report.provenance import pairs
 from experiments.report.relations import by_relation
 from experiments.run_charts import OBSERVERS
-from experiments.run_record import RELATIONS, Record, Row, evaluated_after
+from experiments.run_record import RELATIONS, Record, Row, epochs_before, evaluated_after
 from experiments.runs import flat
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
@@ -55,7 +55,7 @@ def reached(run: Record) -> list[Part]:
         if f"with/recall@{k}" in run.reached
     }
     table = rows("constraint", columns, "1 1 1 1", lambda of: CONSTRAINTS[of][0])
-    title = f"On the test split, {evaluated_after(run.reached['epoch'] + 1)}"
+    title = f"On the test split, {evaluated_after(epochs_before(run.reached))}"
     observers = []
     if verdict(run.reached):  # of real data no observer is known
         parts = {"all relations": "", "those that must be remembered": "_memory"}
@@ -74,7 +74,7 @@ def relations(run: Record) -> list[Part]:
     if not (run.path / RELATIONS).exists():
         return [f"The run's folder has no `{RELATIONS}`, which evaluations write."]
     table = pd.read_csv(run.path / RELATIONS)
-    if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["epoch"] + 1)}:
+    if not run.reached or {*table.checkpoint} != {evaluated_after(epochs_before(run.reached))}:
         return [f"`{RELATIONS}` is not of this run's last evaluation."]
     found = by_relation("Recall@20 by relation", table)
     return [found] if found else []

@@ -9,6 +9,7 @@ FOLDER/NAME/...                        several experiments
 import json
 import os
 from collections.abc import Iterable, Iterator
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,9 @@ def read_epochs(folder: Path | str) -> "pd.DataFrame":
     """One row per epoch of each run in a folder, with the evaluation after it if there was one.
 
     Columns: `experiment`, `run`, `epoch` (from 0), `seconds`, `processed`, the other figures of
-    the epoch, and those of the evaluation by their names in summaries. Raises `InputError` as
-    `read_runs` does.
+    the epoch, and those of the evaluation by their names in summaries. An evaluation inside an
+    epoch that has ended is a row of its own, with an `epoch` between: -0.5 in the middle of the
+    first. Raises `InputError` as `read_runs` does.
     """
     rows = [row for place in experiment_folders(folder) for row in _epochs(place)]
     return _frame(rows, ("experiment", "run"), ("epoch", "seconds", "processed"))
@@ -182,15 +184,20 @@ def _epochs(place: Path) -> Iterator[Row]:
     name = read_record(place / "experiment.json")["name"]
     found = _csv_rows(place / "curves.csv")
     for run in filter(_is_run, _folders(place)):
-        epochs: dict[int, Row] = {}  # of one that was logged twice, the last line counts
+        epochs: dict[float, Row] = {}  # of one that was logged twice, the last line counts
+        evals: dict[float, Row] = {}
         for _, values in metric_lines(run / "metrics.jsonl"):
             line = flat(values)
             kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
-            elif kind == "eval" and epoch in epochs:
-                epochs[epoch] |= {k if "/" in k else f"eval_{k}": v for k, v in line.items()}
-        found += epochs.values()
+            elif kind == "eval":
+                at = line.pop("after", epoch + 1) - 1
+                evals[at] = {k if "/" in k else f"eval_{k}": v for k, v in line.items()}
+        for at, figures in evals.items():
+            if ceil(at) in epochs:
+                epochs[at] = epochs.get(at, {"run": run.name, "epoch": at}) | figures
+        found += [epochs[at] for at in sorted(epochs)]
     yield from ({**row, "experiment": name} for row in found)
 
 

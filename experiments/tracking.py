@@ -46,7 +46,8 @@ class Tracker:
         self.file = folder.metrics.open("a") if active else None
         self.steps = sum(epoch["steps"] for epoch in start.progress.epochs)
         """Of the epochs that are finished."""
-        self.epoch = len(start.progress.epochs) + 1
+        self.finished = len(start.progress.epochs)
+        self.epoch = self.finished + 1
         self.wandb: WandbRun | None = None
         if active and start.checkpoint is None:
             (folder.path / STATE).unlink(missing_ok=True)
@@ -88,7 +89,9 @@ class Tracker:
             self.file.flush()
         numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
         self.epoch = epoch if kind == "summary" else epoch + 1
-        self.steps += step if kind == "epoch" else 0
+        if kind == "epoch":
+            self.steps += step
+            self.finished = epoch + 1
         with self._in_the_way():
             if self.wandb is None:
                 return
@@ -96,7 +99,7 @@ class Tracker:
                 self.wandb.table(self.epoch, self.steps, numbers)
             else:
                 values = {f"{kind}/{key}": value for key, value in numbers.items()}
-                place = self.steps + (step if kind == "step" else 0)
+                place = self.steps + (step if epoch >= self.finished else 0)
                 self.wandb.log(kind, self.epoch, place, values)
 
     def draw(self, plans: dict[str, Plan]) -> None:

@@ -42,8 +42,9 @@ def convergence(results: Results) -> list[Part]:
 
 
 def _runs(results: Results) -> Compared | None:
-    # More slots for naive, and as many of them for its warm-up as for the others'.
-    return compare(results, "convergence", "loader", "train.slots", "train.warmup_epochs")
+    # Naive gets more slots, as many of them to warm up as the others, and evaluations as often.
+    free = ("train.slots", "train.warmup_epochs", "train.evals_per_epoch")
+    return compare(results, "convergence", "loader", *free)
 
 
 def work_beside_naive(results: Results) -> dict[str, Estimate]:
@@ -79,6 +80,7 @@ def loss_fell(curve: pd.DataFrame) -> float:
 
     An epoch's loss stands for all of its slots.
     """
+    curve = curve.dropna(subset="loss")  # evaluations inside an epoch have none
     ends = curve.processed.to_numpy(dtype=float)
     begins, fifth = np.concatenate([[0.0], ends[:-1]]), ends[-1] / 5
 

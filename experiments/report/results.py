@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bload.errors import InputError, printable
@@ -128,7 +129,7 @@ def read_results(folder: Path | str) -> Results:
     for name, key in PERCENT.items():
         for frame in (runs, epochs):
             frame[name] = 100 * frame.get(key, math.nan)
-    epochs[["seconds", "processed"]] = epochs.groupby(NAMES)[["seconds", "processed"]].cumsum()
+    epochs = _added_up(epochs)
     records = [
         _plain(read_record(path)) | {"kind": kind}
         for place in experiment_folders(folder)
@@ -136,6 +137,19 @@ def read_results(folder: Path | str) -> Results:
         if (path := place / f"{kind}.json").exists()
     ]
     return Results(Path(folder), runs, epochs, records, _relations(Path(folder)))
+
+
+def _added_up(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Seconds and slots since the start of the run, evenly to evaluations inside an epoch."""
+    keys = ["seconds", "processed"]
+    sums = epochs.assign(**epochs.groupby(NAMES)[keys].cumsum())
+    inside = sums.epoch % 1 != 0
+    for _, run in sums[~inside].groupby(NAMES) if inside.any() else ():
+        within = inside & (sums[NAMES] == run[NAMES].iloc[0]).all(axis=1)
+        for key in keys:
+            found = np.interp(sums.epoch[within], [-1, *run.epoch], [0, *run[key]])
+            sums.loc[within, key] = found
+    return sums
 
 
 def _pages(folder: Path, runs: pd.DataFrame) -> list[str | None]:

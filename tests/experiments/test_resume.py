@@ -14,8 +14,11 @@ from bload import InputError
 from bload.ahead import Ahead
 from experiments import engine
 from experiments.checkpoint import load_model
+from experiments.report.results import read_results
+from experiments.runs import read_epochs
 from tests.experiments.jobs import (
     assert_same_run,
+    assert_same_state,
     checkpoint,
     compose_config,
     contents,
@@ -184,7 +187,42 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
         assert evaluated.call_count == 3  # after epochs 2, 4 and 5
     folder = only_run(Path(config().run.root))
     lines = [line for line in metrics(folder) if line["kind"] == "eval"]
-    assert [line["epoch"] for line in lines] == [1, 3, 4]
+    assert [(line["epoch"], line["after"]) for line in lines] == [(1, 2), (3, 4), (4, 5)]
+
+
+INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_every=2", "train.log_every=1")
+
+
+def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_path, whole_run):
+    train.train(config(*INSIDE), one_rank())
+    plain, inside = whole_run(*OFTEN), only_run(tmp_path / "runs")
+    assert_same_state(checkpoint(plain)["model"], checkpoint(inside)["model"])
+    lines = metrics(inside)
+    for kind in ("step", "epoch"):
+        mine, plains = (
+            [one for one in of if one["kind"] == kind] for of in (lines, metrics(plain))
+        )
+        assert mine == plains
+    steps = [line["steps"] for line in lines if line["kind"] == "epoch"]
+    marks = [round(steps[0] * part / 3) for part in (1, 2)]
+    found = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "eval"]
+    assert found == [(epoch, at) for epoch in (0, 1) for at in (*marks, steps[epoch])]
+    read = read_epochs(inside.parent)
+    assert list(read.epoch) == pytest.approx(
+        [epoch + at / steps[epoch] - 1 for epoch in (0, 1) for at in (*marks, steps[epoch])]
+    )
+    assert read["with/recall@20"].notna().all()
+    assert list(read.processed.notna()) == [False, False, True] * 2
+    results = read_results(inside.parent).epochs
+    whole = results.processed[2]
+    assert results.processed.iloc[0] == pytest.approx(whole * marks[0] / steps[0])
+    assert results.processed.is_monotonic_increasing
+
+
+@pytest.mark.parametrize("at", [(0, 2), (1, 1)])
+def test_a_run_with_evaluations_inside_epochs_resumes(config, tmp_path, whole_run, at):
+    train_in_two_goes(config(*INSIDE), at=at)
+    assert_same_run(whole_run(*INSIDE), only_run(tmp_path / "runs"))
 
 
 def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(config, tmp_path):

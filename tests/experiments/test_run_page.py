@@ -212,7 +212,7 @@ def test_a_run_in_its_first_epoch_shows_its_steps(run):
 
 def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    lines += [line | {"epoch": 1} for line in lines if line["kind"] != "summary"]
+    lines += [line | {"epoch": 1, "after": 2} for line in lines if line["kind"] != "summary"]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     write_page(run, CPU)
     page = (run / "report.html").read_text()

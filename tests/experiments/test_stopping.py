@@ -168,6 +168,24 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(config, tmp_path, step):
     assert_same_run(only_run(tmp_path / "whole"), folder)
 
 
+def test_a_run_stops_in_an_evaluation_inside_an_epoch_and_does_it_first(config, tmp_path):
+    often = ("train.evals_per_epoch=2", *OFTEN[1:])
+    train.train(config(*often, runs="whole"), one_rank())
+    ranks = one_rank()
+    predict = evaluate.predict_later
+
+    def stop_now(*arguments):
+        ranks.stop.number = signal.SIGUSR1
+        return predict(*arguments)
+
+    with mock.patch.object(evaluate, "predict_later", stop_now), pytest.raises(Stopped):
+        train.train(config(*often), ranks)
+    folder = only_run(tmp_path / "runs")
+    assert [line["kind"] for line in metrics(folder)][-1] == "step"
+    train.train(config(*often), one_rank())
+    assert_same_run(only_run(tmp_path / "whole"), folder)
+
+
 @pytest.mark.parametrize("every", [1, 0], ids=["every epoch", "at the end"])
 def test_a_run_stops_in_an_evaluation_and_does_it_first_when_it_goes_on(
     config, tmp_path, capsys, every

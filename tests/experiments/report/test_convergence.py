@@ -21,6 +21,8 @@ def test_work_to_a_level_is_read_off_a_straight_line_between_evaluations():
 def test_the_fall_of_the_loss_is_over_the_last_two_fifths_of_the_slots():
     curve = pd.DataFrame({"processed": [10, 20, 30, 40, 50], "loss": [9.0, 9, 9, 4, 3]})
     assert loss_fell(curve) == pytest.approx(25)
+    inside = pd.DataFrame({"processed": [30, 35, 50], "loss": [4.0, float("nan"), 2.0]})
+    assert loss_fell(inside) == pytest.approx(loss_fell(inside.dropna()))
     halves = pd.DataFrame({"processed": [35, 50], "loss": [4.0, 2.0]})  # 30 to 40 has both
     assert loss_fell(halves) == pytest.approx(100 * (1 - 2 / 3))
 
