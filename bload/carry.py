@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bload.packers.bload import random_fill
+from bload.fill import fill
 from bload.pieces import whole_pieces
 from bload.plan import Plan, plan_from_blocks
 
@@ -40,10 +40,11 @@ def pack_carry(
     if not getattr(pack, "one_each", False):
         with_room = np.flatnonzero(length[long] < t_max)
         rooms = t_max - length[long[with_room]]
-        filled = random_fill(length[short], t_max, rng, rooms=rooms.tolist())
+        order, sizes = fill(length[short], t_max, rng, rooms=rooms)
+        filled = np.split(short[order], np.cumsum(sizes))[:-1]
         for block, mine in zip(with_room.tolist(), filled, strict=True):
-            blocks[block] += short[mine].tolist()
-        short = np.delete(short, [i for mine in filled for i in mine])
+            blocks[block] += mine.tolist()
+        short = np.delete(short, order)
     if len(short):
         plan = pack(length[short], t_max, rng, **options)
         blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.blocks)]

@@ -31,6 +31,7 @@ from experiments.measured import measure
 from experiments.ranks import Ranks
 from experiments.report.alternatives import beside_exact
 from experiments.report.figures import cell
+from experiments.same_steps import counted
 from experiments.sweep import jobs_of
 from experiments.turns import Rows, Taken, Way, on_ranks, take_turns
 
@@ -61,7 +62,7 @@ def run(ranks: list[int], rounds: int, share: float, overrides: list[str]) -> di
     rows: Rows = []
     for count in ranks:
         found = on_ranks(count, partial(ways, overrides=overrides, share=share, rounds=rounds))
-        print(f"{count} {'rank' if count == 1 else 'ranks'}\n{_table(found)}\n", flush=True)
+        print(f"{counted(count, 'rank')}\n{_table(found)}\n", flush=True)
         rows += found
     return {"rows": rows}
 

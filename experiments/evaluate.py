@@ -19,7 +19,7 @@ from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
-from datasets.scoring.recall import KS, RecallMeter
+from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
@@ -59,7 +59,7 @@ def figures_of(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
     """The meter's summary, what observers reach, and the time it took to come by it."""
-    figures = meter.summary(KS) | dict(yardsticks.figures if yardsticks else {})
+    figures = meter.summary() | dict(yardsticks.figures if yardsticks else {})
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
 
 

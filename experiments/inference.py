@@ -53,11 +53,6 @@ class Follower:
         self._number: int | None = None
         self._state: Any = None
 
-    @property
-    def state(self) -> Any:
-        """What it remembers: lists and tuples of tensors, and None."""
-        return self._state
-
     @torch.no_grad()
     def __call__(self, number: int, picture_hwC: np.ndarray) -> FramePrediction:
         """Predict the next frame, RGB uint8 ``(h, w, 3)``, whose number in its video is given."""

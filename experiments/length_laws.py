@@ -38,10 +38,6 @@ class Law:
     def about(self) -> str:
         return f"{self.data}, {self.unit}. {self.source}"
 
-    @property
-    def longest(self) -> int:
-        return round(self.quantiles[-1])
-
     def lengths(self, share: np.ndarray) -> np.ndarray:
         """Return the whole length that this share of the sequences, 0 to 1, does not exceed."""
         known = np.array(self.percent) / 100

@@ -1,7 +1,7 @@
 """Experiments that measure something themselves: their command line, and their record.
 
 ``FOLDER/NAME.json`` holds the rows that were measured, the command, the machine, the versions, the
-commit and the times of start and end; the report reads it. A flag that is given is part of NAME, as
+commit and the times of start and end. A flag that is given is part of NAME, as
 in ``balance_measured``.
 """
 

@@ -10,6 +10,7 @@ from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS
 from datasets.scoring.ranking import LIST_LENGTH, SEMI_THRESHOLD
+from experiments.same_steps import counted
 
 Figures = Mapping[str, Any]
 EVEN = 1.0005
@@ -69,7 +70,7 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
         made: what was drawn of the run and is there -> file.
     """
     share = 100 * summary["padding"] / summary["processed"]
-    ranks = "1 rank" if summary["ranks"] == 1 else f"{summary['ranks']} ranks"
+    ranks = counted(summary["ranks"], "rank")
     blocks = f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"
     rows = [
         ("loader", blocks + describe_starts(summary["starts"])),

@@ -10,7 +10,7 @@ from datasets.action_genome import VideoSource
 from datasets.write_whole import write_whole
 from experiments.failures import sentence_of
 from experiments.report.figures import template
-from experiments.report.page import UNREADABLE
+from experiments.report.page import UNREADABLE, shown
 from experiments.report.results import PAGE
 from experiments.run_folder import LAST
 from experiments.run_picture import draw_run
@@ -69,10 +69,6 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
 
 
 def _render(run: Record) -> str:
-    made = {anchor: (title, make(run)) for anchor, (title, make) in SECTIONS.items()}
-    page = {
-        anchor: (title, [part for part in parts if isinstance(part, str) or part.rows or part.svg])
-        for anchor, (title, parts) in made.items()
-    }
+    page = {anchor: (title, shown(make(run))) for anchor, (title, make) in SECTIONS.items()}
     title = f"BLoad: run {run.path.name}"
     return template("page.html").render(title=title, lead=lead(run), page=page)

@@ -172,7 +172,7 @@ def _compare(jobs: Sequence[Job], failures: dict[str, str]) -> None:
 def _report(folder: Path) -> None:
     """Write the report. The runs are there already, so what prevents it is only mentioned."""
     try:
-        from experiments.report import write_report
+        from experiments.report.page import write_report
 
         print(f"\nreport: {write_report(folder).html}")
     except Exception as error:

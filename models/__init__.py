@@ -11,14 +11,11 @@ from models.config import LossConfig, ModelConfig, computed_keys
 if TYPE_CHECKING:
     from models.criterion import Criterion, counts
     from models.dds import DDS
-    from models.outputs import Outputs
-    from models.targets import Targets, to_tensors
+    from models.targets import to_tensors
 
 __all__ = [
     "DDS",
     "Criterion",
-    "Outputs",
-    "Targets",
     "build_criterion",
     "build_model",
     "counts",
@@ -27,8 +24,7 @@ __all__ = [
 _WITH_TORCH = {
     "criterion": ("Criterion", "counts"),
     "dds": ("DDS",),
-    "outputs": ("Outputs",),
-    "targets": ("Targets", "to_tensors"),
+    "targets": ("to_tensors",),
 }
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
-from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import Script, write_script
 from datasets.synthetic.world import SPLITS, World
@@ -50,12 +49,6 @@ def make_video_root(root: Path) -> Path:
         (PERSONS_FILE, person_of),
     ):
         (root / "annotations" / file).write_bytes(pickle.dumps(value, protocol=4))
-    for file, names in (
-        ("object_classes.txt", map(without_separators, OBJECTS[1:])),
-        ("relationship_classes.txt", map(without_separators, RELATIONS)),
-        ("frame_list.txt", entries_of),
-    ):
-        (root / "annotations" / file).write_text("".join(f"{name}\n" for name in names))
     return root
 
 

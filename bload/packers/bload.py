@@ -16,9 +16,6 @@ sequences, as the released code does (github.com/RRuschel/BLoad). The second use
 sequences early.
 """
 
-import itertools
-from collections.abc import Iterable
-
 import numpy as np
 
 from bload.fill import Draw, fill
@@ -49,17 +46,3 @@ def pack(
     moved -= np.cumsum(sizes) - sizes
     order = order[np.arange(len(order)) + np.repeat(moved, sizes)]
     return plan_from_arrays(order, sizes, pieces, lengths, t_max)
-
-
-def random_fill(
-    lengths: np.ndarray,
-    t_max: int,
-    rng: np.random.Generator,
-    draw: Draw = "video",
-    rooms: Iterable[int] | None = None,
-) -> list[list[int]]:
-    """Return what `fill` does as lists, one per block."""
-    given = None if rooms is None else np.array([*rooms], dtype=np.int64)
-    order, sizes = fill(lengths, t_max, rng, draw, given)
-    numbers = iter(order.tolist())
-    return [list(itertools.islice(numbers, size)) for size in sizes.tolist()]

@@ -24,9 +24,7 @@ MEASURES = {"recall": "R", "mean_recall": "mR", "pooled_mean_recall": "pooled mR
 GROUP_NAMES = tuple(key.removesuffix("_relationship") for key in GROUPS)
 
 
-def relation_rows(
-    meter: RecallMeter, checkpoint: str, ks: Sequence[int] = KS
-) -> list[dict[str, Any]]:
+def relation_rows(meter: RecallMeter, checkpoint: str) -> list[dict[str, Any]]:
     """Return one row per constraint, K, and relation or group.
 
     ``kind`` is ``relation`` or ``group``; ``triplets`` and ``frames`` count the ground truth and
@@ -53,7 +51,7 @@ def relation_rows(
                 "pooled_recall": meter.class_recalls(constraint, k, kind, pooled=True),
             }
         )
-        for constraint, k in product(CONSTRAINTS, ks)
+        for constraint, k in product(CONSTRAINTS, KS)
         for kind, names, group, triplets, frames in kinds
     ]
     return pd.concat(tables).to_dict("records")
@@ -64,14 +62,14 @@ def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None
     write_whole(path, csv_text(pd.DataFrame(rows)))
 
 
-def format_recall(figures: Mapping[str, float], ks: Sequence[int] = KS) -> str:
+def format_recall(figures: Mapping[str, float]) -> str:
     """Format the figures in percent: a line per constraint and measure, a column per K."""
     rows = [
-        (constraint, short, *(100 * figures[f"{constraint}/{measure}@{k}"] for k in ks))
+        (constraint, short, *(100 * figures[f"{constraint}/{measure}@{k}"] for k in KS))
         for constraint in CONSTRAINTS
         for measure, short in MEASURES.items()
     ]
-    return tabulate(rows, ("constraint", "measure", *(f"@{k}" for k in ks)), floatfmt=".2f")
+    return tabulate(rows, ("constraint", "measure", *(f"@{k}" for k in KS)), floatfmt=".2f")
 
 
 def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:

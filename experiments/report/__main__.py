@@ -29,7 +29,7 @@ def main() -> None:
 
     from bload.errors import InputError
     from experiments.failures import sentence_of
-    from experiments.report import write_report
+    from experiments.report.page import write_report
     from experiments.run_page import drawn, write_page
     from experiments.runs import RUN_FILES, write_tables
 

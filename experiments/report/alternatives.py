@@ -9,6 +9,7 @@ import pandas as pd
 from bload.draw import label_of
 from experiments.report.figures import Estimate, Exhibit, Part, missing, note, ratio, rows
 from experiments.report.results import Results
+from experiments.same_steps import counted
 
 WAY = ["loader", "padding", "ranks"]
 
@@ -43,7 +44,7 @@ def speed_lines(results: Results) -> list[tuple[str, dict[str, Estimate], str]]:
     ranks = ways.index.get_level_values("ranks").max()
     return [
         (
-            f"Speed on {_ranks(ranks)}, padding {padding}: ours",
+            f"Speed on {counted(ranks, 'rank')}, padding {padding}: ours",
             {key[0]: beside for key, beside in ways.beside.items() if key[1:] == (padding, ranks)},
             "2",
         )
@@ -57,7 +58,7 @@ def alternatives(results: Results) -> list[Part]:
         return [missing("what else could feed the ranks", "alternatives")]
     return [
         Exhibit(
-            f"What else could feed {_ranks(ranks)}",
+            f"What else could feed {counted(ranks, 'rank')}",
             rows("loader", _columns(mine.droplevel("ranks")), "0 2 0 0 3 0 0", _name),
             note("alternatives", record),
         )
@@ -79,7 +80,3 @@ def _columns(ways: pd.DataFrame) -> dict[str, pd.Series]:
 
 def _name(key: tuple[str, str]) -> str:
     return f"{label_of(key[0])}, {key[1]}"
-
-
-def _ranks(ranks: int) -> str:
-    return "1 rank" if ranks == 1 else f"{ranks} ranks"

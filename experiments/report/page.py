@@ -77,9 +77,7 @@ def write_report(
     results = read_results(folder)
     html, markdown = Path(folder) / PAGE, Path(folder) / "report.md"
     try:
-        page = {
-            anchor: (title, _shown(make(results))) for anchor, (title, make) in SECTIONS.items()
-        }
+        page = {anchor: (title, shown(make(results))) for anchor, (title, make) in SECTIONS.items()}
         judged, own = claims(results).rows, results.are_own
         page = own_first(page) if own else page
         summary = own_lines(results, judged) if own else verdict_lines(judged)
@@ -114,7 +112,7 @@ def write_report(
     return Written(html, markdown, summary, len(drawn))
 
 
-def _shown(parts: list[Part]) -> list[Part]:
+def shown(parts: list[Part]) -> list[Part]:
     """The parts that have something to show: figures that are missing leave no row."""
     return [part for part in parts if isinstance(part, str) or part.rows or part.svg]
 

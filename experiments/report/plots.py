@@ -1,13 +1,12 @@
 """Plots and their tables: Recall@20 while training, ablations, block sizes."""
 
-import math
-
 import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
 from experiments.report.charts import line_chart
 from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
+from experiments.report.horizon import side
 from experiments.report.results import (
     NAMES,
     Compared,
@@ -174,8 +173,6 @@ def block_sizes(results: Results) -> list[Part]:
 
 def _apart(less: Estimate) -> str:
     """Whether sizes are told apart, and if not, within how many points they are equal."""
-    if math.isnan(less.low):
-        return "-"
-    if less.low > 0 or less.high < 0:
-        return "apart"
-    return f"equal within {max(-less.low, less.high):.1f}"
+    if side(less) == "undecided":
+        return f"equal within {max(-less.low, less.high):.1f}"
+    return "-" if side(less) == "-" else "apart"

@@ -12,22 +12,18 @@ import pandas as pd
 
 from bload.errors import InputError, printable
 from bload.packers import PACKERS
-from experiments.config import LoaderConfig, TrainJob, loader_schema
+from experiments.config import CONFIGS, LoaderConfig, TrainJob, loader_schema
 from experiments.report.figures import note
+from experiments.run_record import RELATIONS
 from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
-EXPERIMENTS = (
-    *("paper_table", "paper_table_equal_time", "epoch_time", "full_size", "tmax_sweep"),
-    *("reset_ablation", "padding_ablation", "temporal", "length_variance", "deadlock"),
-    *("horizon", "convergence"),
-)
+EXPERIMENTS = {file.stem for file in (CONFIGS / "experiment").glob("*.yaml")}
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
 PAGE = "report.html"
 """Of a run, and of a folder of runs."""
-RELATIONS = "relations.csv"
 RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
 RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
 PERCENT = {

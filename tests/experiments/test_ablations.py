@@ -8,8 +8,6 @@ from bload import BlockDataset, InputError, collate_blocks
 from bload.plan import Block, filler_block
 from experiments.ablations import change_starts, repeat_last
 
-TENSORS = ("frames_BT", "valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT")
-
 
 class NumberedSource:
     """Frame p of sequence s is the pair (s, p), and so is its target."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.config import register
-from experiments.report import write_report
+from experiments.report.page import write_report
 from experiments.sweep import jobs_of
 from tests.experiments.jobs import REPOSITORY, only_run, overrides
 

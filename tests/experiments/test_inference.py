@@ -66,7 +66,7 @@ def test_frame_by_frame_is_what_the_video_gets_in_a_block(config, tmp_path, temp
     followed, held, apart = follower(), [], []
     for (number, picture_hwC), wanted in zip(open_footage(link.parent), packed, strict=True):
         assert_close(followed(number, picture_hwC), wanted)
-        held.append(sum(leaf.numel() for leaf in tree_leaves(followed.state) if leaf is not None))
+        held.append(sum(leaf.numel() for leaf in tree_leaves(followed._state) if leaf is not None))
         alone = follower()(number, picture_hwC)
         apart.append(np.abs(alone.relation_scores_PR - wanted.relation_scores_PR).max())
     assert len(held) == 23

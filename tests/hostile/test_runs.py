@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from bload import BlockSampler
 from experiments.cli import check_overrides
 from experiments.config import TrainJob, register
-from experiments.report import packing, write_report
+from experiments.report import packing
+from experiments.report.page import write_report
 from experiments.run_folder import RunFolder
 from experiments.runs import RUN_FILES, read_epochs, read_runs, write_results
 from tests.experiments.jobs import compose_config

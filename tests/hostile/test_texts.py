@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasets.csv_file import csv_text
-from experiments.report import packing, write_report
+from experiments.report import packing
 from experiments.report.figures import _line
+from experiments.report.page import write_report
 from experiments.runs import write_results
 from tests.experiments.report.made_runs import make_record, make_run, write
 from tests.hostile.conftest import hostile

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
-from models import DDS, Outputs, build_model
+from models import DDS, build_model
 from models.config import ModelConfig
+from models.outputs import Outputs
 
 SIDE = 32
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}

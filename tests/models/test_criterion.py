@@ -11,9 +11,10 @@ from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from experiments.benchmarks.call_counter import CallCounter
-from models import Criterion, Outputs, counts, to_tensors
+from models import Criterion, counts, to_tensors
 from models.criterion import select
 from models.matcher import match
+from models.outputs import Outputs
 from models.temporal import PARTS
 from tests.models.conftest import SIDE, annotate, gradients, random_outputs, tensors, tiny
 

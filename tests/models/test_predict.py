@@ -10,7 +10,8 @@ import torch
 from torchvision.ops import box_convert
 
 from datasets.scoring.recall import RecallMeter
-from models import Outputs, to_tensors
+from models import to_tensors
+from models.outputs import Outputs
 from models.predict import predict
 from tests.models.conftest import annotate, random_outputs
 

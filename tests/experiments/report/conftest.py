@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from experiments.report import packing, write_report
+from experiments.report import packing
+from experiments.report.page import write_report
 from tests.experiments.report.made_runs import make_everything
 
 

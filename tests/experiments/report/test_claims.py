@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from experiments.report import write_report
 from experiments.report.claims import NEAR, NOT_TESTED, UNDECIDED, claims
 from experiments.report.claims import NOT_REPRODUCED as NO
 from experiments.report.claims import REPRODUCED as YES
+from experiments.report.page import write_report
 from experiments.report.results import read_results
 from tests.experiments.report.made_runs import make_deadlock, make_run, make_turns
 

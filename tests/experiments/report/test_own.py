@@ -6,9 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments.report import write_report
 from experiments.report.__main__ import main
-from experiments.report.page import SECTIONS
+from experiments.report.page import SECTIONS, write_report
 from tests.experiments.report.made_runs import make_run
 
 ODD = "naive (b) [c] #1 <d>"

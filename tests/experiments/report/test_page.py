@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from bload.errors import InputError
-from experiments.report import charts, write_report
+from experiments.report import charts
 from experiments.report import page as page_module
 from experiments.report.__main__ import main
-from experiments.report.page import SECTIONS
+from experiments.report.page import SECTIONS, write_report
 from experiments.report.results import read_results
 from tests.experiments.jobs import REPOSITORY
 from tests.experiments.report.made_runs import command, make_record, make_run, write
@@ -141,7 +141,7 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     error = capsys.readouterr().err
     assert (error.count("\n"), "none" in error) == (1, True)
     denied = PermissionError(errno.EACCES, "Permission denied", "secret")
-    monkeypatch.setattr("experiments.report.write_report", Mock(side_effect=denied))
+    monkeypatch.setattr("experiments.report.page.write_report", Mock(side_effect=denied))
     with pytest.raises(SystemExit, match="2"):
         main()
     error = capsys.readouterr().err
