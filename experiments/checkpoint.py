@@ -46,13 +46,8 @@ class Progress:
     """What rows remember at this step of it, one per rank, see `experiments.carried`."""
 
     def __post_init__(self) -> None:
-        number = (float, int)
-        for key, kind in (
-            ("best", float),
-            ("epochs", list),
-            ("evaluated", number),
-            ("recall", dict),
-        ):
+        kinds = {"best": float, "epochs": list, "evaluated": float | int, "recall": dict}
+        for key, kind in kinds.items():
             if not isinstance(getattr(self, key), kind):
                 raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
 
