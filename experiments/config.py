@@ -104,18 +104,10 @@ class TrainConfig:
         check_choice("train.sync", self.sync, SYNC_NAMES)
 
     def evaluates(self, epoch: int, step: int, steps: int) -> bool:
-        """Whether an evaluation is due where so many epochs, and steps of the next, are done.
-
-        Args:
-            epoch: epochs that are finished.
-            step: of the epoch that is under way, 0 between epochs.
-            steps: that this epoch has.
-        """
+        """Whether an evaluation is due after so many epochs and some of the next one's `steps`."""
         count = self.evals_per_epoch
         if step:
-            return step < steps and step in {
-                round(steps * part / count) for part in range(1, count)
-            }
+            return step in {round(steps * part / count) for part in range(1, count)} - {steps}
         every = 1 if count else self.eval_every
         return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
 

@@ -13,8 +13,9 @@ from torch import nn
 
 from bload import BlockLoader, InputError
 from datasets.build import build_source
+from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
-from experiments.evaluate import KS, evaluate, measure
+from experiments.evaluate import evaluate, measure
 from models import build_model, to_tensors
 from models.predict import predict
 from tests.experiments.jobs import one_rank

@@ -105,7 +105,7 @@ def reports(monkeypatch):
         return SimpleNamespace(html=folder / "report.html")
 
     made = SimpleNamespace(folders=[], error=None, write_report=write_report)
-    monkeypatch.setitem(sys.modules, "experiments.report", made)
+    monkeypatch.setitem(sys.modules, "experiments.report.page", made)
     return made
 
 
