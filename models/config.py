@@ -118,7 +118,7 @@ class LossConfig:
 
     relation_weight: float  # of the losses of relations, beside those of boxes and classes
     match_boxes: str  # cost of a pair when matched: the worst of its parts, or their sum
-    relations_on: str = "matched"  # queries whose relations are trained: matched, or all
+    relations_on: str = "matched"  # queries trained on relations; all: OED's weaker variant
 
     def __post_init__(self) -> None:
         check_number("loss.relation_weight", self.relation_weight, 1e-9)
