@@ -20,7 +20,8 @@ def pack(
     """Keep one clip of at most `t_max` frames per sequence, in random order.
 
     Args:
-        place: which frames of a longer sequence to keep: a ``random`` run or the ``first``.
+        place: frames to keep of a longer sequence: a ``random`` run, a ``fixed`` one (the same
+            in every plan) or the ``first``.
     """
     kept = np.minimum(lengths, t_max)
     first = clip_offsets(lengths, kept, place, rng)

@@ -20,7 +20,7 @@ from bload.errors import InputError, check_choice, spell
 from bload.pieces import check_pieces
 from bload.plan import Plan
 
-Place = Literal["random", "first"]
+Place = Literal["random", "fixed", "first"]
 
 
 def pack(
@@ -34,7 +34,8 @@ def pack(
     """Cut clips of `t_max` frames, in random order.
 
     Args:
-        place: where a sequence's clip (or row of clips) begins: ``random`` or its ``first`` frame.
+        place: where a sequence's clip (or row of clips) begins: ``random``, drawn in every plan;
+            ``fixed``, drawn once for all plans of these lengths; or its ``first`` frame.
         clips: ``one`` per sequence, or ``all`` floor(length / t_max) of them, side by side.
 
     Raises:
@@ -64,9 +65,9 @@ def clip_offsets(
     lengths: np.ndarray, kept: np.ndarray, place: Place, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the first frame of the run of `kept` frames of each sequence, ``(sequences,)``."""
+    check_choice(spell("place"), place, ("random", "fixed", "first"))
     if place == "first":
         return np.zeros_like(lengths)
-    if place == "random":
-        offset: np.ndarray = rng.integers(0, lengths - kept, endpoint=True)
-        return offset
-    raise InputError(f"place is {place!r}; choose random or first")
+    drawn = np.random.default_rng(0) if place == "fixed" else rng
+    offset: np.ndarray = drawn.integers(0, lengths - kept, endpoint=True)
+    return offset

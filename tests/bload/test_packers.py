@@ -12,8 +12,9 @@ from bload.packers import cuts_clips, makes_batches
 CLIPS = [name for name in PACKERS if cuts_clips(name)]
 WHOLE = [name for name in PACKERS if not cuts_clips(name)]
 SAMPLING = [{}, {"clips": "all"}, {"place": "first"}, {"clips": "all", "place": "first"}]
+SAMPLING += [{"place": "fixed"}]
 CASES = [(packer, {}) for packer in PACKERS] + [("sampling", options) for options in SAMPLING[1:]]
-CASES += [("mix", {"place": "first"}), ("bload", {"draw": "length"})]
+CASES += [("mix", {"place": "first"}), ("mix", {"place": "fixed"}), ("bload", {"draw": "length"})]
 
 
 def _shapes() -> dict[str, tuple[np.ndarray, int | None]]:
@@ -125,6 +126,17 @@ def test_clips_are_whole_side_by_side_and_begin_anywhere():
         assert {plan.first.min() for plan in plans} == {*wanted}, (packer, options)
 
 
+def test_fixed_clips_are_the_same_in_every_plan_and_begin_anywhere():
+    lengths, _ = SHAPES["uniform"]
+    for packer in CLIPS:
+        firsts = []
+        for seed, epoch in ((0, 0), (0, 1), (3, 1)):
+            plan = make_plan(lengths, packer, 12, seed=seed, epoch=epoch, place="fixed")
+            firsts.append(dict(zip(plan.sequence.tolist(), plan.first.tolist(), strict=True)))
+        assert firsts[0] == firsts[1] == firsts[2]
+        assert len({*firsts[0].values()}) > 10
+
+
 def test_wrong_arguments_are_refused_by_name_and_number():
     for arguments, words in [
         (
@@ -135,7 +147,7 @@ def test_wrong_arguments_are_refused_by_name_and_number():
         ({"packer": "bload", "draw": "x"}, "draw is 'x'.* video or length"),
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, carry or truncate"),
         ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),
-        ({"packer": "mix", "place": "x"}, "place is 'x'.* random or first"),
+        ({"packer": "mix", "place": "x"}, "place is 'x'.* random, fixed or first"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
         ({"packer": "sampling", "t_max": 6}, "t_max = 6 .* 5"),
         ({"packer": "bload", "t_max": 5.5}, "t_max is 5.5; give a whole number"),
@@ -157,8 +169,9 @@ def test_lengths_that_are_none_are_refused():
 GOLDEN = """
 439d28ec35b705c0 ecaccf2cd4c646cf bf8a416c18934706 49f70904895a5c2f 3de48271a6925fc5
 479a48066c7d3b9c d21a08e8cc2add30 35e2b8a834c6cd6e 802133fd62f56dd2 b914e3176b203132
-525d2a84cbd6d368 e75cd954dd23d39f a77a7fc645186f5a 995e166d575b12e8 82cd4be5e285835e
-ae3446e67564bd44 eb0c6259dbfed34d b8cc3df534a53494 7e683358698826f5
+525d2a84cbd6d368 b7fc271b9baf2f23 e75cd954dd23d39f 08f06d70fb3aa2da a77a7fc645186f5a
+995e166d575b12e8 82cd4be5e285835e ae3446e67564bd44 eb0c6259dbfed34d b8cc3df534a53494
+7e683358698826f5
 """
 GOLDEN_MANY = "da4b69538b943589"
 """If one of these changes, runs of an earlier version can no longer be resumed or repeated."""
