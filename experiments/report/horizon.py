@@ -26,11 +26,13 @@ DWELL, CUES, FIRST = "dataset.dwell", "dataset.cue_rate", "a state lasts"
 WHOLE = "bload"
 OTHERS = {
     "fresh clips": "sampling",
-    "fixed clips": "sampling place=first",
+    "first clips": "sampling place=first",
+    "fixed clips": "sampling place=fixed",
     "no start table": "bload starts=ignored",
 }
 """What `WHOLE` is compared with -> the way to train."""
 LABELS = {
+    OTHERS["first clips"]: "sampling, first clips",
     OTHERS["fixed clips"]: "sampling, fixed clips",
     OTHERS["no start table"]: "BLoad, no start table",
 }
@@ -177,24 +179,28 @@ def _differences(
 ) -> Exhibit:
     cut_off = {"cues cut off by fresh clips, %": cuts} if cuts else {}
     columns: dict[str, dict[float, Any]] = {**cut_off}
-    for words, way in OTHERS.items():
-        found = {dwell: estimate(less) for dwell, less in _less(reached, way).items()}
+    others = {words: found for words, way in OTHERS.items() if (found := _less(reached, way))}
+    for words, less in others.items():
+        found = {dwell: estimate(of) for dwell, of in less.items()}
         columns[f"seeds, {words}"] = {dwell: float(of.count) for dwell, of in found.items()}
         columns[f"less {words}"] = {**found}
         columns[f"than {words}"] = {dwell: side(of) for dwell, of in found.items()}
-    forms = "0 " * len(cut_off) + "0 +1 0 " * len(OTHERS)
+    forms = "0 " * len(cut_off) + "0 +1 0 " * len(others)
     text = note("horizon_differences") if cuts else ""
-    return Exhibit(title, rows(FIRST, columns, forms, name), text)
+    return Exhibit(title, rows(FIRST, columns, forms, name) if others else [], text)
 
 
 def _predictions(reached: Reached) -> Exhibit:
-    """The predictions of the plan: a number per seed, whose interval decides."""
-    fresh, fixed, table = (_less(reached, way) for way in OTHERS.values())
+    """The predictions of the plans: a number per seed, whose interval decides."""
+    fresh, first, fixed, table = (_less(reached, way) for way in OTHERS.values())
     found = {
         "the gain over fresh clips grows with the horizon": estimate(_growth(fresh)),
-        "the gain over fixed clips is the larger one": estimate(_mean(fixed) - _mean(fresh)),
+        "the gain over first clips is the larger one": estimate(_mean(first) - _mean(fresh)),
         "the start table is worth more the longer states last": estimate(_growth(table)),
     }
+    if fixed:
+        found["first clips end above fixed ones"] = estimate(_mean(fixed) - _mean(first))
+        found["fresh clips end above fixed ones"] = estimate(_mean(fixed) - _mean(fresh))
     verdicts = {words: VERDICTS.get(side(of), side(of)) for words, of in found.items()}
     columns = {"by, points": found, "verdict": verdicts}
     return Exhibit("What was predicted", rows("prediction", columns, "+1", str))
