@@ -107,7 +107,7 @@ class TrainConfig:
         """Whether an evaluation is due after so many epochs and some of the next one's `steps`."""
         count = self.evals_per_epoch
         if step:
-            return step in {round(steps * part / count) for part in range(1, count)} - {steps}
+            return step < steps and step * count // steps > (step - 1) * count // steps
         every = 1 if count else self.eval_every
         return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
 

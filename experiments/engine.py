@@ -192,7 +192,7 @@ def train_epoch(
             that the caller takes between steps counts as the epoch's.
 
     On a terminal a bar shows the loss (as rank 0 sees it), frames a second over all ranks and the
-    time left to the end of the run, at the pace of this epoch and without evaluations.
+    time left to the end of the run, at the pace of this epoch and without evaluations after it.
     """
     ranks, steps, before = training.ranks, loader.steps, loader.step
     ranks.at(f"epoch {epoch + 1}, waiting for step {before + 1}")

@@ -38,11 +38,6 @@ class Record:
         return self.evals[-1] if self.evals else {}
 
 
-def epochs_before(line: Row) -> float:
-    """How many epochs were done at an evaluation; one inside an epoch says so itself."""
-    return float(line.get("after", line["epoch"] + 1))
-
-
 def evaluated_after(epochs: float) -> str:
     """What an evaluation after so many epochs is called."""
     return f"after epoch {round(epochs, 2):g}"

@@ -20,8 +20,8 @@ from experiments.report.figures import Cell, Exhibit, Part, cell, rows
 from experiments.report.provenance import pairs
 from experiments.report.relations import by_relation
 from experiments.run_charts import OBSERVERS
-from experiments.run_record import RELATIONS, Record, Row, epochs_before, evaluated_after
-from experiments.runs import flat
+from experiments.run_record import RELATIONS, Record, Row, evaluated_after
+from experiments.runs import epochs_before, flat
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""

@@ -9,7 +9,7 @@ FOLDER/NAME/...                        several experiments
 import json
 import os
 from collections.abc import Iterable, Iterator
-from math import ceil
+from math import ceil, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,13 +192,19 @@ def _epochs(place: Path) -> Iterator[Row]:
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
             elif kind == "eval":
-                at = line.pop("after", epoch + 1) - 1
+                at = epochs_before({"epoch": epoch, "after": line.pop("after", None)}) - 1
                 evals[at] = {k if "/" in k else f"eval_{k}": v for k, v in line.items()}
         for at, figures in evals.items():
             if ceil(at) in epochs:
                 epochs[at] = epochs.get(at, {"run": run.name, "epoch": at}) | figures
         found += [epochs[at] for at in sorted(epochs)]
     yield from ({**row, "experiment": name} for row in found)
+
+
+def epochs_before(line: Row) -> float:
+    """How many epochs were done at an evaluation; one inside an epoch says so itself."""
+    after = line.get("after")
+    return after if isinstance(after, float) and isfinite(after) else line["epoch"] + 1
 
 
 def _csv_rows(path: Path) -> list[Row]:

@@ -18,7 +18,6 @@ from experiments.run_record import RELATIONS
 from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
-EXPERIMENTS = {file.stem for file in (CONFIGS / "experiment").glob("*.yaml")}
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
@@ -220,9 +219,10 @@ def text_of(value: Any) -> str:
 def equal_epochs(results: Results) -> Compared | None:
     """The runs of `paper_table`; without them, the first others that compare loaders."""
     found = compare(results, "paper_table", "loader")
+    ours = {file.stem for file in (CONFIGS / "experiment").glob("*.yaml")}
     for name in [] if found else results.finished.experiment.unique():
         other = compare(results, name, "loader")
-        if other and name.removesuffix("_quick") not in EXPERIMENTS and len(other.by_loader) > 1:
+        if other and name not in ours and len(other.by_loader) > 1:
             return other
     return found
 

@@ -204,7 +204,7 @@ def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_pa
         )
         assert mine == plains
     steps = [line["steps"] for line in lines if line["kind"] == "epoch"]
-    marks = [round(steps[0] * part / 3) for part in (1, 2)]
+    marks = [-(-steps[0] * part // 3) for part in (1, 2)]
     found = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "eval"]
     assert found == [(epoch, at) for epoch in (0, 1) for at in (*marks, steps[epoch])]
     read = read_epochs(inside.parent)
