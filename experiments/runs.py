@@ -177,7 +177,8 @@ def _run(place: Path) -> Row:
     except (InputError, OSError) as error:
         return {"run": place.name, "state": "damaged", "says": str(error)}
     row["run"] = place.name
-    return row | {"state": "unfinished", "says": f"{epochs} of {row.get('train.epochs')} epochs"}
+    of = "" if row.get("train.slots") else f" of {row.get('train.epochs')}"
+    return row | {"state": "unfinished", "says": f"{epochs}{of} epochs"}
 
 
 def _epochs(place: Path) -> Iterator[Row]:

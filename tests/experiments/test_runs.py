@@ -18,12 +18,14 @@ def test_a_run_is_a_row_with_its_config_summary_and_state(tmp_path):
     make_run(tmp_path / "a", "bload", 3, recall=0.5, train__slots=10, name="finished")
     write(tmp_path / "a" / "failed" / "error.json", {"error": "the gradient is nan"})
     (make_run(tmp_path / "a", "naive", name="unfinished") / "summary.json").unlink()
+    by_slots = make_run(tmp_path / "a", "naive", train__slots=9, name="by slots")
+    (by_slots / "summary.json").unlink()
     (make_run(tmp_path / "a", "naive", name="spoilt") / "summary.json").write_text("{")
     make_record(tmp_path / "a", jobs=[{"run": "later", "overrides": ["a=1", "b=2"]}])
     runs = read_runs(tmp_path).set_index("run")
     assert runs.state.to_dict() == {
         **{"failed": "failed", "finished": "finished", "spoilt": "damaged"},
-        **{"unfinished": "unfinished", "later": "unfinished"},
+        **{"unfinished": "unfinished", "by slots": "unfinished", "later": "unfinished"},
     }
     assert {*runs.experiment} == {"a"}
     done = runs.loc["finished"]
@@ -31,6 +33,7 @@ def test_a_run_is_a_row_with_its_config_summary_and_state(tmp_path):
     assert (done["padding"], done["with/recall@20"]) == (930, 0.5)
     assert runs.says["failed"] == "the gradient is nan"
     assert runs.says["unfinished"] == "5 of 5 epochs"
+    assert runs.says["by slots"] == "5 epochs"  # how many in all follows from the slots
     assert "summary.json" in runs.says["spoilt"]
     assert runs.overrides["later"] == "a=1 b=2"
 

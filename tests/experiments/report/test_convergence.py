@@ -5,7 +5,13 @@ import math
 import pandas as pd
 import pytest
 
-from experiments.report.convergence import convergence, loss_fell, work_beside_naive, work_to
+from experiments.report.convergence import (
+    convergence,
+    loss_fell,
+    recall_rose,
+    work_beside_naive,
+    work_to,
+)
 from experiments.report.results import read_results
 from tests.experiments.report.made_runs import make_run
 
@@ -25,6 +31,14 @@ def test_the_fall_of_the_loss_is_over_the_last_two_fifths_of_the_slots():
     assert loss_fell(inside) == pytest.approx(loss_fell(inside.dropna()))
     halves = pd.DataFrame({"processed": [35, 50], "loss": [4.0, 2.0]})  # 30 to 40 has both
     assert loss_fell(halves) == pytest.approx(100 * (1 - 2 / 3))
+
+
+def test_the_rise_of_recall_is_between_the_last_two_fifths_of_the_slots():
+    slots = [10, 20, 30, 35, 40, 45, 50]
+    recall = [90.0, 90, 90, 60, 62, 63, 64]
+    assert recall_rose(pd.DataFrame({"processed": slots, "recall": recall})) == pytest.approx(2.5)
+    few = pd.DataFrame({"processed": [25, 50], "recall": [1.0, 2.0]})
+    assert math.isnan(recall_rose(few))
 
 
 def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
