@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bload.errors import InputError
+from datasets.cores import cores
 from experiments.failures import WAITED, describe, traceback_of
 from experiments.stopping import GOES_ON, SIGNALS, STARTER, Stopped, StopRequest, watch_parent
 
@@ -78,7 +79,7 @@ def threads(nproc: int) -> int:
     if "OMP_NUM_THREADS" in os.environ:
         return int(os.environ["OMP_NUM_THREADS"])
     if nproc > 1:
-        return max(1, (os.cpu_count() or 1) // nproc)
+        return max(1, cores() // nproc)
     import torch  # here, as in `main`: a command line is checked, and ranks are started, without it
 
     return torch.get_num_threads()

@@ -43,7 +43,7 @@ def ranks(monkeypatch, tmp_path):
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     monkeypatch.setattr(sys, "argv", [str(Path(__file__).with_name("ranks_that_fail.py"))])
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    monkeypatch.setattr("experiments.launch.cores", lambda: 7)
 
     def notes(how: str | None = None) -> list[str]:
         if how:
