@@ -51,13 +51,13 @@ def read_runs(folder: Path | str) -> "pd.DataFrame":
 def read_epochs(folder: Path | str) -> "pd.DataFrame":
     """One row per epoch of each run in a folder, with the evaluation after it if there was one.
 
-    Columns: `experiment`, `run`, `epoch` (from 0), `seconds`, `processed`, the other figures of
-    the epoch, and those of the evaluation by their names in summaries. An evaluation inside an
-    epoch that has ended is a row of its own, with an `epoch` between: -0.5 in the middle of the
-    first. Raises `InputError` as `read_runs` does.
+    Columns: `experiment`, `run`, `epoch` (from 0), `seconds`, `processed` slots, `frames`, the
+    other figures of the epoch, and those of the evaluation by their names in summaries. An
+    evaluation inside an epoch that has ended is a row of its own, with an `epoch` between: -0.5 in
+    the middle of the first. Raises `InputError` as `read_runs` does.
     """
     rows = [row for place in experiment_folders(folder) for row in _epochs(place)]
-    return _frame(rows, ("experiment", "run"), ("epoch", "seconds", "processed"))
+    return _frame(rows, ("experiment", "run"), ("epoch", "seconds", "processed", "frames"))
 
 
 def write_results(root: Path | str) -> None:

@@ -72,7 +72,8 @@ def line_chart(
         axis.set(xlabel=labels[0], title=labels[1], xscale=xscale)
         for loader, part in lines.items():
             colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
-            axis.plot(part.x, part.y, color=colour, marker=mark, label=label_of(loader))
+            (line,) = axis.plot(part.x, part.y, color=colour, marker=mark, label=label_of(loader))
+            line.set_markevery(0.04 if len(part) > 12 else None)  # of the axes' diagonal, apart
             axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
             if len(part) == 1:  # a dot without a line is easily missed
                 axis.annotate(

@@ -18,7 +18,7 @@ SHARE = 0.9
 FLAT = 2.0
 """Percent that the loss may fall by from the fourth fifth of the slots to the last."""
 Curves = dict[str, dict[int, pd.DataFrame]]
-"""Loader -> seed -> `processed` slots so far, `loss` and `recall` in percent after every epoch."""
+"""Loader -> seed -> epochs: slots `processed` and `frames` so far, `loss`, `recall` in percent."""
 
 
 def convergence(results: Results) -> list[Part]:
@@ -65,9 +65,12 @@ def _curves(results: Results) -> Curves:
     return {str(loader): dict(iter(of.groupby("train.seed"))) for loader, of in by_loader}
 
 
-def work_to(level: float, curve: pd.DataFrame) -> float:
-    """Slots at which Recall@20, straight between evaluations, first reaches a level; NaN: never."""
-    work, recall = [0.0, *curve.processed], [0.0, *curve.recall]
+def work_to(level: float, curve: pd.DataFrame, of: str = "processed") -> float:
+    """Slots, or sums `of`, at which Recall@20, straight between evaluations, first reaches a level.
+
+    NaN: never.
+    """
+    work, recall = [0.0, *curve[of]], [0.0, *curve.recall]
     for last, reached in enumerate(recall[1:]):
         if reached >= level:
             share = (level - recall[last]) / (reached - recall[last])
@@ -105,11 +108,11 @@ def _common_level(curves: Curves) -> float:
     return SHARE * float(np.mean([of.recall.iloc[-1] for of in curves["naive"].values()]))
 
 
-def _to_level(curves: Curves) -> dict[str, pd.Series]:
-    """Loader -> slots to the common level by seed; NaN: not reached."""
+def _to_level(curves: Curves, of: str = "processed") -> dict[str, pd.Series]:
+    """Loader -> slots, or sums `of`, to the common level by seed; NaN: not reached."""
     level = _common_level(curves)
     return {
-        loader: pd.Series({seed: work_to(level, of) for seed, of in mine.items()})
+        loader: pd.Series({seed: work_to(level, curve, of) for seed, curve in mine.items()})
         for loader, mine in curves.items()
     }
 
@@ -223,8 +226,9 @@ def _table(curves: Curves) -> list[dict]:
             },
             "slots to it": {key: estimate(of) for key, of in to_level.items() if of.notna().all()},
             "share of naive's": _beside_naive(to_level),
+            "in frames": _beside_naive(_to_level(curves, "frames")),
         }
-    return rows("loader", columns, "0 0 1 0 +1 1 0 +1 0 0 2", label_of)
+    return rows("loader", columns, "0 0 1 0 +1 1 0 +1 0 0 2 2", label_of)
 
 
 def _flat(mine: dict[int, pd.DataFrame]) -> str:

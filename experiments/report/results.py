@@ -135,8 +135,8 @@ def read_results(folder: Path | str) -> Results:
 
 
 def _added_up(epochs: pd.DataFrame) -> pd.DataFrame:
-    """Seconds and slots since the start of the run, evenly to evaluations inside an epoch."""
-    keys = ["seconds", "processed"]
+    """Sums since the start of the run, which grow evenly to evaluations inside an epoch."""
+    keys = ["seconds", "processed", "frames"]
     sums = epochs.assign(**epochs.groupby(NAMES)[keys].cumsum())
     inside = sums.epoch % 1 != 0
     for _, run in sums[~inside].groupby(NAMES) if inside.any() else ():

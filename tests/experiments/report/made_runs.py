@@ -63,6 +63,7 @@ def make_run(
     lines: list[dict] = []
     for epoch, each in enumerate(took):
         line = {"kind": "epoch", "epoch": epoch, "seconds": each, "processed": processed}
+        line |= {"frames": frames - deleted}
         lines.append(line | {"loss": 60 / (epoch + 1)})
         share = recall * (1 - 0.6 ** (epoch + 1)) / (1 - 0.6**epochs)
         lines.append({"kind": "eval", "epoch": epoch, "seconds": 9.0, **recalls(share)})

@@ -22,6 +22,7 @@ def test_work_to_a_level_is_read_off_a_straight_line_between_evaluations():
     assert work_to(50, curve) == pytest.approx(150)
     assert work_to(60, curve) == pytest.approx(200)
     assert math.isnan(work_to(61, curve))
+    assert work_to(50, curve.assign(frames=[10, 30, 50]), "frames") == pytest.approx(20)
 
 
 def test_the_fall_of_the_loss_is_over_the_last_two_fifths_of_the_slots():
@@ -52,6 +53,7 @@ def test_the_work_to_one_level_is_beside_naives_by_seed(tmp_path):
     # Curves of one shape: the work differs as the slots of an epoch do, 23,272 to 86,000.
     assert bload["share of naive's"].figure.mean == pytest.approx(23_272 / 86_000)
     assert naive["share of naive's"].figure.mean == 1
+    assert bload["in frames"].figure.mean == pytest.approx(1)  # epochs of as many frames
     assert sampling["share of naive's"] == sampling["slots to it"] == "-"  # it never gets there
     reach = [row["reach the common level"] for row in table.rows]
     assert reach == ["3 of 3", "0 of 3", "3 of 3"]
