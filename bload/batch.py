@@ -5,6 +5,7 @@ B blocks, T slots, S segments, V valid frames.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             keys ``frames`` and ``targets``.
 
     Raises:
-        InputError: frames or targets of different kinds, a pad value that its tensor cannot hold
-            or for a key that there is not.
+        InputError: frames or targets of different kinds, a pad value that is no number, that its
+            tensor cannot hold or for a key that there is not.
     """
     _check_pad(pad, samples[0])
     blocks = [sample.block for sample in samples]
@@ -184,10 +185,12 @@ def _frozen(tree: Any) -> Any:
 
 
 def _check_pad(pad: Mapping[str, float], sample: BlockSample) -> None:
-    """Refuse pad values for keys that the frames and targets do not have."""
+    """Refuse pad values that are no numbers, or for keys that frames and targets do not have."""
     keys: list[str] = []
     for name, tree in (("frames", sample.frames_V), ("targets", sample.targets_V)):
         keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)
-    for key in pad:
+    for key, value in pad.items():
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; there are {', '.join(keys)}")
+        if not isinstance(value, Number):
+            raise InputError(f"pad[{key!r}] is {value!r}; it has to be a number")

@@ -199,6 +199,7 @@ def test_pad_values_are_of_a_key_and_fit_its_dtype():
     for pad, words in (
         ({"labels": 0}, "key 'labels'; there are frames, targets"),
         ({"targets": -100}, "pad\\['targets'\\] is -100, which a tensor of torch.uint8"),
+        ({"targets": "none"}, "pad\\['targets'\\] is 'none'; it has to be a number"),
     ):
         with pytest.raises(InputError, match=words):
             batches(source, pad=pad)
