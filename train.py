@@ -40,7 +40,13 @@ from experiments.exchange import choose_exchange
 from experiments.figures import epoch_figures, losses_of, run_summary
 from experiments.lock import lock
 from experiments.memory import check_memory, recompute, reset_peak_memory
-from experiments.printing import epoch_line, epoch_sentence, evaluation_sentence, summary_text
+from experiments.printing import (
+    epoch_line,
+    epoch_sentence,
+    evaluation_sentence,
+    opening_text,
+    summary_text,
+)
 from experiments.ranks import Ranks, start_ranks
 from experiments.run_data import Data, open_data
 from experiments.run_folder import RunFolder, run_name
@@ -127,14 +133,8 @@ def open_tracker(
     """Bring the run's folder to where training goes on; from here it always has a checkpoint."""
     ranks, loader = training.ranks, data.loader
     if ranks.is_first:
-        print(
-            f"{folder.path}: loader {cfg.loader.name}, T_max {loader.sampler.t_max}, "
-            f"{len(data.source.lengths):,} videos, {data.source.lengths.sum():,} frames, "
-            f"{ranks.world_size} x {ranks.device.type}",
-            *(text for text in (loader.sampler.note, start.says) if text),
-            sep="\n",
-            flush=True,
-        )
+        opening = opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, start.says)
+        print(opening, flush=True)
         if not folder.checkpoints(cfg.run.resume):
             folder.clear()
         started = replace(cfg, launch=LaunchConfig(ranks.world_size))

@@ -8,8 +8,11 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from bload import BlockSampler
 from datasets.annotations.vocabulary import GROUPS
+from datasets.cores import crowded
 from datasets.scoring.ranking import LIST_LENGTH, SEMI_THRESHOLD
+from experiments.ranks import Ranks
 from experiments.same_steps import counted
 
 Figures = Mapping[str, Any]
@@ -30,6 +33,21 @@ STARTS = {
     "ignored": ", states run over from video to video (starts=ignored)",
     "wrong": ", states cleared in mid-video (starts=wrong)",
 }
+
+
+def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, says: str) -> str:
+    """What a run begins with: its folder, loader and data, and what there is to say to them.
+
+    Args:
+        says: where training goes on, or what it starts with; may be empty.
+    """
+    lengths = sampler.lengths
+    first = (
+        f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
+        f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
+    )
+    slow = crowded() if ranks.device.type == "cpu" else ""
+    return "\n".join(text for text in (first, sampler.note, says, slow) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -122,8 +140,8 @@ def cut_note(queries: int) -> str:
         return ""
     return (
         f"Columns may be equal. With constraint each of {queries} queries lists {len(GROUPS)} "
-        f"relations, so K above {len(GROUPS) * queries} cuts nothing; with semi constraint 1 and "
-        f"those above {SEMI_THRESHOLD}, so K above {queries} seldom does."
+        f"relations, so K above {len(GROUPS) * queries} cuts nothing; with semi constraint most "
+        f"list 1, with more only above {SEMI_THRESHOLD}, so K above {queries} cuts little."
     )
 
 

@@ -69,7 +69,7 @@ def test_the_summary_says_from_which_k_on_nothing_is_cut():
     assert first == "Recall@20, with constraint"
     assert recall.startswith("20.00 %   (@10 10.00, @50 50.00; ")
     assert "each of 9 queries lists 3 relations, so K above 27 cuts nothing" in says
-    assert "so K above 9 seldom does" in says
+    assert "so K above 9 cuts little" in says
     assert recall_rows(figures) == [(first, recall), *others]  # a run of before
     assert recall_rows(figures | {"queries": 100}) == [(first, recall), *others]  # all K cut
 
