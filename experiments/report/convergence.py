@@ -1,4 +1,4 @@
-"""Where training ends under each loader, and the work to get there: ``experiment=convergence``.
+"""What loaders reach in long training, and the work to get there: ``experiment=convergence``.
 
 How it is judged was written down before the runs, in docs/LOG.md.
 """
@@ -22,21 +22,21 @@ Curves = dict[str, dict[int, pd.DataFrame]]
 
 
 def convergence(results: Results) -> list[Part]:
-    """Recall@20 against work up to the end of training, and the work to reach a level."""
+    """Recall@20 against work, and the work to reach a level."""
     found = _runs(results)
     curves = _curves(results)
     if found is None or not curves:
-        return [missing("runs to where more work brings nothing", "convergence")]
+        return [missing("long runs", "convergence")]
     lines = pd.concat([one for of in curves.values() for one in of.values()])
     groups = lines.groupby(["loader", "epoch"], sort=False)
     points = groups.recall.agg(y="mean", low="min", high="max")
     points = points.assign(x=groups.processed.mean() / 1000).reset_index()
     labels = ("thousand slots processed, padding included", "Recall@20, %")
     text = note("convergence", found)
-    title = "Recall@20 to the end of training"
+    title = "Recall@20 in long training"
     return [
         line_chart(title, points, labels, [], text, xscale="log"),
-        Exhibit("The end of training", _table(curves), note("convergence_end", found)),
+        Exhibit("Long training", _table(curves), note("convergence_end", found)),
         *([_predictions(curves)] if {"naive", "sampling", "bload"} <= curves.keys() else []),
     ]
 
@@ -168,7 +168,7 @@ def _predictions(curves: Curves) -> Exhibit:
         "figure": {words: of for words, (of, _) in found.items()},
         "verdict": {words: verdict for words, (_, verdict) in found.items()},
     }
-    return Exhibit("What was predicted of the end", rows("prediction", columns, "1 0", str))
+    return Exhibit("What was predicted of long training", rows("prediction", columns, "1 0", str))
 
 
 def _verdict(of: Estimate, holds: bool, fails: bool) -> str:

@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "details": ("Times and Recall@20", tables.details),
     "curves": ("While training", plots.curves),
     "horizon": ("When whole videos beat clips", horizon),
-    "convergence": ("To the end of training", convergence),
+    "convergence": ("Long training", convergence),
     "relations": ("By relation", relations),
     "ablations": ("Ablations", plots.ablations),
     "alternatives": ("What else could feed the ranks", alternatives),
