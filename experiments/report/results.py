@@ -18,6 +18,8 @@ from experiments.run_record import RELATIONS
 from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
+LATER = {"train.evals_per_epoch": 0}
+"""Keys that configs got later -> what runs without them did."""
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
@@ -115,6 +117,7 @@ class Compared:
 def read_results(folder: Path | str) -> Results:
     """Read whatever is in a folder. Raises `InputError` as `read_runs` does."""
     runs, epochs = (_plain(frame) for frame in (read_runs(folder), read_epochs(folder)))
+    runs = runs.fillna({key: value for key, value in LATER.items() if key in runs})
     runs["loader"] = pd.Series(map(_loader, runs.to_dict("records")), dtype=object)
     runs["total"] = runs.frames + runs.deleted
     runs["page"] = pd.Series(_pages(Path(folder), runs), dtype=object)

@@ -320,3 +320,15 @@ def test_everything_that_is_no_finished_run_is_listed(found):
         ("paper_table", "failed"): "the gradient is nan",
         ("paper_table", "unfinished"): "5 of 5 epochs",
     }
+
+
+def test_a_run_of_before_a_key_compares_with_one_that_has_its_default(tmp_path):
+    key = "evals_per_epoch"
+    has: dict[str, dict] = {"naive": {}, "bload": {key: 0}, "mix": {key: 4}}
+    for loader, train in has.items():
+        file = make_run(tmp_path / "paper_table", loader) / "config.json"
+        config = json.loads(file.read_text())
+        config["train"].pop(key, None)
+        write(file, config | {"train": config["train"] | train})
+    chosen = compare(read_results(tmp_path), "paper_table", "loader")
+    assert {*chosen.by_loader} == {"naive", "bload"}
