@@ -14,12 +14,12 @@ The frames are packed with `bload_exact`, which changes nothing but the speed. T
 docs/evaluation.md.
 """
 
-from experiments.stopping import begin
+from training.stopping import begin
 
 if __name__ == "__main__":
     begin()
 
-from experiments import cli, early
+from training import cli, early
 
 if __name__ == "__main__":
     CHECKED = early.check_first()  # ends here if this process is not to evaluate
@@ -47,11 +47,11 @@ from datasets.scoring.tables import (
     write_relations,
 )
 from datasets.synthetic.yardsticks import Yardsticks
-from experiments.checkpoint import find_checkpoints, load_model, short_name
-from experiments.config import EvalJob
-from experiments.evaluate import figures_of, measure, measure_and_write
-from experiments.printing import cut_note, describe_starts, observer_rows
-from experiments.ranks import Ranks, start_ranks
+from training.checkpoint import find_checkpoints, load_model, short_name
+from training.config import EvalJob
+from training.evaluation import figures_of, measure, measure_and_write
+from training.printing import cut_note, describe_starts, observer_rows
+from training.ranks import Ranks, start_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
 

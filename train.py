@@ -10,12 +10,12 @@
 The same command goes on where a run stopped.
 """
 
-from experiments.stopping import begin
+from training.stopping import begin
 
 if __name__ == "__main__":
     begin(trains=True)
 
-from experiments import cli
+from training import cli
 
 if __name__ == "__main__":
     CHECKED = cli.check_first("train")  # ends here if this process is not to train
@@ -29,35 +29,35 @@ import torch
 
 from bload import InputError
 from datasets.build import build_letterbox
-from experiments.carried import open_carried, pack_carried
-from experiments.checkpoint import Progress, Start, load_training, save_training
-from experiments.compiling import check_compile
-from experiments.config import LaunchConfig, TrainJob
-from experiments.engine import add, train_epoch
-from experiments.error_file import noted
-from experiments.evaluate import evaluate
-from experiments.exchange import choose_exchange
-from experiments.figures import epoch_figures, losses_of, run_summary
-from experiments.lock import lock
-from experiments.memory import check_memory, recompute, reset_peak_memory
-from experiments.printing import (
+from models import build_criterion
+from models.weights import load_weights, noise_warning
+from training.build import Training, build_network, build_training
+from training.carried import open_carried, pack_carried
+from training.checkpoint import Progress, Start, load_training, save_training
+from training.compiling import check_compile
+from training.config import LaunchConfig, TrainJob
+from training.data import Data, open_data
+from training.error_file import noted
+from training.evaluation import evaluate
+from training.exchange import choose_exchange
+from training.figures import epoch_figures, losses_of, run_summary
+from training.folder import RunFolder, run_name
+from training.lock import lock
+from training.memory import check_memory, recompute, reset_peak_memory
+from training.page.record import RELATIONS, evaluated_after
+from training.page.write import begin_page, drawn, write_or_warn
+from training.printing import (
     epoch_line,
     epoch_sentence,
     evaluation_sentence,
     opening_text,
     summary_text,
 )
-from experiments.ranks import Ranks, start_ranks
-from experiments.run_data import Data, open_data
-from experiments.run_folder import RunFolder, run_name
-from experiments.run_page import begin_page, drawn, write_or_warn
-from experiments.run_record import RELATIONS, evaluated_after
-from experiments.runs import write_results
-from experiments.smoke import all_right
-from experiments.tracking import Tracker
-from experiments.training import Training, build_network, build_training
-from models import build_criterion
-from models.weights import load_weights, noise_warning
+from training.ranks import Ranks, start_ranks
+from training.runs import write_results
+from training.smoke import all_right
+from training.step import add, train_epoch
+from training.tracking import Tracker
 
 
 def main(cfg: TrainJob) -> None:

@@ -25,15 +25,15 @@ from typing import Any
 from tabulate import tabulate
 
 from datasets.build import build_source
-from experiments.config import TrainJob, register
-from experiments.figures import imbalance
 from experiments.measured import measure
-from experiments.ranks import Ranks
 from experiments.report.alternatives import beside_exact
-from experiments.report.figures import cell
-from experiments.same_steps import counted
-from experiments.sweep import jobs_of
 from experiments.turns import Rows, Taken, Way, on_ranks, take_turns
+from training.config import TrainJob, register
+from training.figures import imbalance
+from training.page.exhibits import cell
+from training.ranks import Ranks
+from training.same_steps import counted
+from training.sweep import jobs_of
 
 FULL: dict[str, Any] = {
     "ranks": [1, 2],

@@ -32,12 +32,12 @@ from tabulate import tabulate
 
 from bload import Cost, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
-from experiments.config import register
 from experiments.measured import measure
 from experiments.rank_pair import RANKS
-from experiments.ranks import Ranks
-from experiments.sweep import jobs_of
 from experiments.turns import Rows, Way, on_ranks, take_turns
+from training.config import register
+from training.ranks import Ranks
+from training.sweep import jobs_of
 
 FULL: dict[str, Any] = {
     "lengths": [""],

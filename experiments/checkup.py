@@ -14,15 +14,15 @@ from datasets.cores import cores
 from datasets.frames.sizes import duration, gib
 from datasets.prepare.decoder import decoder_version
 from datasets.prepare.folder import VIDEOS_FOLDER
-from experiments.failures import sentence_of
-from experiments.memory import peak_memory_mib, reset_peak_memory, room
-from experiments.ranks import autocast
 from experiments.site import Site
 from experiments.trial import time_step
 from models import build_model
 from models.config import share_of
 from models.cost import GIB, measure_cost
 from models.weights import noise_warning, try_weights
+from training.failures import sentence_of
+from training.memory import peak_memory_mib, reset_peak_memory, room
+from training.ranks import autocast
 
 VIDEOS_FROM = '"Data (scaled to 480p)" of https://prior.allenai.org/projects/charades (13 GB)'
 ANNOTATIONS_FROM = "https://github.com/JingweiJ/ActionGenome (its link to the annotations)"

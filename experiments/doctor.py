@@ -6,7 +6,7 @@ Extracts some videos for a minute and trains a few steps on the device that is h
 away. Exit status 0: the command after "next" can run; 1: something is missing first.
 """
 
-from experiments.packages import refuse_missing
+from training.packages import refuse_missing
 
 if __name__ == "__main__":
     refuse_missing()
@@ -16,8 +16,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from experiments.cli import check_overrides, errors_in_one_line
-from experiments.config import register
+from training.cli import check_overrides, errors_in_one_line
+from training.config import register
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import torch  # slow: only once the command line is known to be right
 
         from experiments.checkup import TO_PREPARE, TO_TRAIN, look
-        from experiments.ranks import start_ranks
         from experiments.site import Site
+        from training.ranks import start_ranks
 
         with start_ranks(cfg.train.device) as ranks:
             site = Site(cfg, ranks, args.seconds)

@@ -43,8 +43,8 @@ from experiments.card.bench import Bench
 from experiments.card.peak import card_name
 from experiments.card.record import Unit, read_json, run_part, write_json
 from experiments.card.scale import full, rehearsal
-from experiments.launch import errors_in_one_line
-from experiments.provenance import now, surroundings
+from training.launch import errors_in_one_line
+from training.provenance import now, surroundings
 
 
 def peak_units(bench: Bench) -> list[Unit]:

@@ -26,11 +26,11 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts, read_metadata
 from datasets.write_whole import full_disk_named
 from experiments.annotated import annotate, highest_threshold
-from experiments.checkpoint import find_checkpoints, load_model
-from experiments.config import EvalJob
-from experiments.ranks import Ranks, autocast
 from models.dds import DDS
 from models.predict import predict
+from training.checkpoint import find_checkpoints, load_model
+from training.config import EvalJob
+from training.ranks import Ranks, autocast
 
 PREDICTIONS, ANNOTATED = "predictions.parquet", "annotated.mp4"
 GROUP = 256

@@ -15,7 +15,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.provenance import now, surroundings
+from training.provenance import now, surroundings
 
 
 def measure(

@@ -9,8 +9,8 @@ from datasets.annotations import read
 from datasets.annotations.frame_names import frames_by_video
 from datasets.frames.files import FrameFiles
 from datasets.prepare.pilot import Pilot, pilot
-from experiments.config import TrainJob
-from experiments.ranks import Ranks
+from training.config import TrainJob
+from training.ranks import Ranks
 
 
 @dataclass

@@ -182,7 +182,7 @@ def _role(pid: int, processes: dict[int, tuple[str, int]]) -> str:
     if pid not in processes:
         return ""
     line, parent = processes[pid]
-    if "experiments.launch" in line or "torch.distributed.run" in line:
+    if "training.launch" in line or "torch.distributed.run" in line:
         return "torchrun"
     if "train.py" not in line:
         return "helper"

@@ -33,7 +33,7 @@ from torch.nn.utils import parameters_to_vector
 from bload import BlockLoader, InputError
 from experiments.measured import measure
 from experiments.sequences import FeatureSequences, new_classifier, train_on
-from experiments.sync import SYNCS, is_due, mean_of_ranks, trained
+from training.sync import SYNCS, is_due, mean_of_ranks, trained
 
 FULL = {
     "ranks": [1, 2, 4],

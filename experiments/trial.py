@@ -9,9 +9,9 @@ from PIL import Image
 
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import FRAMES_FOLDER, Video
-from experiments.config import TrainJob
-from experiments.fit import batches_of, time_batch, train_apart
-from experiments.ranks import Ranks
+from training.config import TrainJob
+from training.fit import batches_of, time_batch, train_apart
+from training.ranks import Ranks
 
 
 def time_step(

@@ -15,15 +15,15 @@ import torch.distributed as dist
 
 from bload import BlockLoader, InputError
 from datasets.build import build_letterbox, build_source
-from experiments.config import TrainJob
-from experiments.engine import train_step
-from experiments.fit import find_cost
-from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 from experiments.rank_pair import RANKS, Reporter, run_pair
-from experiments.ranks import Ranks
 from experiments.sequences import meet
-from experiments.training import build_network, build_training
 from models import build_criterion
+from training.build import build_network, build_training
+from training.config import TrainJob
+from training.fit import find_cost
+from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.ranks import Ranks
+from training.step import train_step
 
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 1, CPU)

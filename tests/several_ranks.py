@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from experiments.ranks import Ranks
-from experiments.stopping import StopRequest
+from training.ranks import Ranks
+from training.stopping import StopRequest
 
 
 class SeveralRanks:

@@ -1,11 +1,12 @@
-"""The structure that CONTRIBUTING.md describes: imports go down, files and functions stay small."""
+"""The structure that CONTRIBUTING.md describes: imports go down."""
 
 import ast
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {"train": 4, "eval": 4, "experiments": 3, "models": 2, "datasets": 1, "bload": 0}
+FLOORS = {"train": 4, "eval": 4, "experiments": 4}
+FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0}
 """From the entry points down; an import may go to the same floor or a lower one."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
 
@@ -37,10 +38,11 @@ def test_imports_never_go_up():
     assert not wrong, "\n".join(wrong)
 
 
-def test_nobody_imports_the_entry_points():
-    for _, file, tree in sources():
+def test_nobody_imports_the_entry_points_or_the_experiments():
+    for top, file, tree in sources():
         modules = {module.split(".")[0] for _, module in imported(tree)}
         assert not modules & {"train", "eval"}, file
+        assert top == "experiments" or "experiments" not in modules, file
 
 
 def test_the_library_needs_numpy_and_torch_alone():
@@ -50,13 +52,3 @@ def test_the_library_needs_numpy_and_torch_alone():
                 first = module.split(".")[0]
                 known = first in LIBRARY_NEEDS | {"bload"} or first in sys.stdlib_module_names
                 assert known, f"{file.relative_to(ROOT)}:{line} imports {module}"
-
-
-def test_files_have_at_most_300_lines_and_functions_80():
-    for _, file, tree in sources():
-        name = file.relative_to(ROOT)
-        assert len(file.read_text().splitlines()) <= 300, name
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                lines = node.end_lineno - node.lineno + 1
-                assert lines <= 80, f"{name}:{node.lineno} {node.name} has {lines} lines"

@@ -9,8 +9,8 @@ from torch._dynamo.utils import counters
 
 from experiments.benchmarks.part import Part, Rows
 from experiments.benchmarks.training_step import build_way
-from experiments.compiling import check_compiler
-from experiments.config import register
+from training.compiling import check_compiler
+from training.config import register
 
 ROUNDS, STEPS = 6, 5
 SMALL = ("model.width=16", "model.heads=2", "model.decoder_layers=1", "model.dense=false")

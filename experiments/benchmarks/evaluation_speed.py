@@ -6,9 +6,9 @@ from datasets.build import build_source
 from experiments.benchmarks.part import Part, Rows
 from experiments.benchmarks.recall_speed import PAIRS, time_measure
 from experiments.benchmarks.training_step import build_way
-from experiments.config import register
-from experiments.evaluate import evaluate
 from experiments.turns import ALONE
+from training.config import register
+from training.evaluation import evaluate
 
 ROUNDS = 4
 

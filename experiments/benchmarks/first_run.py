@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bload import InputError
 from experiments.benchmarks.part import Part, Rows
-from experiments.provenance import REPOSITORY
+from training.provenance import REPOSITORY
 
 SMALL = ["dataset.train_videos=8", "dataset.test_videos=4", "dataset.image_size=32"]
 RECALL = "with/recall@20"

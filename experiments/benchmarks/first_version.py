@@ -24,10 +24,10 @@ import torch
 from bload import InputError
 from experiments.benchmarks.part import Part, Rows
 from experiments.benchmarks.training_step import build_way, calls_of_step
-from experiments.config import register
-from experiments.engine import train_step
-from experiments.provenance import REPOSITORY
 from experiments.turns import Way
+from training.config import register
+from training.provenance import REPOSITORY
+from training.step import train_step
 
 COMMIT = "c2e38f9"
 ROUNDS, STEPS = 8, 5

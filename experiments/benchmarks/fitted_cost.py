@@ -16,10 +16,10 @@ import torch
 from tabulate import tabulate
 
 from datasets.build import build_source
-from experiments.config import register
-from experiments.fit import batches_of, fit, time_batch, train_apart, work_of
-from experiments.sweep import jobs_of
 from experiments.turns import ALONE
+from training.config import register
+from training.fit import batches_of, fit, time_batch, train_apart, work_of
+from training.sweep import jobs_of
 
 UNSEEN = 12
 """Batches that are predicted."""

@@ -25,7 +25,7 @@ from bload.plan import Plan, plan_from_blocks
 from experiments.benchmarks.cases import Case, usual_cases
 from experiments.benchmarks.packing import CPU, randomness, timed_plans
 from experiments.benchmarks.part import Cell, Part, Rows
-from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 
 Blocks = list[list[int]]
 Packed = tuple[Blocks, float, float]

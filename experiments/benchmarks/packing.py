@@ -16,7 +16,7 @@ from bload.randomness import partner_information, repeat_share
 from experiments.benchmarks.cases import Case, hard_cases, usual_cases
 from experiments.benchmarks.flow_bound import flow_bound
 from experiments.benchmarks.part import Part, Rows
-from experiments.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 
 CPU = torch.device("cpu")
 REPEATS = {10_000: 1_000, 200_000: 5, 2_000_000: 3}

@@ -8,8 +8,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from experiments.benchmarks.part import Part, Rows
 from experiments.benchmarks.training_step import build_way
-from experiments.config import register
-from experiments.engine import train_step
+from training.config import register
+from training.step import train_step
 
 STEPS = 20
 WITHIN = {

@@ -12,11 +12,11 @@ from bload import Batch, BlockLoader
 from datasets.build import build_source
 from experiments.benchmarks.call_counter import CallCounter
 from experiments.benchmarks.part import Part, Rows
-from experiments.config import register
-from experiments.engine import backward, train_step
-from experiments.stopping import apart
-from experiments.sweep import jobs_of
 from experiments.turns import Way
+from training.config import register
+from training.step import backward, train_step
+from training.stopping import apart
+from training.sweep import jobs_of
 
 DATA = ["loader=bload_exact", "dataset.cache=data/cache64"]
 ROUNDS, STEPS = 6, 5

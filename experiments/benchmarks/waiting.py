@@ -12,8 +12,8 @@ from datasets.build import build_source
 from experiments.benchmarks.frame_reading import make_videos
 from experiments.benchmarks.part import Cell, Part, Rows
 from experiments.benchmarks.training_step import build_way
-from experiments.config import register
-from experiments.engine import train_epoch
+from training.config import register
+from training.step import train_epoch
 
 WORKERS = (0, 2, 8)
 SIZE_HW = (480, 640)

@@ -17,13 +17,13 @@ from datasets.config import DatasetConfig
 from experiments.card.frames import FramesInMemory
 from experiments.card.peak import Peak, find_peak
 from experiments.card.scale import LOADERS, Scale, Subject
-from experiments.config import CONFIGS, TrainConfig, TrainJob
-from experiments.loader_config import loader_schema
-from experiments.ranks import Ranks
-from experiments.training import Training, build_network, build_training
 from models import build_criterion, build_model
 from models.config import LossConfig, ModelConfig
 from models.cost import forward_flops
+from training.build import Training, build_network, build_training
+from training.config import CONFIGS, TrainConfig, TrainJob
+from training.loader_config import loader_schema
+from training.ranks import Ranks
 
 SLOTS = 8
 """FLOPs are counted for blocks of so many slots and of twice as many; a slot is the difference."""

@@ -16,8 +16,8 @@ from experiments.card.bench import Bench
 from experiments.card.one_rank import relative
 from experiments.card.record import Row, Unit
 from experiments.card.scale import Subject
-from experiments.engine import train_step
-from experiments.ranks import make_deterministic
+from training.ranks import make_deterministic
+from training.step import train_step
 
 
 def units(bench: Bench) -> list[Unit]:

@@ -21,7 +21,7 @@ from datasets.synthetic.writer import ensure
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import LOADERS, Subject
-from experiments.engine import train_step
+from training.step import train_step
 
 CPU = torch.device("cpu")
 FIRST, AT_FIRST = 5, 1e-3

@@ -8,9 +8,9 @@ import torch
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import RECOMPUTED, Subject
-from experiments.engine import train_step
-from experiments.fit import batches_of
-from experiments.memory import peak_memory_mib, reset_peak_memory
+from training.fit import batches_of
+from training.memory import peak_memory_mib, reset_peak_memory
+from training.step import train_step
 
 FIRST = 16
 """Slots that are tried first, doubled while they fit."""

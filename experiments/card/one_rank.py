@@ -15,8 +15,8 @@ from bload import Batch
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import Subject
-from experiments.engine import backward, seed_step
-from experiments.training import Training, in_parallel
+from training.build import Training, in_parallel
+from training.step import backward, seed_step
 
 TOLERANCE = 1e-3
 """Most by which gradients may differ, as a share of their norm. Kernels may add up in any order."""

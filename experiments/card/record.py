@@ -9,7 +9,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.failures import sentence_of
+from training.failures import sentence_of
 
 Row = dict[str, Any]
 Unit = tuple[str, Callable[[], list[Row]]]

@@ -16,9 +16,9 @@ from bload import Batch, BlockLoader
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import LOADERS, Subject
-from experiments.engine import train_step
-from experiments.memory import peak_memory_mib, reset_peak_memory
-from experiments.training import Training
+from training.build import Training
+from training.memory import peak_memory_mib, reset_peak_memory
+from training.step import train_step
 
 
 @dataclass

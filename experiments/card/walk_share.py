@@ -16,13 +16,13 @@ from bload import Batch
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import RECOMPUTED, Subject
-from experiments.engine import train_step
-from experiments.ranks import autocast
-from experiments.training import Training
 from models.branch import through_time
 from models.exchange import HERE
 from models.padding import take
 from models.temporal import WALKED
+from training.build import Training
+from training.ranks import autocast
+from training.step import train_step
 
 WALKS = ("slots", "segments")
 """Values of `model.walk`."""

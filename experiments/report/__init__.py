@@ -1,4 +1,4 @@
 """The report: one HTML page, and the same as Markdown, from whatever runs a folder holds.
 
-runs and epochs (experiments.runs) -> results -> sections of texts, tables and charts -> page
+runs and epochs (training.runs) -> results -> sections of texts, tables and charts -> page
 """

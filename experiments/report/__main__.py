@@ -28,10 +28,10 @@ def main() -> None:
     import torch
 
     from bload.errors import InputError
-    from experiments.failures import sentence_of
     from experiments.report.page import write_report
-    from experiments.run_page import drawn, write_page
-    from experiments.runs import RUN_FILES, write_tables
+    from training.failures import sentence_of
+    from training.page.write import drawn, write_page
+    from training.runs import RUN_FILES, write_tables
 
     try:
         if any((args.folder / name).exists() for name in RUN_FILES):

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pandas import Index
 from tabulate import tabulate
 
-from experiments.printing import comparison
 from experiments.report.claims import NOT_TESTED
-from experiments.report.figures import NOT_HERE, Cell, Exhibit, Part, Rows
 from experiments.report.results import Results
+from training.page.exhibits import NOT_HERE, Cell, Exhibit, Part, Rows
+from training.printing import comparison
 
 LAST = ("claims", "paper", "origin")
 Page = dict[str, tuple[str, list[Part]]]

@@ -14,17 +14,18 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import plots, provenance, tables
 from experiments.report.alternatives import alternatives
-from experiments.report.charts import KINDS
 from experiments.report.claims import claims
 from experiments.report.convergence import convergence
-from experiments.report.figures import Exhibit, Part, note, template
 from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
 from experiments.report.lengths import lengths
 from experiments.report.own import own_first, own_lines, verdict_lines
 from experiments.report.relations import relations
-from experiments.report.results import PAGE, Results, read_results
+from experiments.report.results import Results, read_results
 from experiments.report.settings import settings
+from training.page.charts import KINDS
+from training.page.exhibits import Exhibit, Part, note, template
+from training.page.write import PAGE, UNREADABLE, shown
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "story": ("At a glance", plots.story),
@@ -48,7 +49,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
 
 Content = str | Callable[[Path], object]
 """Of a file, or what writes it."""
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,6 @@ def write_report(
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}; name another folder") from error
     return Written(html, markdown, summary, len(drawn))
-
-
-def shown(parts: list[Part]) -> list[Part]:
-    """The parts that have something to show: figures that are missing leave no row."""
-    return [part for part in parts if isinstance(part, str) or part.rows or part.svg]
 
 
 def _place(error: Exception) -> str:

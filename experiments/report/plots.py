@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
-from experiments.report.charts import line_chart
-from experiments.report.figures import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.horizon import side
 from experiments.report.results import (
     NAMES,
@@ -16,6 +14,8 @@ from experiments.report.results import (
     equal_work,
     in_order,
 )
+from training.page.charts import line_chart
+from training.page.exhibits import Estimate, Exhibit, Part, estimate, missing, note, rows
 
 ABLATIONS = {
     "reset_ablation": ("train.starts", "Where states are cleared", "table ignored wrong"),

@@ -12,10 +12,11 @@ import pandas as pd
 
 from bload.errors import InputError, printable
 from bload.packers import PACKERS
-from experiments.config import CONFIGS, LoaderConfig, TrainJob, loader_schema
-from experiments.report.figures import note
-from experiments.run_record import RELATIONS
-from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
+from training.config import CONFIGS, LoaderConfig, TrainJob, loader_schema
+from training.page.exhibits import note
+from training.page.record import RELATIONS
+from training.page.write import PAGE
+from training.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
 LATER = {"train.evals_per_epoch": 0}
@@ -23,8 +24,6 @@ LATER = {"train.evals_per_epoch": 0}
 KINDS = ("experiment", "deadlock", "length_variance", "epoch_turns", "alternatives")
 """Files that record how runs were made, or that hold rows of figures with the record."""
 DATA = {"synthetic": "synthetic data", "action_genome": "Action Genome"}
-PAGE = "report.html"
-"""Of a run, and of a folder of runs."""
 RELATION_COLUMNS = ["folder", "checkpoint", "constraint", "k", "kind"]
 RELATION_COLUMNS += ["name", "group", "triplets", "recall"]
 PERCENT = {

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from experiments.epoch_time import main
-from tests.experiments.jobs import DATA_KNOBS
+from tests.training.jobs import DATA_KNOBS
 
 
 @pytest.mark.slow

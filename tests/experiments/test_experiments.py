@@ -15,8 +15,8 @@ from bload import PACKERS, InputError, deal, make_plan
 from bload.packers import packer_options
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
-from experiments import cli
-from experiments.config import register
+from training import cli
+from training.config import register
 
 ALL = {
     path.stem: path.read_text()

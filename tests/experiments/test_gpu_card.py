@@ -20,9 +20,9 @@ from experiments.card.frames import FramesInMemory
 from experiments.card.record import read_json, run_part
 from experiments.card.scale import LOADERS, full, rehearsal
 from experiments.card.throughput import Turns
-from experiments.engine import compute_losses, step_counts
 from models import dds
-from tests.experiments.jobs import REPOSITORY, compose_config
+from tests.training.jobs import REPOSITORY, compose_config
+from training.step import compute_losses, step_counts
 
 CPU = torch.device("cpu")
 ALONE = """

@@ -11,11 +11,11 @@ import train
 from datasets.build import build_source, build_yardsticks
 from datasets.config import DatasetConfig
 from datasets.scoring.recall import RecallMeter
-from experiments import evaluate as measuring
-from experiments.evaluate import evaluate
-from experiments.printing import observer_rows
-from tests.experiments.jobs import compose_config, one_rank, only_run, overrides
-from tests.experiments.test_evaluate import seer_and_source
+from tests.training.jobs import compose_config, one_rank, only_run, overrides
+from tests.training.test_evaluate import seer_and_source
+from training import evaluation as measuring
+from training.evaluation import evaluate
+from training.printing import observer_rows
 
 NOT_EQUAL = ("seconds", "frames_per_second")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments import rank_pair
-from tests.experiments.standing import rank_0_dies, rank_1_stands
+from tests.training.standing import rank_0_dies, rank_1_stands
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.dist
 
 PARENT = """
 from experiments import rank_pair
-from tests.experiments.standing import say_and_stand
+from tests.training.standing import say_and_stand
 
 if __name__ == "__main__":
     rank_pair.PRELOADED = ["torch"]  # all that these ranks need

@@ -21,10 +21,10 @@ from bload.errors import InputError
 from datasets.annotations.vocabulary import RELATIONS
 from datasets.frames.decode import decode
 from datasets.scoring.predictions_file import METADATA_KEY, read_metadata, read_predictions
-from experiments.checkpoint import load_checkpoint, load_model, sealed
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import SCALARS, VALUES, damaged
 from tests.hostile.test_annotations import HARMFUL
+from training.checkpoint import load_checkpoint, load_model, sealed
 
 
 def image(kind: str, mode: str = "RGB", **options) -> bytes:

@@ -10,16 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bload import BlockSampler
-from experiments.cli import check_overrides
-from experiments.config import TrainJob, register
 from experiments.report import packing
 from experiments.report.page import write_report
-from experiments.run_folder import RunFolder
-from experiments.runs import RUN_FILES, read_epochs, read_runs, write_results
-from tests.experiments.jobs import compose_config
 from tests.experiments.report.made_runs import make_record, make_run
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import SCALARS, TEXTS, VALUES, damaged
+from tests.training.jobs import compose_config
+from training.cli import check_overrides
+from training.config import TrainJob, register
+from training.folder import RunFolder
+from training.runs import RUN_FILES, read_epochs, read_runs, write_results
 
 FILES = (*RUN_FILES, "../experiment.json", "../runs.csv", "../curves.csv")
 KEYS = st.sampled_from(

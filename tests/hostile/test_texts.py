@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from datasets.csv_file import csv_text
 from experiments.report import packing
-from experiments.report.figures import _line
 from experiments.report.page import write_report
-from experiments.runs import write_results
 from tests.experiments.report.made_runs import make_record, make_run, write
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import TEXTS
+from training.page.exhibits import _line
+from training.runs import write_results
 
 MARKUP = "\\<script>alert(1)</script>\\|`<img src=x>` [a](javascript:b)\n# <b>\u202e"
 FORMULAS = ("=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1")

@@ -9,7 +9,7 @@ import pytest
 from bload.errors import InputError
 from datasets.frames import one_writer as module
 from datasets.frames.one_writer import one_writer
-from tests.experiments.jobs import REPOSITORY
+from tests.training.jobs import REPOSITORY
 
 HOLD = """
 import sys, time

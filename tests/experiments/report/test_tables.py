@@ -8,15 +8,11 @@ from dataclasses import asdict
 import pytest
 
 from bload.errors import InputError
-from experiments.report import charts
-from experiments.report.figures import Exhibit
 from experiments.report.page import SECTIONS
 from experiments.report.plots import block_sizes
-from experiments.report.relations import MOST, relations
 from experiments.report.results import compare, equal_epochs, read_results
 from models import build_model
 from models.config import ModelConfig
-from tests.experiments.jobs import compose_config
 from tests.experiments.report.made_runs import (
     command,
     make_record,
@@ -24,6 +20,10 @@ from tests.experiments.report.made_runs import (
     make_run,
     write,
 )
+from tests.training.jobs import compose_config
+from training.page import charts
+from training.page.exhibits import Exhibit
+from training.page.relations import MOST, relations
 
 OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
 EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"

@@ -1,0 +1,105 @@
+"""One small synthetic root, one finished run, and one pair of ranks for all tests of training."""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eval as evaluation
+import train
+from datasets.annotations.read import MADE_BY
+from datasets.synthetic.writer import ensure
+from tests.several_ranks import SeveralRanks
+from tests.training.jobs import (
+    WORLD,
+    compose_config,
+    one_rank,
+    only_run,
+    overrides,
+)
+from training import cli
+from training.config import TrainJob
+
+BAR = re.compile(r"\d+%\||\?it/s|^\s*(\x1b\[A)*\s*$")
+
+
+@pytest.fixture(scope="session")
+def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ensure(tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD))
+
+
+@pytest.fixture
+def real_root(data_root: Path, tmp_path: Path) -> Path:
+    """The same data as if they were not synthetic."""
+    root = shutil.copytree(data_root, tmp_path / "real")
+    (root / MADE_BY).unlink()
+    return root
+
+
+@pytest.fixture
+def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """The overrides of a small job whose runs go to ``tmp_path / "runs"``, and some more."""
+    return lambda *more, runs="runs": overrides(data_root, tmp_path / runs, *more)
+
+
+@pytest.fixture
+def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
+    """The same job as `train.train` takes it."""
+    return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
+
+
+@pytest.fixture
+def sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Type a command line; give the one sentence with which it ends."""
+
+    def type_and_read(module: Any, *arguments: str) -> str:
+        name = {train: "train", evaluation: "eval"}[module]
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.run(module.main, name)
+        assert end.value.code == 2
+        lines = re.split(r"[\r\n]", capsys.readouterr().err)
+        (line,) = (line for line in lines if not BAR.search(line))
+        start = f"{name}.py: error: "
+        assert line.startswith(start)
+        return line.removeprefix(start)
+
+    return type_and_read
+
+
+@pytest.fixture(scope="session")
+def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one epoch; only to be read."""
+    runs = tmp_path_factory.mktemp("finished")
+    lines = overrides(data_root, runs, "train.epochs=1", "train.log_every=1")
+    train.train(compose_config("train", lines), one_rank())
+    return only_run(runs)
+
+
+@pytest.fixture(scope="session")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
+def three_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path, 3)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
+def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
+    ranks = SeveralRanks(tmp_path, 4)
+    yield ranks
+    ranks.close()

@@ -1,0 +1,99 @@
+"""Small jobs for the tests of training: configs, and what a run leaves behind."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from datasets.synthetic import World
+from training import step as engine
+from training.cli import check_overrides
+from training.config import register
+from training.ranks import Ranks
+
+REPOSITORY = Path(__file__).parents[2]
+WORLD = World(train_videos=8, test_videos=4, image_size=32, seed=3, drop_rate=0.1)
+"""Lengths 33 45 14 10 22 27 18 5 for training, 35 12 23 53 for testing."""
+
+DATA_KNOBS = [f"dataset.{k}={v}" for k, v in WORLD.manifest().items() if k != "version"]
+TIMES = ("second", "peak_memory", "folder", "results")
+"""What figures that differ between two equal runs have in their names."""
+
+
+def overrides(root: Path, runs: Path, *more: str) -> list[str]:
+    """Two epochs of the tiny network on one rank's worth of 64 frames, on the small root."""
+    return [
+        *DATA_KNOBS,
+        f"dataset.root={root}",
+        f"run.root={runs}",
+        "wandb.mode=disabled",
+        "train.epochs=2",
+        "train.batch_frames=64",
+        "train.workers=0",
+        "train.device=cpu",
+        *more,
+    ]
+
+
+def compose_config(name: str, lines: list[str]) -> Any:
+    """The `TrainJob` or `EvalJob` of a command line."""
+    register()
+    return check_overrides(name, lines)
+
+
+def one_rank() -> Ranks:
+    return Ranks(0, 1, torch.device("cpu"))
+
+
+def only_run(runs: Path) -> Path:
+    """The folder of the only run under `runs`."""
+    (folder,) = (path for path in runs.iterdir() if path.is_dir())
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def metrics(folder: Path) -> list[dict]:
+    """The lines of ``metrics.jsonl`` without times, memory and places."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not any(t in k for t in TIMES)} for line in lines]
+
+
+def checkpoint(folder: Path) -> dict[str, Any]:
+    return torch.load(folder / "last.pt", weights_only=True)
+
+
+def assert_same_state(one: Any, other: Any) -> None:
+    """Equal to the bit, in tensors and everything else."""
+    (mine, shape), (others, its) = tree_flatten(one), tree_flatten(other)
+    assert shape == its
+    for leaf, there in zip(mine, others, strict=True):
+        assert torch.equal(leaf, there) if isinstance(leaf, torch.Tensor) else leaf == there
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Bit-equal weights and optimisers, the same figures."""
+    for part in ("model", "optimiser"):
+        assert_same_state(checkpoint(one)[part], checkpoint(other)[part])
+    assert metrics(one) == metrics(other)
+
+
+@contextmanager
+def interrupted(at: tuple[int, int]) -> Iterator[None]:
+    """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
+    train_step = engine.train_step
+
+    def stop_there(training: Any, batches: Any, epoch: int, step: int, *rest: Any) -> engine.Step:
+        if (epoch, step) == at:
+            raise KeyboardInterrupt
+        return train_step(training, batches, epoch, step, *rest)
+
+    with mock.patch.object(engine, "train_step", stop_there):
+        yield

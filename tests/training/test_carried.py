@@ -1,0 +1,85 @@
+"""A video longer than a block, in steps: what the network predicts is that of the uncut video."""
+
+import pytest
+import torch
+
+import train
+from bload import BlockLoader
+from datasets.build import build_source
+from datasets.gaps import frame_gaps, last_numbers
+from models import build_model
+from models.temporal import PARTS
+from tests.training.jobs import one_rank
+from training.carried import Carried, open_carried, pack_carried
+from training.step import train_step
+
+CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_frames=40", "model.time=gap")
+
+
+def predict(model, batch, before):
+    """Class logits by video and position, and what the rows remember."""
+    gap_BT = frame_gaps(batch, before and before.number_B)
+    state = before and before.state
+    outputs = model(batch.frames_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT, state=state)
+    logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
+    places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
+    found = dict(zip(zip(*places, strict=True), logits, strict=True))
+    return found, Carried(outputs.state, last_numbers(batch))
+
+
+def loaders(source, ranks):
+    frames = 40 // ranks
+    return [
+        BlockLoader(
+            source, t_max=10, long="carry", batch_frames=frames, rank=rank, world_size=ranks
+        )
+        for rank in range(ranks)
+    ]
+
+
+@pytest.mark.parametrize("temporal", PARTS)
+def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_ranks(
+    config, temporal
+):
+    cfg = config(*CARRY, f"model.temporal={temporal}")
+    torch.manual_seed(0)
+    model, source = build_model(cfg.model).double().eval(), build_source(cfg.dataset, "train")
+    for name, parameter in model.named_parameters():
+        if "readout" in name or "gap" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    found = {}
+    with torch.no_grad():
+        ranks, carried, steps = 1, [None], [iter(one) for one in loaders(source, 1)]
+        for step in range(len(loaders(source, 1)[0])):
+            for rank, batch in enumerate(map(next, steps)):
+                predicted, carried[rank] = predict(model, batch, carried[rank])
+                found |= predicted
+            if step in (1, 3):  # the other number of ranks goes on
+                saved, ranks = [pack_carried([one]) for one in carried], 3 - ranks
+                here = loaders(source, ranks)
+                for one in here:
+                    one.load_state_dict({**one.state_dict(), "step": step + 1})
+                carried = [open_carried(saved, one, torch.device("cpu"))[0] for one in here]
+                steps = [iter(one) for one in here]
+        assert step == 4
+        for batch in BlockLoader(source, "naive"):
+            for place, logits in predict(model, batch, None)[0].items():
+                torch.testing.assert_close(found.pop(place), logits)
+    assert not found
+
+
+def test_forgetting_between_steps_would_be_seen(config):
+    """Else the test above would say nothing: without what is carried, losses differ."""
+    losses = []
+    for forget in (False, True):
+        cfg = config(*CARRY, "train.lr=0", "train.backbone_lr=0")
+        data = train.open_data(cfg, one_rank())
+        training = train.open_training(cfg, one_rank(), data)
+        torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
+        carried, total = [], 0.0
+        for step, batches in enumerate(data.loader.by_step()):
+            total += train_step(training, batches, 0, step, 9, carried).losses["loss"]
+            if forget:
+                carried.clear()
+        losses.append(total)
+    assert abs(losses[0] - losses[1]) > 1e-3

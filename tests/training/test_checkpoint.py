@@ -1,0 +1,110 @@
+"""A checkpoint is whole or not there, and reading one runs nothing."""
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from bload.errors import InputError
+from datasets.write_whole import write_whole
+from tests.training.jobs import compose_config
+from training import checkpoint
+from training.checkpoint import check_same_model, load_checkpoint, sealed
+
+STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
+
+
+def save_checkpoint(path, state):
+    write_whole(path, sealed(state))
+
+
+class Unsaveable:
+    def __reduce__(self):
+        raise OSError("the disk is full")
+
+
+def test_a_folder_stands_for_its_last_checkpoint(tmp_path):
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    assert load_checkpoint(tmp_path)["config"] == STATE["config"]
+
+
+def test_an_error_while_writing_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, STATE)
+    before = path.read_bytes()
+    with pytest.raises(OSError, match="the disk is full"):
+        save_checkpoint(path, {**STATE, "model": [torch.ones(9), Unsaveable()]})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monkeypatch):
+    def sync(file):
+        synced.append((os.fstat(file).st_ino, path.exists()))
+
+    path, synced = tmp_path / "file", []
+    monkeypatch.setattr(os, "fsync", sync)
+    write_whole(path, "text")
+    assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
+
+
+def test_a_device_is_never_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a folder or a device; give a file"):
+        write_whole(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, STATE)
+    good = path.read_bytes()
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(300):
+        damaged = bytearray(good)
+        place = int(torch.randint(len(good), (), generator=draw))
+        damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a checkpoint \(its checksum is not that of"):
+            load_checkpoint(path)
+    for size in (0, 1, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:size])
+        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+            load_checkpoint(path)
+
+
+def test_another_model_is_named_by_what_differs():
+    wanted = compose_config("train", []).model
+    saved = asdict(wanted) | {"weights": "somewhere", "checkpoint": "backbone"}
+    check_same_model(saved, wanted, "last.pt")  # how it began and what it keeps may differ
+    with pytest.raises(InputError, match=r"model.width was 64 and is 32.*model.time was None and"):
+        check_same_model(
+            {key: value for key, value in saved.items() if key != "time"},
+            replace(wanted, width=32),
+            "last.pt",
+        )
+
+
+@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_runs_out_is_not_blamed_on_the_file(tmp_path, monkeypatch, kind):
+    def fail(*_, **__):
+        raise kind("no memory")
+
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    monkeypatch.setattr(checkpoint, "_check_read", fail)
+    with pytest.raises(kind):
+        checkpoint.load_model(tmp_path / "last.pt", torch.device("cpu"))
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(kind):
+        load_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+    path = tmp_path / "last.pt"
+    path.write_bytes(b"whole")
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=PermissionError(13, "denied")))
+    with pytest.raises(InputError, match=rf"{path} cannot be read .*; check its permissions$"):
+        load_checkpoint(path)

@@ -1,0 +1,102 @@
+"""Every config composes into a checked job, and says what it is documented to say."""
+
+import sys
+from dataclasses import asdict, fields
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from bload import PACKERS, InputError
+from datasets.synthetic import World
+from tests.training.jobs import compose_config
+from training import cli
+from training.config import CONFIGS, TrainConfig
+
+GROUPS = sorted(
+    f"{path.parent.relative_to(CONFIGS)}={path.stem}"
+    for path in CONFIGS.glob("*/*.yaml")
+    if not path.stem.startswith("_")
+)
+
+
+def test_every_config_file_composes_into_a_whole_job():
+    for choice in GROUPS:
+        group, _, name = choice.partition("=")
+        job = compose_config("train", [choice])
+        if group in ("loader", "dataset", "model"):
+            assert getattr(job, group).name == name
+
+
+def test_there_is_a_config_for_every_loader():
+    assert {path.stem for path in (CONFIGS / "loader").glob("*.yaml")} == {*PACKERS}
+
+
+def test_an_evaluation_lacks_its_checkpoint_alone():
+    compose_config("eval", ["checkpoint=somewhere"])
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        assert OmegaConf.missing_keys(compose("eval")) == {"checkpoint"}
+
+
+def test_the_synthetic_config_says_the_defaults_of_the_world():
+    values = yaml.safe_load((CONFIGS / "dataset" / "synthetic.yaml").read_text())
+    dataset = asdict(compose_config("train", []).dataset)
+    for knob in fields(World):
+        assert dataset[knob.name] == values[knob.name] == knob.default, knob.name
+
+
+def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
+    dataset = compose_config("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
+    assert dataset.frame_size == [48, 48]
+    assert dataset.root == "data/synthetic-1000-60-48px-s5"
+
+
+def test_values_out_of_range_are_refused_by_name():
+    for line, words in (
+        ("train.epochs=0", ("train.epochs", "0", "1")),
+        ("train.lr=-1", ("train.lr", "-1", "0")),
+        ("train.clip_norm=0", ("train.clip_norm", "0")),
+        ("train.slots=0", ("train.slots", "0", "null")),
+        ("train.ema=1", ("train.ema", "1")),
+        ("train.bptt=0", ("train.bptt", "0", "null")),
+        ("train.starts=never", ("starts", "never", "ignored")),
+        ("train.padding=zeros", ("padding", "zeros", "repeated")),
+        ("model.width=2", ("model.width", "2", "4")),
+        ("model.dropout=1", ("model.dropout", "1")),
+        ("model.heads=3", ("model.heads", "3", "64")),
+        ("model.temporal=lstm", ("model.temporal", "lstm", "scan")),
+        ("model.backbone=vgg", ("model.backbone", "vgg", "resnet50")),
+        ("train.batch_frames=0", ("train.batch_frames", "0", "1")),
+        ("train.step_at=5", ("train.step_at", "5", "1")),
+        ("dataset.small_boxes=some", ("dataset.small_boxes", "some", "computed")),
+        ("loader.t_max=0", ("loader.t_max", "0", "null")),
+        ("loader.draw=frame", ("loader.draw", "frame", "length")),
+        ("model.checkpoint=some", ("model.checkpoint", "some", "auto")),
+        ("launch.nproc=0", ("launch.nproc", "0", "1")),
+        ("wandb.mode=on", ("wandb.mode", "on", "offline")),
+    ):
+        with pytest.raises(InputError) as error:
+            compose_config("train", [line])
+        assert all(word in str(error.value) for word in words), str(error.value)
+    assert compose_config("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
+
+
+def test_slots_become_the_nearest_whole_number_of_epochs():
+    job = compose_config("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
+    assert job.for_slots(100) is job
+    for slots, per_epoch, epochs in (
+        (116_360, 10_032, 12),
+        (116_360, 23_220, 5),
+        (1, 86_000, 1),
+    ):
+        equal = TrainConfig(**{**asdict(job), "slots": slots}).for_slots(per_epoch)
+        assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)
+
+
+def test_a_name_of_unicode_words_is_a_name(monkeypatch, command_line):
+    line = command_line("run.name=läuft-日本")
+    monkeypatch.setattr(sys, "argv", ["train.py", *line])
+    names = []
+    cli.run(lambda job: names.append(job.run.name), "train")
+    assert names == ["läuft-日本"]

@@ -1,0 +1,50 @@
+"""``train.deterministic=true``: one machine and as many ranks give the same bits every time."""
+
+import os
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+import torch
+from torch.backends import cudnn
+
+import train
+from tests.training.jobs import assert_same_run, only_run
+from training.ranks import make_deterministic
+
+OPTIONS = ("train.deterministic=true", "train.log_every=1", "model.dropout=0.3")
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    """Puts back what holds for the whole process."""
+    with mock.patch.dict(os.environ), cudnn.flags(benchmark=True, deterministic=False):
+        os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("as_before")
+@pytest.mark.parametrize("loader", ["bload", "mix"])
+def test_a_deterministic_run_computes_the_same_bits_twice(config, tmp_path, loader):
+    for runs in ("one", "other"):
+        train.main(config(*OPTIONS, f"loader={loader}", runs=runs))
+        assert torch.are_deterministic_algorithms_enabled()
+        assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert_same_run(only_run(tmp_path / "one"), only_run(tmp_path / "other"))
+
+
+@pytest.mark.dist
+def test_so_do_two_ranks(config, tmp_path, two_ranks):
+    for runs in ("one", "other"):
+        two_ranks.run(train_deterministically, config(*OPTIONS, "loader=naive", runs=runs))
+    assert_same_run(only_run(tmp_path / "one"), only_run(tmp_path / "other"))
+
+
+def train_deterministically(ranks, config):
+    make_deterministic()
+    try:
+        train.train(config, ranks)
+    finally:  # these processes serve other tests too
+        torch.use_deterministic_algorithms(False)

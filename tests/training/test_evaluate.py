@@ -1,0 +1,213 @@
+"""The figures of an evaluation depend on the model and the data, not on ranks or packing."""
+
+import copy
+import io
+import re
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bload import BlockLoader, InputError
+from datasets.build import build_source
+from datasets.scoring.ranking import KS
+from datasets.scoring.recall import RecallMeter
+from models import build_model, to_tensors
+from models.predict import predict
+from tests.training.jobs import one_rank
+from training.evaluation import evaluate, measure
+
+NOT_EQUAL = ("seconds", "frames_per_second")
+
+
+class Seer(nn.Module):
+    """A random network that is told the boxes and classes of the frames it sees.
+
+    An untrained network never hits a box, and equal zeros would prove nothing. Here recall hangs
+    on the network's own relations: by how much they differ from those of a blank frame, which is
+    little in a random network and so made large, and in a good part its state. In float64, so that
+    the order of two scores does not hang on how many blocks are computed at once.
+    """
+
+    def __init__(self, cfg, source):
+        super().__init__()
+        torch.manual_seed(5)
+        self.network = build_model(cfg).double()
+        for name, parameter in self.network.named_parameters():
+            if "readout" in name:  # silent before training; here the memory has to be heard
+                nn.init.normal_(parameter, std=0.3)
+        size = source.image_size_hw
+        blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
+        with torch.no_grad():
+            self.blank_LBTNR = self.network(blank, start).relation_logits_LBTNR
+        self.answers = {}
+        for video, length in enumerate(source.lengths):
+            frames, targets = source.read(video, 0, int(length))
+            for frame, target in zip(frames, targets, strict=True):
+                self.answers[frame.numpy().tobytes()] = target
+
+    def forward(self, frames_BTCHW, start_BT, valid_BT, extent_BT2=None, gap_BT=None):
+        outputs = self.network(frames_BTCHW, start_BT, valid_BT)
+        person, boxes, classes = (
+            field.clone()
+            for field in (
+                outputs.person_boxes_LBTN4,
+                outputs.object_boxes_LBTN4,
+                outputs.class_logits_LBTNK,
+            )
+        )
+        for b, t in valid_BT.nonzero().tolist():
+            target = self.answers[frames_BTCHW[b, t].numpy().tobytes()]
+            told, count = to_tensors([target]), len(target.object_classes_M)
+            person[:, b, t, :count] = told.person_boxes_F4[0].double()
+            boxes[:, b, t, :count] = told.object_boxes_FM4[0].double()
+            rows = torch.arange(count)
+            classes[:, b, t, rows, told.classes_FM[0]] += 6.0
+        return replace(
+            outputs,
+            person_boxes_LBTN4=person,
+            object_boxes_LBTN4=boxes,
+            class_logits_LBTNK=classes,
+            relation_logits_LBTNR=200 * (outputs.relation_logits_LBTNR - self.blank_LBTNR),
+        )
+
+
+def seer_and_source(config):
+    source = build_source(config.dataset, "test")
+    return Seer(config.model, source).eval(), source
+
+
+def first_video(source):
+    """The same source with one video, so that one rank of two has nothing to read."""
+    one = copy.copy(source)
+    one.lengths = source.lengths[:1]
+    return one
+
+
+def figures(ranks, config, batch_frames=64, workers=0, only_first=False):
+    seer, source = seer_and_source(config)
+    source = first_video(source) if only_first else source
+    result = evaluate(seer, source, ranks, batch_frames=batch_frames, workers=workers)
+    return {name: value for name, value in result.items() if name not in NOT_EQUAL}
+
+
+@pytest.fixture
+def packed(config):
+    return figures(one_rank(), config())
+
+
+def test_the_measured_recall_is_neither_all_nor_nothing(packed):
+    assert packed["frames"] == 123
+    assert 0.05 < packed["with/recall@10"] < packed["no/recall@50"] < 1
+
+
+@torch.no_grad()
+def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
+    seer, source = seer_and_source(config())
+    meter = RecallMeter("inclusive")
+    for video in np.argsort(source.lengths):
+        frames_TCHW, targets = source.read(int(video), 0, int(source.lengths[video]))
+        valid_BT = torch.ones(1, len(targets), dtype=torch.bool)
+        start_BT = torch.zeros_like(valid_BT)
+        start_BT[0, 0] = True
+        outputs = seer(frames_TCHW[None], start_BT, valid_BT)
+        meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
+    assert meter.summary(KS) == packed
+
+
+def test_the_recall_does_hang_on_the_state(config, packed):
+    seer, source = seer_and_source(config())
+    seer.register_forward_pre_hook(lambda _, inputs: (inputs[0], inputs[2], inputs[2]))
+    forgetful = evaluate(seer, source, one_rank(), batch_frames=64)  # every frame is a start
+    assert forgetful["no/recall@10"] != packed["no/recall@10"]
+
+
+@pytest.mark.parametrize("batch_frames", [1, 212])
+def test_the_batch_does_not_change_the_figures(config, packed, batch_frames):
+    assert figures(one_rank(), config(), batch_frames) == packed
+
+
+def test_a_worker_does_not_change_the_figures(config, packed):
+    assert figures(one_rank(), config(), workers=1) == packed
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("only_first", [False, True], ids=["all-videos", "a-rank-without-frames"])
+def test_two_ranks_give_the_figures_of_one_on_each_rank(config, two_ranks, only_first):
+    one = figures(one_rank(), config(), 64, 0, only_first)
+    assert two_ranks.run(figures, config(), 64, 0, only_first) == [one, one]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluating_leaves_the_model_as_it_was(config, training):
+    seer, source = seer_and_source(config())
+    seer.train(training)
+    before = {name: value.clone() for name, value in seer.state_dict().items()}
+    evaluate(seer, source, one_rank(), batch_frames=64)
+    assert seer.training is training
+    assert all(torch.equal(value, before[name]) for name, value in seer.state_dict().items())
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_four_ranks_give_the_figures_of_one(config, four_ranks, packed):
+    assert four_ranks.run(figures, config()) == [packed] * 4
+
+
+def test_all_frames_are_measured_once(config):
+    _, source = seer_and_source(config())
+    loader = BlockLoader(source, "bload_exact", batch_frames=64)
+    seen = [target.name for batch in loader for target in batch.targets]
+    assert len(seen) == len(set(seen)) == int(source.lengths.sum())
+
+
+def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
+    seer, source = seer_and_source(config())
+    computed, batches, names, threads = [], [], [], set()
+
+    def record(targets, predictions):
+        batches.append(1)
+        names.extend(target.name for target in targets)
+        threads.add(threading.current_thread())
+        assert len(targets) == len(predictions)
+        assert len(computed) <= len(batches) + 2  # at most one batch waits
+
+    seer.register_forward_hook(lambda *_: computed.append(1))
+    meter = measure(seer, source, one_rank(), batch_frames=1, records=[record])
+    loader = BlockLoader(source, "bload_exact", batch_frames=64)
+    assert len(computed) == len(batches) == len(loader) > 2
+    assert names == [target.name for batch in loader for target in batch.targets]
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads
+    assert len(meter) == len(names)
+
+
+def test_its_bar_says_how_far_and_how_fast_it_is_as_that_of_training_does(config, monkeypatch):
+    seer, source = seer_and_source(config())
+    monkeypatch.setattr("sys.stderr", written := io.StringIO())
+    written.isatty = lambda: True
+    measure(seer, source, one_rank(), batch_frames=1)
+    shown = re.findall(
+        r"evaluate: +(\d+)%\|[^\r]*\| (\d+)/(\d+), [\d,]+ frames/s, (\S+) left", written.getvalue()
+    )
+    assert shown
+    assert {int(share) for share, done, steps, _ in shown} == {
+        round(100 * int(done) / int(steps)) for _, done, steps, _ in shown
+    }
+
+
+def test_an_error_behind_the_model_ends_the_evaluation(config):
+    seer, source = seer_and_source(config())
+    computed = []
+    seer.register_forward_hook(lambda *_: computed.append(1))
+    meter_of_one = RecallMeter()
+
+    def count_again(targets, predictions):
+        meter_of_one.update(predictions[:1] * 2, [targets[0]] * 2)
+
+    with pytest.raises(InputError, match="was counted already"):
+        measure(seer, source, one_rank(), batch_frames=1, records=[count_again])
+    assert len(computed) <= 2

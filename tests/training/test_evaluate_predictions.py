@@ -1,0 +1,125 @@
+"""Predictions that an evaluation wrote give its figures again, to the last bit, without torch."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import eval as evaluation
+from bload.errors import InputError
+from datasets.annotations.read import read_annotations
+from datasets.score import main, score
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import read_metadata, read_predictions, write_predictions
+from datasets.scoring.tables import relation_rows
+from tests.training.jobs import REPOSITORY, compose_config, one_rank
+from tests.training.test_evaluate import seer_and_source
+from training.evaluation import measure_and_write
+
+TIMES = ("seconds", "frames_per_second")
+WITHOUT_TORCH = (
+    "import sys; sys.modules['torch'] = None; from datasets.score import main; sys.exit(main())"
+)
+
+
+def write(ranks, config, path):
+    """Predictions of a network that is told what it sees, and the meter's figures."""
+    seer, source = seer_and_source(config)
+    meter = measure_and_write(
+        seer, source, ranks, path, {"root": str(source.root), "split": "test"}, batch_frames=64
+    )
+    return meter.summary()
+
+
+@pytest.fixture
+def written(config, tmp_path):
+    path = tmp_path / "predictions.parquet"
+    return path, write(one_rank(), config(), path)
+
+
+def test_a_predictions_file_scores_what_the_evaluation_said(written, data_root):
+    path, figures = written
+    assert 0.05 < figures["with/recall@10"] < figures["no/recall@50"] < 1
+    assert score(path, data_root, "test").summary() == figures
+
+
+def test_a_file_is_scored_from_the_command_line_without_torch(written, tmp_path):
+    path, figures = written
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, str(path), "--out", str(tmp_path / "out.json")],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{100 * figures['with/recall@20']:.2f}" in done.stdout
+    assert json.loads((tmp_path / "out.json").read_text()) == figures
+
+
+@pytest.mark.dist
+def test_two_ranks_write_the_file_of_one(config, two_ranks, written, tmp_path):
+    path, figures = written
+    both = tmp_path / "both.parquet"
+    assert two_ranks.run(write, config(), both) == [figures, figures]
+    assert both.read_bytes() == path.read_bytes()
+
+
+def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, data_root, tmp_path):
+    path, out, relations = tmp_path / "p.parquet", tmp_path / "out.json", tmp_path / "r.csv"
+    lines = [f"checkpoint={finished}", f"predictions={path}", f"out={out}"]
+    lines += ["workers=0", "device=cpu", "iou=continuous"]
+    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    assert read_metadata(path) == {
+        "version": 1,
+        "checkpoint": str(finished / "last.pt"),
+        "split": "test",
+        "root": str(data_root),
+        "small_boxes": "keep",
+        "starts": "table",
+    }
+    names = [name for name, _ in read_predictions(path)]
+    videos = read_annotations(data_root, "test").videos
+    assert names == [frame.name for video in videos for frame in video.frames]
+    score_out = tmp_path / "score.json"
+    options = ["--iou", "continuous", "--out", str(score_out), "--relations", str(relations)]
+    assert main([str(path), *options]) == 0
+    figures = json.loads(out.read_text())
+    of_the_world = ("_memory", "memoryless/recall@20", "remembering/recall@20")  # not in the file
+    assert json.loads(score_out.read_text()) == {
+        name: value
+        for name, value in figures.items()
+        if name not in (*TIMES, "epoch") and not name.endswith(of_the_world)
+    }
+    rows = relation_rows(score(path, data_root, "test", convention="continuous"), "last.pt")
+    assert len(relations.read_text().splitlines()) == 1 + len(rows)
+
+
+def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys):
+    path, _ = written
+    with pytest.raises(InputError, match=r"has frame test.* not one of the .* count in .*, train"):
+        score(path, data_root, "train")
+    videos = read_annotations(data_root, "test").videos
+    frames = [(frame, FramePrediction.empty()) for video in videos for frame in video.frames]
+    write_predictions(tmp_path / "less.parquet", frames[:-1], {})
+    last = frames[-1][0].name
+    with pytest.raises(InputError, match=rf"has 122 of the 123 frames .*; {last} is the first one"):
+        score(tmp_path / "less.parquet", data_root, "test")
+    assert main([str(tmp_path / "less.parquet")]) == 2
+    assert "names no root and split; give --root and --split" in capsys.readouterr().err
+    for option, place in (("--out", tmp_path / "nowhere" / "o"), ("--relations", tmp_path)):
+        assert main([str(path), option, str(place)]) == 2
+        assert f"{place} cannot be written; name a file in a folder" in capsys.readouterr().err
+    write_predictions(tmp_path / "empty.parquet", frames, {})
+    meter = score(tmp_path / "empty.parquet", data_root, "test")
+    assert (len(meter), meter.recall("no", 100)) == (123, 0)
+
+
+def test_one_file_for_several_checkpoints_is_refused(tmp_path):
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).touch()
+    lines = [f"checkpoint={tmp_path}", f"predictions={tmp_path / 'p.parquet'}"]
+    with pytest.raises(InputError, match=r"is one file but .* holds 2 checkpoints"):
+        evaluation.evaluate_all(compose_config("eval", lines), one_rank())

@@ -1,0 +1,255 @@
+"""Work shared over two ranks: the outputs and gradients of one rank, and equal work.
+
+B blocks, T slots, R ranks.
+"""
+
+from itertools import permutations
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import train
+from bload import InputError
+from models import Criterion, build_model, counts, to_tensors
+from models.exchange import Spread, away_order, equal_parts, transfers
+from models.temporal import PARTS
+from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
+from training import step as engine
+from training.build import in_parallel
+from training.exchange import choose_exchange
+
+QUERIES = 5
+PADDINGS = {
+    "skipped": ({"anchored": True, "dense": True, "time": "gap"}, 2),
+    "computed": ({"norm_first": False}, None),
+}
+"""With each, changes of the model and `bptt`."""
+LENGTHS = {
+    "uneven": ([[3, 2], [4]], [[1], []], 5),
+    "a-filler": ([[2, 4]], [[]], 6),
+    "other-shapes": ([[2, 1], [3]], [[5, 2], [1]], (3, 7)),
+}
+"""Videos of each block of rank 0 and rank 1, and slots of a block."""
+OF_THREE = ([[4, 3]], [[1]], [[1, 1]], 7)
+
+
+def make_batch(seed, blocks, slots):
+    """Random frames of videos, their starts, which are valid, gaps, extents and annotations."""
+    draw = torch.Generator().manual_seed(seed)
+    shape = len(blocks), slots
+    start_BT, valid_BT = torch.zeros(2, *shape, dtype=torch.bool)
+    for row, lengths in enumerate(blocks):
+        valid_BT[row, : sum(lengths)] = True
+        start_BT[row, np.cumsum([0, *lengths])[:-1]] = True
+    frames_BTCHW = torch.randint(0, 256, (*shape, 3, SIDE, SIDE), generator=draw).byte()
+    gap_BT = torch.rand(shape, generator=draw) * 30
+    extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if seed == 0 else None
+    return (
+        (frames_BTCHW, start_BT, valid_BT),
+        {"gap_BT": gap_BT, "extent_BT2": extent_BT2},
+        annotate(seed, int(valid_BT.sum())),
+    )
+
+
+def make_batches(lengths):
+    *ranks, slots = lengths
+    slots = slots if isinstance(slots, tuple) else (slots,) * len(ranks)
+    return [make_batch(rank, ranks[rank], slots[rank]) for rank in range(len(ranks))]
+
+
+def losses_of(model, batches, batch, bptt):
+    """The outputs at valid slots, and the loss divided by the counts of all batches."""
+    (frames, options, annotations), valid_BT = batch, batch[0][2]
+    objects = [len(frame.object_classes_M) for _, _, frames in batches for frame in frames]
+    outputs = model(*frames, bptt=bptt, **options)
+    total = counts(objects, QUERIES)
+    loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
+    values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
+    return {name: value.detach().numpy() for name, value in values.items()}, loss
+
+
+def gradients_of(model):
+    return {name: value.grad.numpy().copy() for name, value in model.named_parameters()}
+
+
+def on_one_rank(lengths, changes, skips, bptt):
+    model, batches = tiny(**changes), make_batches(lengths)
+    model.skips_padding = skips
+    outputs = []
+    for frames, options, annotations in batches:
+        if options["extent_BT2"] is None:  # as a rank takes it whose neighbour has extents
+            options = options | {"extent_BT2": torch.ones(*frames[1].shape, 2)}
+        values, loss = losses_of(model, batches, (frames, options, annotations), bptt)
+        outputs.append(values)
+        loss.backward()
+    return outputs, gradients_of(model)
+
+
+def on_a_rank(ranks, lengths, kind, changes, skips, bptt):
+    """This rank's outputs, the gradients that DDP leaves, and what this rank computes.
+
+    The latter are the pictures of its backbone, and the queries of a memory if it has one.
+    """
+    model, batches, seen = tiny(**changes), make_batches(lengths), {}
+    model.exchange, model.skips_padding = kind, skips
+    parallel = in_parallel(model, ranks)
+    first = model.object_branch.temporal.layers[0]
+    model.backbone.register_forward_pre_hook(lambda _, given: seen.update(pictures=len(given[0])))
+    if hasattr(first, "memory"):
+        first.memory.register_forward_pre_hook(
+            lambda _, given: seen.update(queries=given[0].shape[2])
+        )
+    outputs, loss = losses_of(parallel, batches, batches[ranks.rank], bptt)
+    (loss * ranks.world_size).backward()
+    return outputs, gradients_of(model), seen
+
+
+def cases():
+    """Every way with every temporal part; all that the ranks may hold with one, else slow."""
+    for kind in ("frames", "queries"):
+        for temporal in PARTS:
+            for name in LENGTHS:
+                for padding in PADDINGS:
+                    if (kind, temporal) == ("queries", "dds"):
+                        continue
+                    quick = temporal == "gru" or (name, padding) == ("other-shapes", "skipped")
+                    yield pytest.param(
+                        *(kind, temporal, name, padding),
+                        marks=() if quick else pytest.mark.slow,
+                    )
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(("kind", "temporal", "name", "padding"), list(cases()))
+def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, kind, temporal, name, padding):
+    seen = compare(two_ranks, kind, temporal, LENGTHS[name], padding)
+    if kind == "queries" and temporal != "none":
+        assert [of["queries"] for of in seen] == [3, 2]
+
+
+@pytest.mark.dist
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["frames", "queries"])
+def test_three_ranks_give_outputs_and_gradients_of_one(three_ranks, kind):
+    """With two, pictures that move keep the order of all pictures; not with three."""
+    seen = compare(three_ranks, kind, "gru", OF_THREE, "skipped")
+    assert kind == "frames" or [of["queries"] for of in seen] == [2, 2, 1]
+
+
+def compare(ranks, kind, temporal, lengths, padding):
+    """Compare ranks with one rank, whose outputs they give; what each has computed."""
+    changes, bptt = PADDINGS[padding]
+    changes, skips = changes | {"temporal": temporal}, padding == "skipped"
+    expected, gradients = on_one_rank(lengths, changes, skips, bptt)
+    found = ranks.run(on_a_rank, lengths, kind, changes, skips, bptt)
+    assert max(abs(gradient).max() for gradient in gradients.values()) > 0.01
+    for rank, (outputs, summed, _) in enumerate(found):
+        for field, values in expected[rank].items():
+            np.testing.assert_allclose(outputs[field], values, rtol=0, atol=1e-12, err_msg=field)
+        for name, gradient in gradients.items():
+            np.testing.assert_allclose(summed[name], gradient, rtol=0, atol=1e-10, err_msg=name)
+    seen = [of for _, _, of in found]
+    assert np.ptp([of["pictures"] for of in seen]) <= 1
+    return seen
+
+
+def test_pictures_that_other_ranks_compute_are_found_again():
+    given_RR = np.array([[1, 2, 1], [0, 2, 0], [0, 0, 1]])
+    # Of all pictures, rank 0 has 0 to 3, rank 1 has 4 and 5, rank 2 has 6.
+    assert away_order(given_RR).tolist() == [0, 1, 2, 4, 5, 3, 6]
+
+
+def there_and_back(ranks, given_RR):
+    """Differences from the identity, and of the gradient from the weights' way home."""
+    spread = Spread(np.array(given_RR), ranks.rank)
+    draw = torch.Generator().manual_seed(ranks.rank)
+    rows = torch.randn(sum(given_RR[ranks.rank]), 2, 3, generator=draw).double().requires_grad_()
+    away = spread.away(rows)
+    home = spread.home(away[None])[0]
+    weights = torch.randn(away.shape, generator=draw).double()
+    (away * weights).sum().backward()
+    came_home = spread.home(weights[None])[0]
+    assert len(away) == sum(row[ranks.rank] for row in given_RR)
+    return (home - rows).abs().sum().item(), (rows.grad - came_home).abs().sum().item()
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    "given_RR", [[[1, 2], [3, 0]], [[0, 4], [0, 0]], [[3, 0], [2, 0]], [[0, 5], [5, 0]]]
+)
+def test_there_and_back_is_the_identity(two_ranks, given_RR):
+    assert two_ranks.run(there_and_back, given_RR) == [(0, 0)] * 2
+
+
+def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
+    rng = np.random.default_rng(0)
+    for ranks in (1, 2, 3, 5):
+        for _ in range(30):
+            have_R = rng.integers(0, 9, size=ranks)
+            given_RR = transfers(have_R)
+            assert (given_RR >= 0).all()
+            assert (given_RR.sum(axis=1) == have_R).all()
+            assert np.ptp(given_RR.sum(axis=0)) <= 1
+            moved = given_RR.sum() - given_RR.trace()
+            ends = permutations(equal_parts(int(have_R.sum()), ranks))
+            assert moved == min(np.maximum(have_R - want_R, 0).sum() for want_R in ends)
+
+
+def test_an_exchange_that_would_not_be_exact_is_refused(config):
+    def refused(*options, ranks=2):
+        cfg = config(*options)
+        with pytest.raises(InputError) as error:
+            choose_exchange(cfg, build_model(cfg.model), ranks)
+        return str(error.value)
+
+    assert "model.temporal=dds" in refused("train.exchange=queries", "model.temporal=dds")
+    gru = ("train.exchange=queries", "model.temporal=gru")
+    assert "2 queries over 3 ranks" in refused(*gru, "model.queries=2", ranks=3)
+    for kind in ("frames", "queries"):
+        said = refused(f"train.exchange={kind}", "model.temporal=gru", "loader.deal=counts")
+        assert "loader.deal=counts" in said
+
+
+def test_one_rank_exchanges_nothing(config):
+    cfg = config("train.exchange=frames")
+    assert choose_exchange(cfg, build_model(cfg.model), 1) == "none"
+    assert choose_exchange(cfg, build_model(cfg.model), 2) == "frames"
+
+
+def last_norm(ranks, config):
+    """Norm of the last gradient of a run."""
+    norms, take_step = [], engine.train_step
+
+    def watched(*arguments):
+        step = take_step(*arguments)
+        norms.append(step.norm)
+        return step
+
+    with mock.patch.object(engine, "train_step", watched):
+        train.train(config, ranks)
+    return norms[-1]
+
+
+def test_evaluation_exchanges_nothing():
+    """There are no other ranks here, and nothing waits for them."""
+    (frames, options, _), *_ = make_batches(LENGTHS["uneven"])
+    model = tiny().eval()
+    alone = model(*frames, **options)
+    model.exchange = "frames"
+    assert difference(model(*frames, **options), alone) == 0
+
+
+@pytest.mark.dist
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["frames", "queries"])
+def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks, kind):
+    options = ["loader=naive", "train.epochs=1", "train.batch_frames=45", "train.micro_batches=2"]
+    options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]
+    norms = [
+        two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"), timeout=180)
+        for exchange in ("none", kind)
+    ]
+    assert norms[0][0] == norms[0][1]
+    np.testing.assert_allclose(norms[1], norms[0], rtol=1e-3)

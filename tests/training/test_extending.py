@@ -1,0 +1,97 @@
+"""docs/extending.md works as printed: one of each, added from outside, goes through everything."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.report.page import write_report
+from tests.training.jobs import REPOSITORY, only_run, overrides
+from training.config import register
+from training.sweep import jobs_of
+
+PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory) -> Path:
+    """A folder with the files of the page."""
+    folder = tmp_path_factory.mktemp("mine")
+    for name, code in re.findall(
+        r"^`(\S+\.(?:py|yaml))`.*?```(?:python|yaml)\n(.*?)```", PAGE, re.S | re.M
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(code)
+    assert {p.name for p in folder.rglob("*.*")} >= {"next_fit.py", "mine.py", "short_blocks.yaml"}
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> str:
+    library = folder / "library"  # what `pip install -e .` makes importable
+    library.mkdir(exist_ok=True)
+    if not (library / "bload").exists():
+        (library / "bload").symlink_to(REPOSITORY / "bload")
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(library)}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment | {"OMP_NUM_THREADS": "1", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_and_the_report(
+    mine, data_root, tmp_path
+):
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
+    line = [o for o in line if not o.startswith("dataset.") or o.startswith("dataset.root")]
+    data = ("dataset=first_frames", "dataset.frame_size=[32,32]", "dataset.frames=4")
+    printed = run(mine, "mine.py", *line, *data, "loader=next_fit", "model.temporal=mean")
+    assert "8 videos, 32 frames" in printed
+    folder = only_run(tmp_path / "runs")
+    assert folder.name.startswith("next_fit-dds_tiny-first_frames-mean-")
+    with (tmp_path / "runs" / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["loader"] == "next_fit"
+    code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
+    (line,) = (line for line in run(mine, "-c", code).splitlines() if "next_fit" in line)
+    assert "94" in line.split()
+    write_report(tmp_path / "runs")
+    assert "next_fit" in (tmp_path / "runs" / "report.md").read_text()
+
+
+def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
+    for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S):
+        if name := re.search(r"^# ((?:model|recipe)/\S+)$", text, re.M):
+            (tmp_path / name[1]).parent.mkdir()
+            (tmp_path / name[1]).write_text(text)
+    register()
+    path, model = f"hydra.searchpath=[file://{tmp_path}]", "model=wide"
+    (alone,) = jobs_of([path, model])
+    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
+    assert {(cfg.model.width, cfg.train.lr, cfg.train.muon_lr) for cfg in found} == {
+        (96, 1e-3, alone.config.train.muon_lr)
+    }
+    assert alone.config.train.muon_lr is not None
+    (tmp_path / "adamw").mkdir()
+    (tmp_path / "adamw" / "wide.yaml").write_text("# @package _global_\ntrain: {muon_lr: null}\n")
+    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
+    assert {cfg.train.muon_lr for cfg in found} == {None}
+    (ours,) = (job.config for job in jobs_of(["experiment=temporal_quick", "model.temporal=dds"]))
+    assert (ours.train.muon_lr, ours.train.warmup_epochs) == (None, 1)
+
+
+@pytest.mark.slow
+def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_frames=94")
+    path = f"hydra.searchpath=[file://{mine}]"
+    printed = run(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
+    assert "short_blocks: 2 jobs" in printed
+    assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2

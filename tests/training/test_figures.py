@@ -1,0 +1,89 @@
+"""The figures of an epoch, and how they are printed."""
+
+from unittest import mock
+
+import pandas as pd
+import pytest
+import torch.distributed as dist
+
+from bload import Plan, deal
+from training.figures import imbalance, losses_of
+from training.printing import CONSTRAINTS, comparison, epoch_line, recall_rows, verdict
+
+FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
+FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
+
+
+def test_the_fullest_rank_of_each_step_makes_the_imbalance():
+    plan = Plan(6, [6, 2, 4, 3], [0, 1, 2, 3], [0] * 4, [6, 2, 4, 3], [0, 1, 2, 3, 4])
+    dealt = deal(plan, 2)
+    assert imbalance(dealt, skips=False) == 1
+    assert imbalance(dealt, skips=True) == pytest.approx((6 + 4) / (4 + 3.5))
+
+
+def test_an_imbalance_is_shown_only_where_there_is_one():
+    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.126}).endswith("  imbalance 1.126")
+    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.0}).endswith("deleted 0")
+    columns = ("padding", "deleted", "epoch_seconds", "with/recall@20", "with/recall@20_memory")
+    runs = pd.DataFrame({name: [1.0, 2.0] for name in columns}).assign(state="finished")
+    assert "imbalance" not in comparison(runs)
+    assert "imbalance" not in comparison(runs.assign(imbalance=1.0))
+    shown = comparison(runs.assign(imbalance=[1.0, 1.126]))
+    assert [line.split()[3] for line in shown.splitlines()[1:]] == ["1.000", "1.126"]
+
+
+def summed(ranks):
+    """Losses of a step, and how often the ranks exchanged something for them."""
+    with mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as exchange:
+        losses = losses_of({"loss": 1.0 + ranks.rank, "class": 0.25}, ranks)
+    return losses, exchange.call_count
+
+
+def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ranks):
+    assert two_ranks.run(summed) == [({"loss": 3.0, "loss_class": 0.5}, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (
+            0.712,
+            "Recall@20 of 71.2 % is 3.2 points above the ideal observer without memory (68.0 %)",
+        ),
+        (
+            0.609,
+            "Recall@20 of 60.9 % is 7.1 points below the ideal observer without memory (68.0 %)",
+        ),
+        (0.6801, "Recall@20 of 68.0 % is level with the ideal observer without memory (68.0 %)"),
+        (0.004, "Recall@20 of 0.4 % is near 0: the run was too short to learn anything"),
+    ],
+)
+def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
+    assert verdict({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
+    assert verdict({"with/recall@20": model}) == ""
+
+
+def test_the_summary_says_from_which_k_on_nothing_is_cut():
+    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS for k in (10, 20, 50)}
+    (first, recall), (_, says), *others = recall_rows(figures | {"queries": 9})
+    assert first == "Recall@20, with constraint"
+    assert recall.startswith("20.00 %   (@10 10.00, @50 50.00; ")
+    assert "each of 9 queries lists 3 relations, so K above 27 cuts nothing" in says
+    assert "so K above 9 cuts little" in says
+    assert recall_rows(figures) == [(first, recall), *others]  # a run of before
+    assert recall_rows(figures | {"queries": 100}) == [(first, recall), *others]  # all K cut
+
+
+def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():
+    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS for k in (10, 20, 50)}
+    for number, of in enumerate(("with", "remembering", "memoryless")):
+        figures |= {f"{of}/recall@20": 0.61 + number / 10, f"{of}/recall@20_memory": number / 10}
+    rows = recall_rows(figures)
+    text = " ".join(value for _, value in rows)
+    for number in ("61.00", "71.00", "81.00"):
+        assert text.count(number) == 1
+    (_, reached), (_, beside), (name, must), *_ = rows
+    assert reached.startswith("61.00 %")
+    assert beside == "an ideal observer: 71.00 with memory, 81.00 without"
+    assert name == "Recall@20, must be remembered"
+    assert must == "0.00 %   (an ideal observer: 10.00 with memory, 20.00 without)"

@@ -1,0 +1,237 @@
+"""The gradient of a step, in float64: ranks, padding, packing and batches never change it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bload import BlockLoader
+from datasets.build import build_letterbox, build_source
+from models import build_criterion, build_model, counts, to_tensors
+from tests.training.jobs import WORLD, one_rank
+from training.build import build_training
+from training.exchange import choose_exchange
+from training.step import backward
+
+VIDEOS = WORLD.train_videos
+ALL_FRAMES = 174
+"""Frames of all training videos: a block of this size holds them all."""
+UNCLIPPED = "train.clip_norm=1e9"
+
+
+def double_model(cfg):
+    """In float64, with a memory that is heard: before training its readout is silent."""
+    torch.manual_seed(cfg.train.seed)
+    model = build_model(cfg.model).double()
+    for name, parameter in model.named_parameters():
+        if "readout" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def double_training(ranks, cfg, source=None, hook=None):
+    """Training in float64, and the first step of this rank."""
+    source = source or build_source(cfg.dataset, "train")
+    loader = BlockLoader(
+        source,
+        cfg.loader.name,
+        batch_frames=cfg.train.batch_frames,
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+        micro_batches=cfg.train.micro_batches,
+        even=cfg.train.exchange != "none",
+        **cfg.loader.options,
+    )
+    model = double_model(cfg)
+    model.recompute = cfg.model.checkpoint == "backbone"
+    model.skips_padding = cfg.model.padding == "skipped"
+    model.exchange = choose_exchange(cfg, model, ranks.world_size)
+    if hook:
+        model.register_forward_pre_hook(hook)
+    letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
+    training = build_training(cfg.train, ranks, model, build_criterion(cfg.loss), letterbox)
+    return training, next(loader.by_step())
+
+
+def gradient_and_batches(ranks, cfg, source=None, hook=None):
+    """The gradient that reaches the optimiser on this rank in the first step, by parameter.
+
+    Beside it slots and frames of each of the rank's batches.
+    """
+    training, batches = double_training(ranks, cfg, source, hook)
+    backward(training, batches, 0)
+    gradient = {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
+    return gradient, [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
+
+
+def gradient_of(ranks, cfg, source=None, hook=None):
+    """The gradient alone."""
+    return gradient_and_batches(ranks, cfg, source, hook)[0]
+
+
+def gradient_of_videos_alone(cfg):
+    """Each video is its own block of exactly its length: no padding, no loader, no ranks."""
+    model, criterion = double_model(cfg), build_criterion(cfg.loss)
+    source = build_source(cfg.dataset, "train")
+    videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
+    assert sum(len(frames) for frames, _ in videos) == ALL_FRAMES
+    objects = [len(frame.object_classes_M) for _, targets in videos for frame in targets]
+    total = counts(objects, cfg.model.queries)
+    for frames_TCHW, targets in videos:
+        valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
+        start_BT = torch.zeros_like(valid_BT)
+        start_BT[0, 0] = True
+        outputs = model(frames_TCHW[None], start_BT, valid_BT)
+        criterion(outputs, to_tensors(targets), valid_BT, total)["loss"].backward()
+    return {name: p.grad.numpy() for name, p in model.named_parameters()}
+
+
+def differs(one, other, least=0.1):
+    """The largest difference between two gradients, of which one entry at `least` is that large."""
+    assert one.keys() == other.keys()
+    assert max(abs(gradient).max() for gradient in other.values()) > least
+    return max(abs(one[name] - gradient).max() for name, gradient in other.items())
+
+
+def clipped(gradient, clip):
+    """The gradient, made shorter if its norm is above `clip`."""
+    norm = sum((value**2).sum() for value in gradient.values()) ** 0.5
+    return {name: min(1, clip / norm) * value for name, value in gradient.items()}
+
+
+@pytest.fixture
+def alone(config):
+    return gradient_of_videos_alone(config())
+
+
+# The step takes the whole epoch: `frames` is the batch of all ranks together.
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    ("options", "frames"),
+    [
+        (("loader=naive",), 45 * 8),
+        (("loader=bload",), 45 * 6),
+        (("loader=bload", f"loader.t_max={ALL_FRAMES}"), ALL_FRAMES * 2),
+        (("loader=bload", "model.checkpoint=backbone"), 45 * 6),
+        (("loader=naive", "model.padding=skipped", "train.exchange=frames"), 45 * 8),
+    ],
+    ids=["naive", "bload", "rank-1-has-only-a-filler", "recomputing", "exchanging-frames"],
+)
+def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
+    config, two_ranks, alone, options, frames
+):
+    options = (*options, UNCLIPPED)
+    one = gradient_of(one_rank(), config(*options, f"train.batch_frames={frames}"))
+    two = two_ranks.run(gradient_of, config(*options, f"train.batch_frames={frames // 2}"))
+    for gradient in (one, *two):
+        assert differs(gradient, alone) < 1e-9
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    ("options", "micro_batches", "clip"),
+    [
+        (("loader=bload",), 3, 1e9),
+        (("loader=bload", "loader.deal=pairs", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=bload", "loader.deal=counts", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=naive", "loader.shapes=[22,45]", "model.padding=skipped"), 9, 1e9),
+        (("loader=bucket",), 9, 0.5),
+        (("loader=ragged",), 9, 1e9),
+        (("loader=bucket", "train.exchange=frames"), 9, 0.5),
+    ],
+    ids=["cards", "pairs", "counts", "shapes", "bucket", "ragged", "exchange"],
+)
+def test_batches_add_up_to_the_gradient_of_videos_alone(
+    config, two_ranks, alone, options, micro_batches, clip
+):
+    """A step is the whole epoch, on two ranks, some of whose batches are fillers, and on one."""
+    expected = clipped(alone, clip)
+    options = (*options, f"train.clip_norm={clip}", "train.batch_frames=45")
+    two = two_ranks.run(gradient_of, config(*options, f"train.micro_batches={micro_batches}"))
+    one = gradient_of(one_rank(), config(*options, f"train.micro_batches={2 * micro_batches}"))
+    for gradient in (one, *two):
+        assert differs(gradient, expected, least=0.01) < 1e-6
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    ("ranks", "options"),
+    [
+        ("three_ranks", ("train.batch_frames=450",)),  # two batches, one of each shape
+        ("two_ranks", ("train.batch_frames=45", "train.micro_batches=4", "train.exchange=frames")),
+    ],
+    ids=["rank-2-has-only-a-filler", "exchanging-frames"],
+)
+def test_two_shapes_a_filler_and_clipping_at_once(config, alone, request, ranks, options):
+    expected = clipped(alone, 0.5)
+    assert differs(expected, alone) > 0.01
+    cfg = config("loader=naive", "loader.shapes=[10,45]", "train.clip_norm=0.5", *options)
+    gradients, batches = zip(
+        *request.getfixturevalue(ranks).run(gradient_and_batches, cfg), strict=True
+    )
+    assert {slots for mine in batches for slots, _ in mine} == {10, 45}
+    assert batches[-1][-1] == (10, 0)
+    for gradient in gradients:
+        assert differs(gradient, expected, least=0.01) < 1e-6
+
+
+def test_batches_divided_by_their_own_counts_give_another_gradient(config, alone):
+    cfg = config("loader=bload", UNCLIPPED, "train.batch_frames=45", "train.micro_batches=6")
+    training, batches = double_training(one_rank(), cfg)
+    summed = dict.fromkeys(alone, 0)
+    for batch in batches:
+        backward(training, [batch], 0)
+        for name, parameter in training.model.named_parameters():
+            summed[name] += parameter.grad.numpy() / len(batches)
+    assert len(batches) > 2
+    assert differs(summed, alone) > 1e-3
+
+
+def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
+    """Without resets the claim above would fail by far."""
+    cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_frames={ALL_FRAMES}", UNCLIPPED)
+
+    def never_reset(_, inputs):
+        return inputs[0], torch.zeros_like(inputs[1]), inputs[2]
+
+    assert differs(gradient_of(one_rank(), cfg, hook=never_reset), alone) > 1e-4
+
+
+class Lingering:
+    """A source whose videos stay at their last frame until all are equally long."""
+
+    def __init__(self, source):
+        self.source = source
+        self.videos, self.stored_size = source.videos, source.stored_size
+        self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
+        self.lengths = np.full_like(source.lengths, source.lengths.max())
+
+    def read(self, video, first, length):
+        there = min(length, int(self.source.lengths[video]) - first)
+        frames, targets = self.source.read(video, first, there)
+        more = length - len(frames)
+        last_CHW = frames[-1:].expand(more, *frames.shape[1:])
+        return torch.cat([frames, last_CHW]), [*targets, *targets[-1:] * more]
+
+
+def test_repeated_padding_gives_the_gradient_of_longer_videos(config, alone):
+    cfg = config("loader=naive", "train.batch_frames=360", UNCLIPPED)
+    repeated = gradient_of(one_rank(), replace(cfg, train=replace(cfg.train, padding="repeated")))
+    longer = gradient_of(one_rank(), cfg, Lingering(build_source(cfg.dataset, "train")))
+    assert differs(repeated, longer) < 1e-9
+    assert differs(repeated, alone) > 1e-4
+
+
+def test_truncation_and_starts_of_the_config_reach_the_network(config):
+    one = gradient_of(one_rank(), config(UNCLIPPED))
+    for option in ("train.bptt=2", "train.starts=wrong", "train.starts=ignored"):
+        assert differs(gradient_of(one_rank(), config(UNCLIPPED, option)), one) > 1e-6, option
+
+
+def test_clipping_bounds_the_gradient_that_is_used(config):
+    training, batches = double_training(one_rank(), config("train.clip_norm=0.01"))
+    _, norm, _ = backward(training, batches, 0)
+    gradients = [p.grad for p in training.model.parameters()]
+    assert norm > 1
+    assert torch.nn.utils.get_total_norm(gradients) <= 0.01 + 1e-9

@@ -1,0 +1,60 @@
+"""Under every loader two ranks train an epoch to its end, in step, and stay one model."""
+
+from statistics import fmean
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import train
+from bload import PACKERS
+from tests.training.jobs import checkpoint, metrics, only_run
+from training import step as engine
+
+
+def train_and_tell(ranks, config):
+    """This rank's weights at the end, the steps it took, and how many batches each had."""
+    with mock.patch.object(engine, "train_step", wraps=engine.train_step) as steps:
+        train.train(config, ranks)
+    model = steps.call_args.args[0].model
+    weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    calls = [call.args for call in steps.call_args_list]
+    return weights, [args[2:4] for args in calls], [len(args[1]) for args in calls]
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("loader", sorted(PACKERS))
+def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path, two_ranks, loader):
+    job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45", "train.log_every=1")
+    (first, first_steps, _), (second, second_steps, _) = two_ranks.run(
+        train_and_tell, job, timeout=180
+    )
+    assert first_steps == second_steps == [(0, step) for step in range(len(first_steps))]
+    assert len(first_steps) >= 2 or loader in ("mix", "sampling")
+    folder = only_run(tmp_path / "runs")
+    assert f"{loader}-dds_tiny-synthetic-s0-" in folder.name
+    saved = checkpoint(folder)["model"]
+    assert first.keys() == second.keys() == saved.keys()
+    for name, value in saved.items():
+        assert value.numpy().tobytes() == first[name].tobytes() == second[name].tobytes(), name
+    (row,) = pd.read_csv(tmp_path / "runs" / "results.csv").to_dict("records")
+    assert (row["run"], row["loader"], row["ranks"]) == (folder.name, loader, 2)
+    *steps, epoch, _, _ = (line.get("loss") for line in metrics(folder))
+    assert fmean(steps) == pytest.approx(epoch)  # both of all ranks
+    assert {path.name for path in folder.glob("*.log")} == {"rank0.log", "rank1.log"}
+
+
+@pytest.mark.dist
+def test_ranks_with_other_numbers_of_batches_stay_one_model(config, two_ranks):
+    """In each step of four videos one rank has the longest, the other at least the two next."""
+    options = ("loader=naive", "loader.deal=counts", "loader.cost=[0,1,0.5]")
+    job = config(*options, "train.batch_frames=45", "train.micro_batches=2", "train.epochs=1")
+    (first, steps, some), (second, same_steps, others) = two_ranks.run(
+        train_and_tell, job, timeout=180
+    )
+    assert steps == same_steps
+    assert sum(some) <= 3 < 5 <= sum(others)
+    for name, value in first.items():
+        assert np.isfinite(value).all(), name
+        assert value.tobytes() == second[name].tobytes(), name

@@ -1,0 +1,142 @@
+"""Which parameters are trained how, and rates as a function of progress."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from models import DDS
+from training.optimiser import Schedule, build_optimiser, set_rates
+
+
+@pytest.fixture(scope="module", params=["conv", "resnet18"])
+def model(request):
+    return DDS(32, 4, 32, 1, 1, 1, queries=5, backbone=request.param)
+
+
+def group_of(optimiser, parameter):
+    (group,) = (g for g in optimiser.param_groups if any(p is parameter for p in g["params"]))
+    return group
+
+
+def gradients(model, seed):
+    torch.manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+
+@pytest.mark.parametrize("muon", [None, 3e-3])
+def test_every_parameter_is_in_exactly_one_group(model, muon):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
+    grouped = [id(p) for group in optimiser.param_groups for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
+    for parameter in model.parameters():
+        group_of(optimiser, parameter)
+
+
+@pytest.mark.parametrize("muon", [None, 3e-3])
+def test_the_backbone_has_its_own_rate(model, muon):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
+    for name, parameter in model.named_parameters():
+        wanted = 1e-4 if name.split(".")[0] == "backbone" else 1e-3
+        group = group_of(optimiser, parameter)
+        assert group["lr"] == (3e-3 if "momentum" in group else wanted), name
+
+
+@pytest.mark.parametrize("muon", [None, 3e-3])
+def test_norms_biases_and_query_embeddings_are_not_decayed(model, muon):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
+    norms = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, torch.nn.LayerNorm | torch.nn.GroupNorm)
+        for p in module.parameters()
+    }
+    queries = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, torch.nn.Embedding)
+        for p in module.parameters()
+    }
+    assert norms  # each of them a vector
+    assert len(queries) == 2
+    for name, parameter in model.named_parameters():
+        free = parameter.dim() == 1 or id(parameter) in norms | queries
+        assert free or not name.endswith("bias")
+        assert group_of(optimiser, parameter)["weight_decay"] == (0 if free else 0.05), name
+
+
+def test_muon_trains_the_matrices_of_transformer_layers_alone(model):
+    muon, adamw = build_optimiser(model, 1e-3, 1e-4, 0.05, 3e-3).parts
+    (group,) = muon.param_groups
+    assert all(parameter.dim() == 2 for parameter in group["params"])
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    by_muon = {names[id(parameter)] for parameter in group["params"]}
+    rest = {names[id(p)] for group in adamw.param_groups for p in group["params"]}
+    assert "relation_branch.temporal.layers.0.readout.weight" in by_muon
+    assert {"object_class.weight", "input_proj.weight", "object_branch.query_embed.weight"} <= rest
+    inside = {name for name in rest if ".layers." in name and not name.startswith("backbone.")}
+    boxes = {
+        f"{box}_box.layers.{n}.weight" for box in ("person", "object", "union") for n in range(3)
+    }
+    assert {name for name in inside if model.get_parameter(name).dim() > 1} == boxes
+
+
+def test_muon_goes_on_from_its_state(model):
+    """Two steps are two steps, with the state saved between them or not."""
+    models = [copy.deepcopy(model) for _ in range(2)]
+    optimisers = [build_optimiser(one, 1e-3, 1e-4, 0.05, 3e-3) for one in models]
+    for one, optimiser in zip(models, optimisers, strict=True):
+        gradients(one, 0)
+        optimiser.step()
+    restored = build_optimiser(models[1], 1e-3, 1e-4, 0.05, 3e-3)
+    restored.load_state_dict(copy.deepcopy(optimisers[1].state_dict()))
+    for one, optimiser in zip(models, (optimisers[0], restored), strict=True):
+        gradients(one, 1)
+        optimiser.step()
+        optimiser.zero_grad()
+    for (name, mine), other in zip(
+        models[0].named_parameters(), models[1].parameters(), strict=True
+    ):
+        assert torch.equal(mine, other), name
+        assert not torch.equal(mine, model.get_parameter(name)), name
+        assert mine.grad is None
+
+
+def test_what_is_frozen_is_not_trained(model):
+    model.input_proj.weight.requires_grad_(False)
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    model.input_proj.weight.requires_grad_(True)
+    grouped = {id(p) for group in optimiser.param_groups for p in group["params"]}
+    assert {id(p) for p in model.parameters()} - grouped == {id(model.input_proj.weight)}
+
+
+@pytest.mark.parametrize(
+    ("name", "warmup", "epoch", "factor"),
+    [
+        ("cosine", 0, 0, 1),
+        ("cosine", 0, 5, 0.5),
+        ("cosine", 0, 2.5, 0.5 * (1 + math.sqrt(0.5))),
+        ("cosine", 0, 10, 0),
+        ("cosine", 2, 0, 0),
+        ("cosine", 2, 1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
+        ("cosine", 2, 5, 0.5),
+        ("step", 0, 0, 1),
+        ("step", 0, 6.99, 1),
+        ("step", 0, 7, 0.1),
+        ("step", 0, 10, 0.1),
+        ("step", 1, 0.25, 0.25),
+        ("step", 1, 1, 1),
+    ],
+)
+def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
+    schedule = Schedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
+    assert schedule(epoch) == pytest.approx(factor, abs=1e-12)
+
+
+def test_the_factor_is_of_the_base_rate_not_of_the_last_one(model):
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
+    for _ in range(2):
+        set_rates(optimiser, 0.5)
+    assert {group["lr"] for group in optimiser.param_groups} == {0.5e-3, 0.5e-4}

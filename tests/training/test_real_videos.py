@@ -1,0 +1,115 @@
+"""From videos to recall: the commands of a researcher who has the downloads, one after another."""
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import datasets.frames.files
+import eval as evaluation
+import train
+from datasets.augmentation import Augmentation
+from datasets.prepare.__main__ import main as prepare
+from datasets.verify import main as verify
+from models import DDS
+from tests.training.jobs import compose_config, metrics, one_rank, only_run
+from tests.video_root import make_video_root
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    root = make_video_root(tmp_path_factory.mktemp("downloaded") / "root")
+    stored = ["--format=jpeg", "--short-side=64"]
+    assert prepare(["--root", str(root), "--workers=1", *stored]) == 0
+    assert verify(["--root", str(root), "--decode", "--workers=1"]) == 0
+    return root
+
+
+def job(root: Path, runs: Path, *more: str) -> dict:
+    return compose_config(
+        "train",
+        [
+            "dataset=action_genome",
+            f"dataset.root={root}",
+            "dataset.frame_size=[48,64]",
+            "loader=bload",
+            "model.time=gap",
+            "train.batch_frames=16",
+            "train.epochs=1",
+            "train.workers=0",
+            "train.device=cpu",
+            "wandb.mode=disabled",
+            f"run.root={runs}",
+            *more,
+        ],
+    )
+
+
+def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, capsys):
+    train.train(job(root, tmp_path / "runs"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["steps"] >= 2
+    assert summary["eval_frames"] == 16
+    capsys.readouterr()
+
+    out = tmp_path / "figures.json"
+    checked = compose_config(
+        "eval", [f"checkpoint={folder}", f"out={out}", "device=cpu", "workers=0", "pictures=1"]
+    )
+    assert evaluation.evaluate_all(checked, one_rank())
+    figures = json.loads(out.read_text())
+    assert figures["with/recall@20"] == pytest.approx(summary["with/recall@20"])
+    assert "drawn: " in capsys.readouterr().out
+
+
+def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):
+    def decoded(*more) -> int:
+        with mock.patch.object(
+            datasets.frames.files, "decode", side_effect=datasets.frames.files.decode
+        ) as decode:
+            train.train(job(root, tmp_path / "runs", *more), one_rank())
+        return decode.call_count
+
+    cache = f"dataset.cache={tmp_path / 'cache'}"
+    frames, pictured = 26 + 16, 3  # the picture at the end of a run shows frames in their own size
+    assert decoded(cache) == frames + pictured
+    assert decoded(cache, "train.epochs=3") == pictured
+
+
+def test_augmentation_changes_training_and_is_drawn_alike_again(root, tmp_path):
+    def losses(*more) -> list[float]:
+        runs = tmp_path / str(len(list(tmp_path.iterdir())))
+        train.train(job(root, runs, "train.log_every=1", *more), one_rank())
+        return [line["loss"] for line in metrics(only_run(runs)) if line["kind"] == "step"]
+
+    still = [f"dataset.augment.{name}=0" for name in ("flip", "jitter", "crop", "shrink")]
+    augmented = losses()
+    assert augmented == losses()
+    assert augmented != losses(*still)
+
+
+def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):
+    forward, drawn, told = DDS.forward, Augmentation.__call__, []
+    epochs = set()
+
+    def listen(model, *inputs, **more):
+        told.append((model.training, more["extent_BT2"], more["gap_BT"]))
+        return forward(model, *inputs, **more)
+
+    def draw(augmentation, *inputs):
+        epochs.add(inputs[-1])
+        return drawn(augmentation, *inputs)
+
+    with (
+        mock.patch.object(DDS, "forward", listen),
+        mock.patch.object(Augmentation, "__call__", draw),
+    ):
+        train.train(job(root, tmp_path / "runs", "train.epochs=2"), one_rank())
+    assert epochs == {0, 1}
+    for training in (True, False):
+        extents = [extent_BT2 for mode, extent_BT2, _ in told if mode == training]
+        assert extents
+        assert all((extent_BT2 < 0.99).any() for extent_BT2 in extents)
+        assert any(gap_BT.max() > 1 for mode, _, gap_BT in told if mode == training)

@@ -1,0 +1,107 @@
+"""model.checkpoint: what auto decides, and that no choice makes another run."""
+
+import mmap
+
+import pytest
+import torch
+
+from bload.errors import InputError
+from models.cost import Affine, Cost
+from tests.training.jobs import one_rank
+from training import memory
+from training.folder import run_name
+from training.memory import free_memory, recompute, taken_memory
+from training.ranks import Ranks
+
+MIB = 2**20
+COST = Cost(
+    *({}, {}, {}, {"encoder": Affine(0, MIB)}, Affine(0, 0)),
+    *(0, 0),  # bytes of parameters
+)
+
+
+def decide(config, choice, blocks=16, *more):
+    return recompute(config(f"model.checkpoint={choice}", *more), blocks, 4, one_rank())
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """What `measure_cost` has been asked for; a frame costs 1 MiB, 100 are free, 50 taken."""
+    asked = []
+
+    def measure(cfg, frame_size, slots, precision, device):
+        asked.append((cfg.temporal, frame_size, slots, device.type))
+        return COST
+
+    monkeypatch.setattr(memory, "measure_cost", measure)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * MIB)
+    monkeypatch.setattr(memory, "taken_memory", lambda _: 50 * MIB)
+    return asked
+
+
+def test_auto_recomputes_what_does_not_fit_and_says_why(config, measured, capsys):
+    for blocks, frames, share in ((20, 80, 0), (25, 100, 0.2)):
+        assert decide(config, "auto", blocks) == share
+        (line,) = capsys.readouterr().out.splitlines()
+        for figure in (f"{share:.0%} of the pictures", f"{frames} frames", "0.1 GiB (80%"):
+            assert figure in line
+    job = config()
+    assert measured == [(job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")] * 2
+
+
+def test_auto_keeps_to_a_budget_for_the_whole_process(config, measured, capsys):
+    assert decide(config, "auto", 20, f"model.memory={(50 + 60) / 1024}") == 0.25
+    assert "model.memory=0.107" in capsys.readouterr().out
+    assert decide(config, "auto", 20, f"model.memory={(50 + 80) / 1024}") == 0
+    assert decide(config, "auto", 20, f"model.memory={40 / 1024}") == 1
+
+
+def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measured, monkeypatch):
+    ranks = one_rank()
+    monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
+    for frames, share in ((100, 0.5), (400, 0.8)):
+        assert recompute(config("model.checkpoint=auto"), frames // 4, 4, ranks) == share
+
+
+@pytest.mark.parametrize(
+    ("choice", "share"),
+    [("none", 0), ("backbone", 1), ("offload", 0), ("0.3", 0.3), ("0", 0), ("1", 1)],
+)
+def test_a_fixed_choice_is_silent(config, capsys, choice, share):
+    assert decide(config, choice) == share
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["model.checkpoint=1.1"],
+        ["model.checkpoint=some"],
+        ["model.memory=4"],
+        ["model.checkpoint=auto", "model.memory=0"],
+    ],
+)
+def test_what_makes_no_sense_is_refused(config, lines):
+    with pytest.raises(InputError, match=r"model\.(checkpoint|memory) is"):
+        config(*lines)
+
+
+def test_another_choice_is_the_same_run(config):
+    names = {
+        run_name(config(*lines), 1)
+        for lines in ([], ["model.checkpoint=0.3"], ["model.checkpoint=auto", "model.memory=2"])
+    }
+    assert len(names) == 1
+
+
+def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):
+    alone = free_memory(torch.device("cpu"))
+    assert 2**26 < alone < 2**44
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert free_memory(torch.device("cpu")) == pytest.approx(alone / 4, rel=0.3)
+
+
+def test_taken_memory_grows_with_what_is_taken():
+    before = taken_memory(torch.device("cpu"))
+    pages = torch.frombuffer(mmap.mmap(-1, 64 * MIB), dtype=torch.uint8).fill_(1)
+    assert taken_memory(torch.device("cpu")) - before == pytest.approx(pages.nbytes, rel=0.1)

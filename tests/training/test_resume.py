@@ -1,0 +1,315 @@
+"""An interrupted run goes on as if nothing had happened; a finished one is left alone."""
+
+import json
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+
+import train
+from bload import InputError
+from bload.ahead import Ahead
+from experiments.report.results import read_results
+from tests.training.jobs import (
+    assert_same_run,
+    assert_same_state,
+    checkpoint,
+    compose_config,
+    contents,
+    interrupted,
+    metrics,
+    one_rank,
+    only_run,
+    overrides,
+)
+from training import step as engine
+from training.checkpoint import load_model
+from training.runs import read_epochs
+
+OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+
+
+@pytest.fixture(scope="module")
+def whole_run(data_root, tmp_path_factory):
+    """The folder of a run that nobody interrupted; of the same options, the same one."""
+
+    @cache
+    def of(*options):
+        runs = tmp_path_factory.mktemp("whole")
+        train.train(compose_config("train", overrides(data_root, runs, *options)), one_rank())
+        return only_run(runs)
+
+    return of
+
+
+def train_in_two_goes(config, at):
+    with interrupted(at), pytest.raises(KeyboardInterrupt):
+        train.train(config, one_rank())
+    train.train(config, one_rank())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("train.workers=1",),
+        ("model.dropout=0.3",),
+        (
+            "train.micro_batches=2",
+            "loader=naive",
+            "loader.deal=pairs",
+            "loader.cost=[0,1]",
+        ),
+        ("loader.long=carry", "loader.t_max=10", "train.batch_frames=30"),
+    ],
+    ids=["a-worker", "dropout", "batches-and-pairs", "carry"],
+)
+def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_run, options):
+    # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
+    train_in_two_goes(config(*OFTEN, *options), at=(1, 3))
+    whole, halves = whole_run(*OFTEN, *options), only_run(tmp_path / "runs")
+    assert whole.name == halves.name
+    assert_same_run(whole, halves)
+    assert [line["epoch"] for line in metrics(whole) if line["kind"] == "eval"] == [0, 1]
+
+
+def test_the_interruption_does_come_in_the_middle_of_an_epoch(config, tmp_path):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    saved = checkpoint(folder)
+    assert (saved["loader"]["epoch"], saved["loader"]["step"]) == (1, 2)
+    assert metrics(folder)[-1]["step"] == 3
+    assert not (folder / "summary.json").exists()
+
+
+@pytest.mark.parametrize("at", [(0, 1), (1, 0)], ids=["before-a-checkpoint", "between-epochs"])
+def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
+    train_in_two_goes(config(*OFTEN), at)
+    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
+
+
+@pytest.mark.parametrize("name", ["evaluate", "write_results"])
+def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
+    job = config(*OFTEN, "train.epochs=1")
+    with (
+        mock.patch.object(train, name, side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        train.train(job, one_rank())
+    train.train(job, one_rank())
+    assert_same_run(whole_run(*OFTEN, "train.epochs=1"), only_run(tmp_path / "runs"))
+
+
+def test_a_finished_run_is_not_trained_again(config, tmp_path, capsys):
+    job = config("train.epochs=1")
+    train.train(job, one_rank())
+    before = contents(tmp_path / "runs")
+    with mock.patch.object(engine, "train_step", side_effect=AssertionError("a step was taken")):
+        train.train(job, one_rank())
+    assert contents(tmp_path / "runs") == before
+    assert "run.resume=never" in capsys.readouterr().out
+
+
+def test_resume_never_trains_anew(config, tmp_path):
+    train.train(config("train.epochs=1"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    first = checkpoint(folder)["model"]
+    lines = metrics(folder)
+    with mock.patch.object(engine, "train_step", wraps=engine.train_step) as steps:
+        train.train(config("train.epochs=1", "run.resume=never"), one_rank())
+    assert steps.call_args_list[0].args[2:4] == (0, 0)
+    assert steps.call_count == lines[0]["steps"]
+    torch.testing.assert_close(checkpoint(folder)["model"], first, rtol=0, atol=0)
+    assert metrics(folder) == lines
+
+
+def test_training_may_go_on_from_any_checkpoint(config, tmp_path, whole_run):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, runs="first"), one_rank())
+    saved = only_run(tmp_path / "first") / "last.pt"
+    train.train(config(*OFTEN, f"run.resume={saved}", runs="second"), one_rank())
+    whole, second = checkpoint(whole_run(*OFTEN)), checkpoint(only_run(tmp_path / "second"))
+    torch.testing.assert_close(whole["model"], second["model"], rtol=0, atol=0)
+
+
+def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path):
+    train.train(config("train.eval_every=1"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    again = config("train.eval_every=1", f"run.resume={folder / 'best.pt'}")
+    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(again, one_rank())
+    assert not (folder / "summary.json").exists()
+
+
+def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
+    options = (*OFTEN, "train.ema=0.9", "train.bptt=5")
+    train_in_two_goes(config(*options), at=(1, 3))
+    whole, halves = whole_run(*options), only_run(tmp_path / "runs")
+    assert_same_run(whole, halves)
+    averages = [checkpoint(folder)["average"] for folder in (whole, halves)]
+    assert all(torch.equal(averages[0][name], averages[1][name]) for name in averages[0])
+    last = checkpoint(whole)["model"]
+    assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
+    model, _ = load_model(whole / "last.pt", torch.device("cpu"))
+    assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())
+
+
+def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
+    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, "run.name=first"), one_rank())
+    path = tmp_path / "runs" / "first" / "last.pt"
+    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9", "train.epochs=1")
+    train.train(config(*OFTEN, *options), one_rank())
+    assert checkpoint(tmp_path / "runs" / "second")["average"]["n_averaged"] > 0
+
+
+def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
+    with mock.patch.object(train, "evaluate", wraps=train.evaluate) as evaluated:
+        train.train(config("train.epochs=1", "train.ema=0.9"), one_rank())
+    measured = evaluated.call_args.args[0].state_dict()
+    saved = checkpoint(only_run(tmp_path / "runs"))
+    for name, value in measured.items():
+        assert torch.equal(value, saved["average"][f"module.{name}"]), name
+    assert any(not torch.equal(value, saved["model"][name]) for name, value in measured.items())
+
+
+def test_evaluations_come_every_k_epochs_and_at_the_end(config):
+    figures = {"with/recall@20": 0.5}
+    with (
+        mock.patch.object(train, "evaluate_now", return_value=figures) as evaluated,
+        mock.patch.object(train, "report"),
+    ):
+        job = ("loader=mix", "train.batch_frames=200", "train.epochs=5", "train.eval_every=2")
+        train.train(config(*job), one_rank())
+        assert evaluated.call_count == 3  # after epochs 2, 4 and 5
+    folder = only_run(Path(config().run.root))
+    lines = [line for line in metrics(folder) if line["kind"] == "eval"]
+    assert [(line["epoch"], line["after"]) for line in lines] == [(1, 2), (3, 4), (4, 5)]
+
+
+INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_every=2", "train.log_every=1")
+
+
+def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_path, whole_run):
+    train.train(config(*INSIDE), one_rank())
+    plain, inside = whole_run(*OFTEN), only_run(tmp_path / "runs")
+    assert_same_state(checkpoint(plain)["model"], checkpoint(inside)["model"])
+    lines = metrics(inside)
+    for kind in ("step", "epoch"):
+        mine, plains = (
+            [one for one in of if one["kind"] == kind] for of in (lines, metrics(plain))
+        )
+        assert mine == plains
+    steps = [line["steps"] for line in lines if line["kind"] == "epoch"]
+    marks = [-(-steps[0] * part // 3) for part in (1, 2)]
+    found = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "eval"]
+    assert found == [(epoch, at) for epoch in (0, 1) for at in (*marks, steps[epoch])]
+    read = read_epochs(inside.parent)
+    assert list(read.epoch) == pytest.approx(
+        [epoch + at / steps[epoch] - 1 for epoch in (0, 1) for at in (*marks, steps[epoch])]
+    )
+    assert read["with/recall@20"].notna().all()
+    assert list(read.processed.notna()) == [False, False, True] * 2
+    results = read_results(inside.parent).epochs
+    whole = results.processed[2]
+    assert results.processed.iloc[0] == pytest.approx(whole * marks[0] / steps[0])
+    assert results.processed.is_monotonic_increasing
+
+
+@pytest.mark.parametrize("at", [(0, 2), (1, 1)])
+def test_a_run_with_evaluations_inside_epochs_resumes(config, tmp_path, whole_run, at):
+    train_in_two_goes(config(*INSIDE), at=at)
+    assert_same_run(whole_run(*INSIDE), only_run(tmp_path / "runs"))
+
+
+def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(config, tmp_path):
+    epochs = {}
+    for loader in ("bload", "sampling"):
+        job = config(f"loader={loader}", "train.slots=400", "train.epochs=7", runs=loader)
+        given = deepcopy(job)
+        if loader == "bload":
+            train_in_two_goes(job, at=(1, 1))
+        else:
+            train.train(job, one_rank())
+        assert job == given
+        folder = only_run(tmp_path / loader)
+        figures = json.loads((folder / "summary.json").read_text())
+        epochs[loader] = figures["epochs"]
+        assert abs(figures["epochs"] * figures["processed"] - 400) <= figures["processed"] / 2
+        done = [line["epoch"] for line in metrics(folder) if line["kind"] == "epoch"]
+        assert done == [*range(figures["epochs"])]
+    assert epochs == {"bload": 2, "sampling": 3}
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
+    config, tmp_path, whole_run, capsys, how
+):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    contents = bytearray((folder / "last.pt").read_bytes())
+    (folder / "last.pt").unlink()
+    if how == "damaged":
+        contents[len(contents) // 2] ^= 1
+        (folder / "last.pt").write_bytes(contents)
+    whole = (folder / "previous.pt").read_bytes()
+    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "report"):
+        train.train(config(*OFTEN), one_rank())
+    said = capsys.readouterr().out
+    assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
+    train.train(config(*OFTEN), one_rank())
+    assert ("last.pt" in said.partition("going on from")[0]) == (how == "damaged")
+    assert f"going on from {folder / 'previous.pt'}" in said
+    assert_same_run(whole_run(*OFTEN), folder)
+
+
+def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    for name in ("last.pt", "previous.pt"):
+        (folder / name).unlink()
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"best.pt and metrics"):
+        train.train(config(*OFTEN), one_rank())
+    assert contents(folder) == before
+
+
+def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, tmp_path):
+    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN, "run.name=first"), one_rank())
+    start = tmp_path / "runs" / "first" / "last.pt"
+    job = config(*OFTEN, "run.name=second", f"run.resume={start}")
+    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(job, one_rank())
+    folder = tmp_path / "runs" / "second"
+    for name in ("last.pt", "previous.pt"):
+        (folder / name).rename(tmp_path / name)
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"second holds metrics.jsonl .*; .* put its last"):
+        train.train(job, one_rank())
+    assert contents(folder) == before
+    (tmp_path / "last.pt").rename(folder / "last.pt")
+    train.train(job, one_rank())
+    lines = metrics(folder)
+    steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
+    assert steps == sorted(set(steps))
+    assert lines[-1]["kind"] == "summary"
+
+
+def test_planning_ahead_changes_no_weight(config, tmp_path, whole_run):
+    taken, take = [], Ahead.take
+
+    def noted(self, epoch):
+        taken.append(take(self, epoch))
+        return taken[-1]
+
+    with mock.patch.object(Ahead, "take", noted):
+        train.train(config(*OFTEN, "loader.ahead=true"), one_rank())
+    assert taken
+    assert None not in taken  # the planner's, not made anew here
+    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))

@@ -1,0 +1,120 @@
+"""A run on several ranks goes on after a stop, on as many of them or on others."""
+
+import contextlib
+
+import pytest
+
+import train
+from bload import BlockSampler, InputError
+from tests.training.jobs import assert_same_run, interrupted, metrics, one_rank, only_run
+from training.folder import RunFolder, run_name
+
+OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+
+
+@pytest.mark.dist
+def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, two_ranks):
+    # Naive has a block a video, so 4 steps of 2 x 1 blocks; step 2 is trained again.
+    options = (*OFTEN, "loader=naive", "model.dropout=0.3")
+    two_ranks.run(train_whole, config(*options, runs="whole"))
+    two_ranks.run(train_halves, config(*options, runs="halves"), (1, 3))
+    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, three_ranks):
+    # In a sum of three the order counts: the first step after the stop has to sum as the others.
+    options = (*OFTEN, "loader=naive", "train.ema=0.9")
+    three_ranks.run(train_whole, config(*options, runs="whole"), timeout=300)
+    three_ranks.run(train_halves, config(*options, runs="halves"), (1, 1), timeout=300)
+    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
+
+
+def train_whole(ranks, config):
+    train.train(config, ranks)
+
+
+def train_halves(ranks, config, at):
+    try:
+        with interrupted(at):
+            train.train(config, ranks)
+    except KeyboardInterrupt:
+        train.train(config, ranks)
+    else:
+        raise AssertionError("the interruption never came")
+
+
+def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
+    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*OFTEN), one_rank())
+    folder = only_run(tmp_path / "runs")
+    for blocks, ranks, words in (
+        (1, 2, "1 block, which 2 ranks cannot share equally: go on with it on 1 rank, or"),
+        (
+            *(4, 2),
+            "is this run on 1 rank, unfinished; its steps have 4 blocks: to go on with it on 2 "
+            r"ranks, set train.batch_frames=90 run.name=bload-\S+, or begin another",
+        ),
+        (6, 4, "6 blocks, which 4 ranks cannot share equally: go on with it on 1, 2, 3 or 6 ranks"),
+    ):
+        here = BlockSampler([45, 30], rank=0, world_size=ranks)
+        job = config(*OFTEN, f"train.batch_frames={45 * blocks}")
+        folder.rename(folder.with_name(run_name(job, 1)))
+        folder = folder.with_name(run_name(job, 1))
+        with pytest.raises(InputError, match=words):
+            RunFolder(str(tmp_path / "runs"), "other").check_siblings(job, here)
+    assert only_run(tmp_path / "runs") == folder
+
+
+def steps_of(folder):
+    lines = [line for line in metrics(folder) if line["kind"] == "step"]
+    return [(line["epoch"], line["step"]) for line in lines], [line["loss"] for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    "options", [("loader=naive",), ("loader.t_max=9", "loader.long=carry", "model.time=gap")]
+)
+def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
+    config, tmp_path, two_ranks, four_ranks, options
+):
+    """Steps of 180 slots, the same ones, whichever ranks share them out."""
+    often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
+    train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
+    two, four = config(*often, "train.batch_frames=90"), config(*often, "train.batch_frames=45")
+    four_ranks.run(train_until, four, (1, 1), timeout=180)  # inside an epoch
+    two_ranks.run(train_until, two, (2, 0), timeout=180)
+    train_until(one_rank(), config(*often, "train.batch_frames=180"), (2, 1))
+    two_ranks.run(train_until, two, None, timeout=180)
+    wanted, losses = steps_of(tmp_path / "whole" / "here")
+    steps, found = steps_of(tmp_path / "runs" / "here")
+    assert steps == wanted
+    # sums in another order differ by 1e-7, of which eight steps make 5e-6
+    assert found[:4] == pytest.approx(losses[:4], rel=1e-6)
+    assert found == pytest.approx(losses, rel=2e-5)
+
+
+def train_until(ranks, config, at):
+    with interrupted(at), pytest.raises(KeyboardInterrupt) if at else contextlib.nullcontext():
+        train.train(config, ranks)
+
+
+def best_that_counts(ranks, config):
+    """The best Recall@20 of a run that goes on, where rank 1 does not see its checkpoint."""
+    data = train.open_data(config, ranks)
+    folder = RunFolder(config.run.root, run_name(config, ranks.world_size))
+    if not ranks.is_first:
+        folder.best = folder.path / "elsewhere.pt"
+    training = train.open_training(config, ranks, data)
+    return train.go_on(config, folder, training, data).progress.best
+
+
+@pytest.mark.dist
+def test_rank_0_decides_whether_there_is_a_best_checkpoint(config, two_ranks):
+    """All ranks take part in saving a better one if their weights differ."""
+    job = config("loader=naive", "train.batch_frames=180", "train.epochs=1")
+    two_ranks.run(train_whole, job)
+    one, other = two_ranks.run(best_that_counts, job)
+    assert one == other >= 0

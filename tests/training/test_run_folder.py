@@ -1,0 +1,154 @@
+"""The name of a run follows from its config; its metrics can go back to a checkpoint."""
+
+import json
+import re
+from dataclasses import asdict, replace
+
+import pytest
+
+from bload import BlockSampler
+from bload.errors import InputError
+from tests.training.jobs import compose_config
+from training.folder import RunFolder, run_name
+
+
+def test_the_config_and_the_ranks_name_a_run(config):
+    first, second = config(), config()
+    assert run_name(first, 2) == run_name(second, 2)
+    assert re.fullmatch(r"bload-dds_tiny-synthetic-s0-[0-9a-f]{8}", run_name(first, 2))
+    assert len({run_name(first, ranks) for ranks in (1, 2, 4)}) == 3  # other frames per step
+
+
+def test_the_name_does_not_hold_the_ranks(config):
+    shared_out = {
+        run_name(config(f"train.batch_frames={frames}"), ranks)
+        for ranks, frames in ((1, 256), (2, 128), (4, 64))
+    }
+    assert len(shared_out) == 1
+
+
+def change(job, line):
+    """The job with another value, given as ``group.key=json``."""
+    group, key, text = re.split("[.=]", line, maxsplit=2)
+    return replace(job, **{group: replace(getattr(job, group), **{key: json.loads(text)})})
+
+
+def test_what_changes_training_changes_the_name(config):
+    changes = (
+        *("train.seed=1", "train.lr=0.5", "train.batch_frames=65", "train.epochs=3"),
+        *('train.amp="bf16"', "train.slots=9", "train.bptt=9", "train.ema=0.9"),
+        *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
+        *('loader.long="split"', 'loader.draw="length"', "loader.t_max=50"),
+        *('loader.last="drop"', "model.width=32", 'model.weights="resnet18"'),
+        *('model.time="gap"', 'model.temporal="gru"', 'loss.relations_on="all"'),
+        *("dataset.seed=4", "dataset.augment=null", 'dataset.augment={"flip": 0.5}'),
+    )
+    jobs = [config(), config("loader=mix"), *(change(config(), line) for line in changes)]
+    assert len({run_name(job, 1) for job in jobs}) == len(jobs)
+
+
+def test_what_does_not_change_training_does_not_change_the_name(config):
+    job = config()
+    for line in (
+        *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
+        *("train.checkpoint_every=3", 'wandb.mode="online"', 'wandb.group="mine"'),
+        *("launch.nproc=2", 'experiment.name="mine"', 'run.resume="never"'),
+        *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
+    ):
+        assert run_name(change(job, line), 1) == run_name(job, 1), line
+
+
+def test_the_runs_of_the_committed_results_keep_their_names():
+    """A name changes with a value, not with the order or the making of configs."""
+    for line, name in (
+        ("experiment=paper_table", "bload-dds_tiny-synthetic-s0-525c4684"),
+        (
+            "experiment=reset_ablation train.starts=ignored",
+            "bload-dds_tiny-synthetic-starts_ignored-s0-58a5616a",
+        ),
+        (
+            "experiment=tmax_sweep loader=bload_exact loader.t_max=32",
+            "bload_exact-dds_tiny-synthetic-T32-s0-36d6c52a",
+        ),
+    ):
+        assert run_name(compose_config("train", line.split()), 1) == name
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(str(tmp_path), "run")
+    folder.open(0)
+    return folder
+
+
+def sampler(ranks, batch_frames):
+    """Blocks of 16 slots."""
+    return BlockSampler([16], rank=0, world_size=ranks, batch_frames=batch_frames)
+
+
+def test_a_folder_refuses_another_config_by_what_differs(folder, config):
+    folder.check_same_config(config(), sampler(1, 64))
+    folder.write_json(folder.config, asdict(config()))
+    folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
+    folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
+    with pytest.raises(InputError, match=r"on 1 rank; .* on 2 ranks, set train.batch_frames=32,"):
+        folder.check_same_config(config(), sampler(2, 64))
+    with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
+        folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
+
+
+def test_a_key_that_names_leave_out_is_compared_too(folder, config):
+    folder.write_json(folder.config, asdict(config("train.sync=local")))
+    with pytest.raises(InputError, match=r": train.sync was 'local' and is allreduce;"):
+        folder.check_same_config(config(), sampler(1, 64))
+    early = asdict(config())
+    del early["train"]["sync"]  # as written before there was another
+    folder.write_json(folder.config, early)
+    folder.check_same_config(config(), sampler(1, 64))
+    with pytest.raises(InputError, match=r": train.sync was 'allreduce' and is local;"):
+        folder.check_same_config(config("train.sync=local"), sampler(1, 64))
+
+
+LINES = [
+    {"kind": kind, "epoch": epoch, "step": step, "loss": 0.1 + epoch}
+    for epoch in range(3)
+    for kind, step in [("step", 1), ("step", 2), ("step", 3), ("epoch", 3), ("eval", 3)]
+]
+
+
+def test_going_back_drops_exactly_the_later_lines(folder):
+    def rewound(lines, epoch, step, cut=None, evaluated=3):
+        folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines)[:cut])
+        folder.rewind_metrics(epoch, step, evaluated)
+        return [json.loads(text) for text in folder.metrics.read_text().splitlines()]
+
+    folder.rewind_metrics(0, 0, 0)
+    assert not folder.metrics.exists()
+    for epoch, step, kept in ((0, 0, 0), (0, 2, 2), (1, 0, 5), (1, 1, 6), (2, 2, 12), (3, 0, 15)):
+        assert rewound(LINES, epoch, step) == LINES[:kept]
+    # A summary will be written again; of half a line the process was killed while it wrote.
+    assert rewound([*LINES, {"kind": "summary", "epoch": 3, "step": 0}], 3, 0) == LINES
+    assert rewound(LINES, 3, 0, cut=-20) == LINES[:-1]
+    # An evaluation that a checkpoint does not know of will be done again.
+    assert rewound(LINES, 2, 1, evaluated=1) == [*LINES[:9], LINES[10]]
+
+
+def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
+    for path in (folder.summary, folder.previous, folder.last, folder.best, folder.metrics):
+        path.write_text("old")
+        with pytest.raises(InputError, match="nothing is deleted"):
+            folder.checkpoints("never")  # perhaps not a run's
+    folder.error.write_text("old")
+    for resume in ("never", "auto", "x.pt"):
+        folder.config.write_text('{"model_type": "bert"}')
+        with pytest.raises(InputError, match=r"config.json is no config of a run"):
+            folder.checkpoints(resume)
+    folder.config.write_text('{"loader": {}, "model": {}, "train": {}}')
+    assert folder.checkpoints("never") == []
+    (folder.path / "notes.txt").write_text("mine")
+    folder.clear()
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "config.json",
+        "notes.txt",
+        "rank0.log",
+    ]

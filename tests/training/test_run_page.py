@@ -1,0 +1,276 @@
+"""A run ends with a page of its own, a picture of predictions and a verdict."""
+
+import base64
+import csv
+import json
+import re
+import shutil
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import train
+from bload.errors import InputError
+from datasets.action_genome import ActionGenome
+from datasets.annotations.vocabulary import RELATIONS
+from experiments.report.__main__ import main
+from tests.training.jobs import compose_config, contents, interrupted, one_rank, only_run
+from training.checkpoint import load_model
+from training.evaluation import measure
+from training.page import curves as charts
+from training.page import picture as run_picture
+from training.page import write as run_page
+from training.page.picture import predict_video, read_video, telling
+from training.page.record import read_record
+from training.page.write import drawn, write_page
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of a finished run."""
+    return shutil.copytree(finished, tmp_path / "runs" / finished.name)
+
+
+def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
+    page = (finished / "report.html").read_text()
+    assert not re.search(r'<script|<link rel="style|(src|href)="(?!data:|#)|url\((?!#)', page)
+    for kind, beginning in (("png", b"\x89PNG"), ("webp", b"RIFF")):
+        shown = base64.b64decode(re.search(rf"data:image/{kind};base64,([^\"]+)", page)[1])
+        assert shown == (finished / f"prediction.{kind}").read_bytes()
+        assert shown.startswith(beginning)
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == 3  # one epoch: nothing by epoch, no curve of Recall, nothing learned
+    assert not any("var(" in drawing or "color-mix" in drawing for drawing in drawings)
+    assert "mathdefault" not in page  # a label as TeX
+    summary = json.loads((finished / "summary.json").read_text())
+    reached = f"{100 * summary['with/recall@20']:.1f} % is"
+    for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_frames"):
+        assert text in page, text
+    commit = read_record(finished).made_on["git"]
+    assert commit is None or commit in page
+
+
+def test_the_page_is_made_again_to_the_last_bit(finished, run):
+    before = contents(run)
+    before["report.html"] = before["report.html"].replace(
+        *(str(p).encode() for p in (finished, run))
+    )
+    for file in drawn(run).values():
+        file.unlink()
+    assert write_page(run, CPU) == ""
+    assert contents(run) == before
+
+
+def test_the_picture_shows_what_evaluation_predicts(finished, data_root):
+    model, saved = load_model(finished / "last.pt", CPU)
+    source = ActionGenome(data_root, "test", (32, 32))
+    batch = read_video(source, 2, 9)
+    found = predict_video(model, source, batch, saved["config"]["train"], CPU)
+    kept = {}
+
+    def keep(targets, predictions):
+        names = [target.name for target in targets]
+        kept.update(zip(names, predictions, strict=True))
+
+    measure(model, source, one_rank(), batch_frames=64, amp="off", records=[keep])
+    assert len(found) == 9
+    for target, prediction in zip(batch.targets, found, strict=True):
+        for name in ("object_boxes_P4", "object_scores_P", "relation_scores_PR"):
+            one, other = (torch.tensor(getattr(p, name)) for p in (prediction, kept[target.name]))
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
+    source = ActionGenome(data_root, "test", (32, 32))
+    objects = [len(source.targets(video, 0, 1)[0].object_classes_M) for video in range(4)]
+    assert min(objects) < max(objects) == objects[telling(source)]
+    with mock.patch.object(run_picture, "AROUND", 0):
+        assert source.lengths[telling(source)] == 35  # of 12, 23, 35 and 53
+
+
+def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
+    job = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*job), one_rank())
+    folder = only_run(tmp_path / "runs")
+    assert drawn(folder) == {}
+    assert write_page(folder, CPU) == ""
+    assert "not finished, 1 epoch so far" in (folder / "report.html").read_text()
+    with interrupted((1, 2)), pytest.raises(KeyboardInterrupt):
+        train.train(config(*job), one_rank())
+    assert drawn(folder) == {}  # it was of before
+
+
+def test_a_run_without_its_data_keeps_its_picture_and_none_are_made(run, tmp_path):
+    for path in (tmp_path / "nothing", tmp_path / "empty"):
+        state = torch.load(run / "last.pt", weights_only=True)
+        state["config"]["dataset"]["root"] = str(path)
+        before = (run / "prediction.png").read_bytes()
+        with mock.patch("training.checkpoint.load_checkpoint", return_value=state):
+            assert str(path) in write_page(run, CPU)
+        assert not path.exists()
+        assert (run / "prediction.png").read_bytes() == before
+    (run / "prediction.png").unlink()
+    (run / "last.pt").unlink()
+    (run / "made_on.json").unlink()
+    (run / "prediction.webp").unlink()
+    (run / "relations.csv").unlink()
+    assert "no checkpoint" in write_page(run, CPU)
+    page = (run / "report.html").read_text()
+    assert "There is no picture" in page
+    assert "has no <code>relations.csv</code>" in page
+    assert "Commit and machine were not recorded" in page
+
+
+def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
+    with mock.patch.object(run_page, "draw_run", side_effect=RuntimeError("no ink")):
+        train.train(config("train.epochs=1"), one_rank())
+    folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
+    assert "warning" in said
+    assert f"no ink); python -m experiments.report {folder}" in said
+    assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
+    assert drawn(folder) == {}
+
+
+def test_the_summary_names_the_files_and_what_a_short_run_has_learned(config, tmp_path, capsys):
+    train.train(config("train.epochs=1"), one_rank())
+    folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
+    lines = dict(line.split(maxsplit=1) for line in said.splitlines() if len(line.split()) > 1)
+    assert lines["report"] == str(folder / "report.html")
+    assert lines["picture"] == str(folder / "prediction.png")
+    assert lines["moving"].split() == ["picture", str(folder / "prediction.webp")]
+    assert "near 0" in lines["conclusion"]
+
+
+def test_real_data_have_no_observers(command_line, real_root, tmp_path, capsys):
+    options = ("dataset=action_genome", f"dataset.root={real_root}", "dataset.frame_size=[32,32]")
+    options = (*options, "dataset.small_boxes=keep")
+    lines = [line for line in command_line() if not line.startswith("dataset.")]
+    job = compose_config("train", [*lines, *options, "train.epochs=1"])
+    train.train(job, one_rank())
+    folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
+    assert "conclusion" not in said
+    assert sorted(drawn(folder)) == ["moving picture", "picture", "report"]
+    page = (folder / "report.html").read_text()
+    assert "observer" not in page
+    assert "Recall@20" in page
+    assert "dataset.root" in page
+
+
+def test_the_command_makes_the_page_of_a_run_and_compares_a_folder_of_runs(
+    run, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["report", str(run)])
+    main()
+    said = capsys.readouterr()
+    assert said.out.split() == [str(file) for file in drawn(run).values()]
+    assert said.err == f"drawing what {run / 'last.pt'} predicts\n"
+    monkeypatch.setattr(sys, "argv", ["report", str(run), "--charts", str(run / "charts")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "is one run; give it alone" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["report", str(run.parent)])
+    main()
+    assert str(run.parent / "report.html") in capsys.readouterr().out.split()
+    pages = [(path / "report.html").read_text() for path in (run, run.parent)]
+    one, other = (re.search(r"Hardly learned, .*?\.", page)[0] for page in pages)
+    assert one == other
+    assert not any(re.search(">(in_front_of|lying_on)", page) for page in pages)
+
+
+def test_a_run_that_failed_says_why(run, tmp_path, monkeypatch, capsys):
+    sentence = "the gradient is nan in epoch 2; lower train.lr"
+    (run / "error.json").write_text(json.dumps({"error": sentence}))
+    (run / "summary.json").unlink()
+    write_page(run, CPU)
+    assert f"failed after 1 epoch: {sentence}. Recall@20 of" in (run / "report.html").read_text()
+    early = tmp_path / "runs" / "early"
+    early.mkdir()
+    (early / "error.json").write_text(json.dumps({"error": "no such GPU"}))
+    monkeypatch.setattr(sys, "argv", ["report", str(early)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    said = capsys.readouterr().err
+    assert f"{early} holds a run that failed before it began: no such GPU; name one" in said
+
+
+def test_a_run_in_its_first_epoch_shows_its_steps(run):
+    keep(run, lambda line: line["kind"] == "step")
+    (run / "summary.json").unlink()
+    write_page(run, CPU)
+    page = (run / "report.html").read_text()
+    assert "not finished, 0 epochs so far." in page
+    assert page.count("<svg") == 2  # the loss and its parts
+    keep(run, lambda line: False)
+    write_page(run, CPU)
+    assert "not finished, 0 epochs so far." in (run / "report.html").read_text()
+
+
+def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines += [line | {"epoch": 1, "after": 2} for line in lines if line["kind"] != "summary"]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_page(run, CPU)
+    page = (run / "report.html").read_text()
+    for title in ("Seconds of an epoch", "Peak memory of a rank", "Slots without a frame"):
+        assert f"<figcaption>{title}" in page
+    steps = lines[-1]["step"]
+    assert charts._at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
+    assert "Recall@20 from " in page
+    assert "is not of this run" in page  # the relations are of the first evaluation
+
+
+def test_every_part_of_the_loss_is_logged_by_step_as_by_epoch(finished):
+    record = read_record(finished)
+    (epoch,) = record.epochs
+    parts = {key for key in epoch if key.startswith("loss")}
+    assert {"loss", "loss_class", "loss_dense"} < parts
+    assert len(record.steps) == epoch["steps"]
+    for part in parts:
+        mean = sum(line[part] for line in record.steps) / epoch["steps"]
+        assert mean == pytest.approx(epoch[part])
+
+
+def test_the_last_evaluation_says_what_of_each_relation_is_found(finished, data_root):
+    model, _ = load_model(finished / "last.pt", CPU)
+    source = ActionGenome(data_root, "test", (32, 32))
+    meter = measure(model, source, one_rank(), batch_frames=128, amp="off")
+    with (finished / "relations.csv").open() as file:
+        every = [row for row in csv.DictReader(file) if row["constraint"] == "with"]
+    rows = [row for row in every if (row["kind"], row["k"]) == ("relation", "20")]
+    recall_R = meter.class_recalls("with", 20)
+    assert [row["name"] for row in rows] == list(RELATIONS)
+    found_R = [float(row["recall"] or "nan") for row in rows]
+    np.testing.assert_array_equal(found_R, recall_R)
+    there = sum(row["triplets"] != "0" for row in rows)
+    page = (finished / "report.html").read_text()
+    low = np.sum(recall_R < 0.03)
+    assert f"below 3 %: {f'all {there}' if low == there else f'{low} of {there}'} relations" in page
+
+
+def test_a_loader_and_a_data_set_of_ones_own_leave_the_other_defaults(run):
+    config = json.loads((run / "config.json").read_text())
+    config["loader"] |= {"name": "next_fit"}
+    config["dataset"] |= {"name": "kitchen", "cameras": 3}
+    (run / "config.json").write_text(json.dumps(config))
+    write_page(run, CPU)
+    page = " ".join(re.sub("<[^>]*>", " ", (run / "report.html").read_text()).split())
+    for line in ("loader.name next_fit bload", "dataset.cameras 3 -", "train.epochs 1 5"):
+        assert line in page
+
+
+def keep(run, wanted):
+    """Keep some lines of the run's metrics."""
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(x for x in lines if wanted(json.loads(x))))
+
+
+def test_what_training_does_not_write_is_one_sentence(run):
+    (run / "config.json").write_text('{"loader": 7}')
+    with pytest.raises(InputError, match=r"holds something that training does not write"):
+        write_page(run, CPU)

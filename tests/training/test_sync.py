@@ -1,0 +1,207 @@
+"""Ranks that step by themselves: what they share, and what a checkpoint holds of them."""
+
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import train
+from bload import InputError
+from experiments.sync_loss import DATA, FULL, run
+from tests.training.jobs import (
+    assert_same_run,
+    assert_same_state,
+    checkpoint,
+    interrupted,
+    one_rank,
+    only_run,
+)
+from tests.training.test_gradients import double_training
+from training import step as engine
+from training.checkpoint import load_model
+from training.failures import Diverged
+from training.folder import run_name
+from training.sync import SYNCS, is_due
+
+SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_every=2", "train.ema=0.5")
+"""Four steps, with a checkpoint after two."""
+
+
+def mixed(ranks, sync, rounds):
+    """Parameters of this rank, drawn at first, after each round."""
+    torch.manual_seed(ranks.rank)
+    parameters = list(nn.Linear(7, 3).double().parameters())
+    found = []
+    for _ in range(rounds + 1):
+        found.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
+        SYNCS[sync](parameters, due=True)
+    return found
+
+
+def means_and_distances(values):
+    """Mean over ranks, and distance of all ranks to it, by round; values by rank, then round."""
+    values_RSP = torch.tensor(np.array(values))
+    mean_SP = values_RSP.mean(0)
+    return mean_SP, (values_RSP - mean_SP).norm(dim=(0, 2))
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(("sync", "share"), [("gossip", 0), ("local", 0), ("none", 1)])
+def test_two_ranks_keep_their_mean_and_approach_it(two_ranks, sync, share):
+    mean_SP, distance_S = means_and_distances(two_ranks.run(mixed, sync, 2))
+    torch.testing.assert_close(mean_SP, mean_SP[:1].expand_as(mean_SP), rtol=0, atol=1e-15)
+    assert distance_S[0] > 0.5
+    torch.testing.assert_close(distance_S[1], share * distance_S[0], rtol=0, atol=1e-14)
+
+
+@pytest.mark.dist
+def test_gossip_on_four_ranks_falls_by_the_second_eigenvalue_of_the_ring(four_ranks):
+    ring = torch.eye(4) + torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0)
+    second = torch.linalg.eigvalsh(ring.double() / 3).abs().sort(descending=True).values[1]
+    mean_SP, distance_S = means_and_distances(four_ranks.run(mixed, "gossip", 6))
+    torch.testing.assert_close(mean_SP, mean_SP[:1].expand_as(mean_SP), rtol=0, atol=1e-14)
+    shares = distance_S[1:] / distance_S[:-1]
+    torch.testing.assert_close(shares, second.expand(6), rtol=1e-9, atol=0)
+
+
+def step_in_double(ranks, config):
+    """Parameters of this rank after a step of SGD on all videos, in float64."""
+    training, batches = double_training(ranks, config)
+    rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
+    rate.param_groups[0]["base_lr"] = 0.1
+    engine.train_step(replace(training, optimiser=rate), batches, 0, 0, 9)
+    return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
+
+
+@pytest.mark.dist
+def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
+    # 6 blocks in batches of 4: rank 1 has two fillers, so dividing by its own counts would differ.
+    options = ("train.batch_frames=180", "train.clip_norm=1e9", "train.warmup_epochs=0")
+    local = (*options, "train.sync=local", "train.sync_every=1")
+    wanted, same = two_ranks.run(step_in_double, config(*options))
+    found = two_ranks.run(step_in_double, config(*local))
+    alone = two_ranks.run(step_in_double, config(*options, "train.sync=none"))
+    assert wanted.keys() == found[0].keys()
+    for name, value in wanted.items():
+        for other in (same, *found):
+            assert abs(other[name] - value).max() < 1e-12, name
+    assert max(abs(alone[0][name] - alone[1][name]).max() for name in wanted) > 1e-3
+
+
+def train_whole(ranks, config):
+    train.train(config, ranks)
+
+
+def train_half(ranks, config):
+    with interrupted((0, 3)), pytest.raises(KeyboardInterrupt):
+        train.train(config, ranks)
+
+
+def train_halves(ranks, config):
+    train_half(ranks, config)
+    train.train(config, ranks)
+
+
+@pytest.mark.dist
+def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
+    # They go on after two steps, between averages.
+    options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
+    two_ranks.run(train_whole, config(*options, runs="whole"), timeout=180)
+    two_ranks.run(train_halves, config(*options, runs="halves"), timeout=180)
+    whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
+    assert_same_run(whole, halves)
+    assert_same_state(checkpoint(halves)["ranks"], checkpoint(whole)["ranks"])
+
+
+@pytest.mark.dist
+def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks):
+    options = (*SHORT, "train.sync=none")
+    two_ranks.run(train_half, config(*options), timeout=180)
+    folder = only_run(tmp_path / "runs")
+    saved = checkpoint(folder)
+    assert saved["loader"]["step"] == 2
+    one, other = saved["ranks"]
+    assert one.keys() == other.keys() == {"model", "optimiser", "average"}
+    for part in ("model", "average"):
+        assert any(not torch.equal(one[part][name], other[part][name]) for name in one[part])
+        for name, value in saved[part].items():
+            mean = (one[part][name] + other[part][name]) / 2
+            torch.testing.assert_close(value, mean, check_dtype=False)
+    model, _ = load_model(folder / "last.pt", torch.device("cpu"))
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, saved["average"][f"module.{name}"])
+    path = folder / "last.pt"
+    job = config(*options, f"run.resume={path}", "train.batch_frames=128", runs="other")
+    with pytest.raises(InputError, match=r"holds 2 ranks, .* and here are 1; go on with 2"):
+        train.train(job, one_rank())
+
+
+def diverge_on_rank_1(ranks, config):
+    """What a step ends with on this rank, where the gradient of rank 1 is not a number."""
+    training, batches = double_training(ranks, config)
+    norm = torch.tensor(float("nan") if ranks.rank == 1 else 1.0)
+    try:
+        with mock.patch.object(nn.utils, "clip_grad_norm_", return_value=norm):
+            return engine.train_step(training, batches, 0, 0, 9).norm
+    except Diverged as error:
+        return str(error)
+
+
+@pytest.mark.dist
+def test_a_rank_that_diverges_does_not_wait_for_those_that_go_on(config, two_ranks):
+    norm, says = two_ranks.run(diverge_on_rank_1, config("train.sync=local"))
+    assert norm == 1
+    assert says.startswith("the gradient is nan in epoch 1, step 1: rank 1's loss is ")
+
+
+def test_one_rank_has_nothing_to_share(config):
+    training, batches = double_training(one_rank(), config("train.sync=gossip"))
+    engine.train_step(training, batches, 0, 0, 9)  # without a process group
+    assert training.evaluated() is training.model
+
+
+def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
+    for sync, same in (("allreduce", True), ("gossip", False)):
+        two = config(f"train.sync={sync}", "train.batch_frames=90")
+        four = config(f"train.sync={sync}", "train.batch_frames=45")
+        assert (run_name(two, 2) == run_name(four, 4)) == same
+    assert run_name(config(), 2) != run_name(config("train.sync=local"), 2)
+
+
+def test_averages_are_due_every_so_many_steps_and_at_the_end():
+    assert [step for step in range(10) if is_due(step, 10, 4)] == [3, 7, 9]
+    assert all(is_due(step, 3, 1) for step in range(3))
+
+
+def test_other_ways_are_refused(config):
+    for option in ("sync=ring", "sync_every=0"):
+        with pytest.raises(InputError, match=rf"train\.{option.split('=')[0]} is"):
+            config(f"train.{option}")
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_the_experiment_trains_one_model_under_allreduce_and_several_without():
+    rows = run(**FULL | {"ranks": [1, 2], "sequences": 200, "seeds": 1})["rows"]
+    assert [(row["ranks"], row["data"], row["sync"]) for row in rows] == [
+        (1, "dealt", "allreduce"),
+        *((2, data, sync) for data in DATA for sync in SYNCS),
+    ]
+    one, same, local, gossip, none = rows[:5]
+    size = 4 * one["parameters"]
+    assert one["bytes_per_step"] == none["bytes_per_step"] == 0
+    assert same["loss_100"] == pytest.approx(one["loss_100"], rel=1e-4)
+    for row, times in ((same, 1), (gossip, 1), (local, 2 / local["steps"])):
+        assert row["distance"] == pytest.approx(0, abs=1e-6)
+        assert row["bytes_per_step"] == pytest.approx(times * size, rel=0.1)
+    assert none["distance"] > 1e-3
+    assert none["loss_100"] != none["own_loss"]
+
+
+@pytest.mark.parametrize("options", [{"slots": 100}, {"ranks": [0]}, {"rate": 0.0}])
+def test_bad_options_of_the_experiment_are_refused(options):
+    with pytest.raises(InputError, match=rf"--{next(iter(options))} is|--ranks is"):
+        run(**FULL | options)

@@ -1,0 +1,94 @@
+"""Training starts from weights when it starts anew, and never needs the file again."""
+
+import pytest
+import torch
+import torchvision
+
+import train
+from bload.errors import InputError
+from models.weights import noise_warning
+from tests.training.jobs import checkpoint, interrupted, one_rank, only_run
+from training.checkpoint import load_model
+from training.folder import RunFolder
+
+SMALL = (
+    *("model.backbone=resnet18", "model.width=16", "model.feedforward=16"),
+    *("train.epochs=1", "train.checkpoint_every=1", "train.lr=0", "train.backbone_lr=0"),
+)
+
+
+@pytest.fixture
+def resnet(tmp_path):
+    torch.manual_seed(9)
+    state = torchvision.models.resnet18(weights=None).state_dict()
+    torch.save(state, tmp_path / "resnet18.pth")
+    return state
+
+
+@pytest.fixture
+def job(config, tmp_path, resnet):
+    return config(*SMALL, f"model.weights={tmp_path}/resnet18.pth")
+
+
+def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
+    job, tmp_path, resnet, capsys
+):
+    with interrupted((0, 1)), pytest.raises(KeyboardInterrupt):
+        train.train(job, one_rank())
+    folder = only_run(tmp_path / "runs")
+    said = capsys.readouterr().out
+    assert said.count("weights of a ResNet from") == 1
+    assert "warning" not in said
+    # The rates are zero, so what the first step saved is what it began with.
+    for name, tensor in checkpoint(folder)["model"].items():
+        if name.startswith("backbone."):
+            torch.testing.assert_close(tensor, resnet[name.removeprefix("backbone.")])
+
+    (tmp_path / "resnet18.pth").unlink()
+    train.train(job, one_rank())
+    said = capsys.readouterr().out
+    assert "going on from" in said
+    assert "weights of" not in said
+    model, _ = load_model(folder / "last.pt", torch.device("cpu"))
+    torch.testing.assert_close(model.backbone.conv1.weight.detach(), resnet["conv1.weight"])
+
+
+def test_a_resnet_from_noise_warns_once(config, capsys):
+    train.train(config(*SMALL), one_rank())
+    said = capsys.readouterr().out
+    assert said.count("warning: resnet18 starts from noise") == 1
+    assert "train.backbone_lr=0," in said
+    assert "model.weights=resnet18" in said
+    assert "model.weights=detr" in noise_warning("resnet50", 1e-5)
+    assert not noise_warning("conv", 1e-3)
+
+
+def test_weights_that_do_not_fit_leave_nothing_behind(config, tmp_path, resnet):
+    with pytest.raises(InputError, match="does not fit the model's backbone"):
+        train.train(config(f"model.weights={tmp_path}/resnet18.pth"), one_rank())
+    assert not (tmp_path / "runs").exists()
+
+
+def load_on_ranks(ranks, job):
+    """Train nothing; what every rank's backbone begins with."""
+    folder = RunFolder(job.run.root, "run")
+    data = train.open_data(job, ranks)
+    training = train.open_training(job, ranks, data)
+    train.go_on(job, folder, training, data)
+    return training.model.backbone.conv1.weight.detach().numpy().copy()
+
+
+@pytest.mark.dist
+def test_every_rank_starts_from_the_file(job, two_ranks, resnet):
+    for weight in two_ranks.run(load_on_ranks, job):
+        torch.testing.assert_close(torch.from_numpy(weight), resnet["conv1.weight"])
+
+
+def test_with_weights_the_first_stage_stays_and_the_rest_is_trained(config, tmp_path, resnet):
+    rates = ("train.lr=1e-3", "train.backbone_lr=1e-3", "train.warmup_epochs=0")
+    job = config(*SMALL, *rates, f"model.weights={tmp_path}/resnet18.pth")
+    train.train(job, one_rank())
+    trained = checkpoint(only_run(tmp_path / "runs"))["model"]
+    for name in ("conv1.weight", "layer1.1.conv2.weight", "layer2.0.conv1.weight"):
+        frozen = not name.startswith("layer2")
+        assert torch.equal(trained[f"backbone.{name}"], resnet[name]) == frozen

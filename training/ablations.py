@@ -1,0 +1,77 @@
+"""Ablations: start tables left out or wrong, padding that is trained on. Both do harm on purpose.
+
+    |a a a b b b .|   starts=table      1 0 0 1 0 0 0   as packed
+                      starts=ignored    1 0 0 0 0 0 0   b goes on from the state of a
+                      starts=wrong      1 0 0 0 0 1 0   cleared as often, but in the middle of b
+
+    |a a a b b . .|   padding=masked    zeros that every loss leaves out
+    |a a a b b b b|   padding=repeated  b's last frame and target, trained on like any other frame
+
+Repeated padding is what the paper's authors' released code does. B blocks, T slots.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bload.batch import Batch
+from bload.errors import check_choice
+from bload.views import table_from_masks
+from training.config import STARTS
+
+
+def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:
+    """Return where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
+
+    ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states run over from sequence to
+    sequence. ``wrong``: slot 0 and, for each other start, a random slot in the middle of a
+    sequence; fewer where a block has not as many. It is a function of `seed` and of where the
+    block's sequences start, the same on every rank and in every batch, and it waits
+    for the device. Raises `InputError` for another name.
+    """
+    check_choice("starts", name, STARTS)
+    if name == "table":
+        return start_BT
+    changed_BT = torch.zeros_like(start_BT)
+    changed_BT[:, 0] = start_BT[:, 0]
+    if name == "ignored":
+        return changed_BT
+    rows = zip(start_BT.cpu().numpy(), valid_BT.cpu().numpy(), strict=True)
+    for block, (start_T, valid_T) in enumerate(rows):
+        slots = np.flatnonzero(start_T)
+        others = np.flatnonzero(valid_T & ~start_T)
+        rng = np.random.default_rng([seed, *slots, valid_T.sum()])
+        drawn = rng.permutation(others)[: max(len(slots) - 1, 0)]
+        changed_BT[block, torch.as_tensor(drawn, device=start_BT.device)] = True
+    return changed_BT
+
+
+def repeat_last(batch: Batch) -> Batch:
+    """The batch with each block filled up by its last frame and target, without padding left.
+
+    The last segment of a block grows to its end; its slots there are valid and have the sequence
+    and position of the frame that they repeat. Blocks without any frame, which are fillers, stay
+    empty. Neither the batch nor its tensors are written to.
+    """
+    frames_B = batch.valid_BT.sum(1)
+    slots_T = torch.arange(batch.valid_BT.shape[1], device=frames_B.device)
+    from_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: as empty as any slot
+    row_B1 = torch.arange(len(frames_B), device=frames_B.device)[:, None]
+
+    valid_BT = batch.valid_BT[row_B1, from_BT]
+    targets, end = [], 0
+    for frames, slots in zip(frames_B.tolist(), valid_BT.sum(1).tolist(), strict=True):
+        first, end = end, end + frames
+        targets += [*batch.targets[first:end], *batch.targets[end - 1 : end] * (slots - frames)]
+    return replace(
+        batch,
+        frames_BT=batch.frames_BT[row_B1, from_BT],
+        targets=tuple(targets),
+        valid_BT=valid_BT,
+        segment_BT=batch.segment_BT[row_B1, from_BT],
+        sequence_BT=batch.sequence_BT[row_B1, from_BT],
+        position_BT=batch.position_BT[row_B1, from_BT],
+        table=table_from_masks(valid_BT, batch.start_BT),
+    )

@@ -1,0 +1,300 @@
+"""Checkpoints: written whole or not at all, read without executing anything.
+
+`save_training` and `load_training` are the two directions between a run and its checkpoint;
+`find_checkpoints` and `load_model` serve evaluation.
+"""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch.optim.swa_utils import AveragedModel
+
+from bload import BlockLoader, InputError
+from datasets.annotations.problems import shown
+from datasets.pickle_trial import try_pickle
+from datasets.write_whole import write_whole
+from models import DDS, build_model
+from models.config import ModelConfig, computed_keys
+from training.build import Training
+from training.config import TrainJob
+from training.folder import LAST, PREVIOUS, RunFolder, checkpoint_file
+from training.sync import gather_states, state_of
+
+GIVE = "; give another"
+
+
+@dataclass
+class Progress:
+    """Memory of a run besides weights and position."""
+
+    best: float = -1.0
+    """Highest Recall@20 of an evaluation so far, in 0..1."""
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    """Figures of every finished epoch."""
+    evaluated: float = 0
+    """Epochs, and the share of the next, that were done at the last evaluation: of `recall`."""
+    recall: dict[str, float] = field(default_factory=dict)
+    epoch_sums: list[dict[str, float]] = field(default_factory=list)
+    """Sums of the epoch that is under way, one per rank."""
+    carried: list[Any] = field(default_factory=list)
+    """What rows remember at this step of it, one per rank, see `training.carried`."""
+
+    def __post_init__(self) -> None:
+        kinds = {"best": float, "epochs": list, "evaluated": float | int, "recall": dict}
+        for key, kind in kinds.items():
+            if not isinstance(getattr(self, key), kind):
+                raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins, or goes on: from a checkpoint."""
+
+    progress: Progress = field(default_factory=Progress)
+    says: str = ""
+    checkpoint: Path | None = None
+
+
+def save_training(
+    path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
+) -> None:
+    """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it.
+
+    All ranks call this. If they are apart it has the states of all; "model" is their mean.
+    """
+    learned = training.learned()
+    if training.apart:
+        learned |= {"ranks": gather_states(learned), **training.mean()}
+    if not training.ranks.is_first:
+        return
+    state = {
+        "config": asdict(cfg),
+        "epoch": loader.sampler.epoch,
+        "loader": loader.state_dict(),
+        "recompute": training.model.recompute,
+        "progress": asdict(progress),
+        **learned,
+    }
+    previous = path.with_name(PREVIOUS) if path.name == LAST else None
+    write_whole(path, sealed(state), previous)
+
+
+def sealed(state: dict[str, Any]) -> bytes:
+    """What `torch.save` writes, with its own SHA-256 as the zip file's comment; in memory once."""
+    torch.save(state, contents := io.BytesIO())
+    with contents.getbuffer() as plain:
+        seal = hashlib.sha256(plain).hexdigest().encode()
+    contents.seek(-2, io.SEEK_END)
+    contents.write(len(seal).to_bytes(2, "little") + seal)
+    return contents.getvalue()
+
+
+def _check_seal(contents: bytes) -> None:
+    plain = contents[:-66] + bytes(2)
+    if contents[-66:] != b"@\0" + hashlib.sha256(plain).hexdigest().encode():
+        raise ValueError("its checksum is not that of its contents")
+
+
+def _check_harmless(contents: bytes) -> None:
+    """Refuse what `torch.save` does not write: another format, compression, a pickle that kills."""
+    with zipfile.ZipFile(io.BytesIO(contents)) as members:
+        if not contents.startswith(b"PK\3\4") or any(m.compress_type for m in members.infolist()):
+            raise ValueError("it is not a file of torch.save")
+    try_pickle(torch._C.PyTorchFileReader(io.BytesIO(contents)).get_record("data.pkl"))
+
+
+def load_training(
+    paths: Sequence[Path],
+    cfg: TrainJob,
+    training: Training,
+    loader: BlockLoader,
+    folder: RunFolder,
+) -> Start:
+    """Bring a run, which is to go on in `folder`, to where the first whole checkpoint was.
+
+    Raises:
+        InputError: none of the checkpoints can be read, ranks read different ones, or it is of
+            another model, other data or a run that `folder` is not for.
+    """
+    path, saved, damage = _first_whole(paths, training.ranks.device)
+    try:
+        check_same_model(saved["config"]["model"], cfg.model, path)
+        folder.check_accepts(path, cfg, loader.sampler)
+        progress = _restore(saved, training, loader)
+    except (InputError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # what is missing or of another type can raise anything
+        raise InputError(
+            f"this version cannot go on from {path} ({_reason(error)}); give another checkpoint, "
+            "or start anew with run.resume=never"
+        ) from error
+    if cfg.model.checkpoint == "auto":
+        training.model.recompute = float(saved.get("recompute", training.model.recompute))
+    if loader.sampler.epoch > training.cfg.epochs:
+        raise InputError(
+            f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
+            f"{training.cfg.epochs}; raise it, or give another checkpoint"
+        )
+    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    if loader.sampler.epoch == training.cfg.epochs:
+        rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
+        place = f"{path}: every epoch is trained, only the {rest} is left"
+    if len(places := set(training.ranks.gather(place))) > 1:
+        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
+    return Start(progress, f"{damage}going on from {place}", path)
+
+
+def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> Progress:
+    """Bring training and loader to what a checkpoint holds; return its memory of the run."""
+    loader.load_state_dict(saved["loader"])
+    mine = saved
+    if training.cfg.sync != "allreduce" and "ranks" in saved:
+        mine = state_of(training.ranks.rank, training.ranks.world_size, saved["ranks"])
+    training.model.load_state_dict(mine["model"])
+    training.optimiser.load_state_dict(mine["optimiser"])
+    if training.average and "average" in mine:
+        training.average.load_state_dict(mine["average"])
+    elif training.average:  # the checkpoint has none: the average begins at its weights
+        training.average.module.load_state_dict(mine["model"])
+    progress = Progress(**saved["progress"])
+    if len(progress.epochs) != loader.sampler.epoch:
+        raise ValueError(f"it holds {len(progress.epochs)} epochs' figures, not those of all")
+    return progress
+
+
+def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
+    """The first checkpoint that can be read, its contents, and what was wrong with those before."""
+    damage: list[str] = []
+    for path in paths:
+        try:
+            found = load_checkpoint(path, device)
+            return path, found, "".join(f"{line.partition(GIVE)[0]}\n" for line in damage)
+        except InputError as error:
+            damage.append(str(error))
+    raise InputError(f"{'; '.join(damage)}, or start anew with run.resume=never")
+
+
+def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Read a checkpoint; a folder stands for the ``last.pt`` in it.
+
+    Raises:
+        InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
+    """
+    path = checkpoint_file(path)
+    try:
+        contents = path.read_bytes()
+        _check_seal(contents)
+        _check_harmless(contents)
+        state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
+    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
+        raise
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read ({error}); check its permissions") from error
+    except Exception as error:  # a broken file can make the unpickler raise anything
+        beside = path.with_name(PREVIOUS)
+        hint = f", such as {beside}" if beside.exists() and path != beside else ""
+        raise InputError(
+            f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
+            f"({_reason(error)}): it is broken or something else{GIVE}{hint}"
+        ) from error
+    if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
+        raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
+    return state
+
+
+def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
+    """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
+    differs = [
+        f"model.{key} was {shown(saved.get(key))} and is {getattr(wanted, key)}"
+        for key in computed_keys()
+        if saved.get(key) != getattr(wanted, key)
+    ]
+    if differs:
+        raise InputError(
+            f"the checkpoint {path} is of another model: {'; '.join(differs)}; restore these "
+            "settings or start anew with run.resume=never"
+        )
+
+
+def find_checkpoints(path: Path | str) -> list[Path]:
+    """The checkpoints under a file, a run folder, or a folder of runs or of checkpoints.
+
+    A run's folder stands for its ``last.pt``, also while it has no checkpoint yet, so that it is
+    not passed over in silence; any other folder for every ``*.pt`` in it and for what its
+    subfolders stand for, in order of names.
+
+    Raises:
+        InputError: nothing is found.
+    """
+    path = Path(path)
+    found = _under(path) if path.is_dir() else [path]
+    if not found:
+        raise InputError(
+            f"there is no checkpoint in {path}; give a .pt file, the folder of a run, or a folder "
+            "of these"
+        )
+    return found
+
+
+def _under(folder: Path) -> list[Path]:
+    files, last = sorted(folder.glob("*.pt")), folder / LAST
+    if last in files or (not files and (folder / "config.json").exists()):
+        return [last]
+    folders = sorted(child for child in folder.iterdir() if child.is_dir())
+    return files + [path for child in folders for path in _under(child)]
+
+
+def short_name(path: Path, asked: Path | str) -> str:
+    """The part of a found checkpoint's path that tells it from the others under `asked`."""
+    asked = Path(asked)
+    short = path.relative_to(asked) if path != asked else Path(path.name)
+    return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
+
+
+def _check_read(checkpoint: dict[str, Any]) -> None:
+    """Check what evaluation reads; raises `KeyError` or `TypeError`."""
+    config = {"checkpoint": checkpoint, **checkpoint["config"]}
+    for group, key, kind in (
+        *(("loader", "name", str), ("dataset", "name", str), ("dataset", "root", str)),
+        *(("dataset", "frame_size", list | tuple), ("dataset", "small_boxes", str)),
+        *(("model", "name", str), ("train", "starts", str), ("train", "seed", int)),
+        ("checkpoint", "epoch", int),
+    ):
+        if not isinstance(value := config[group][key], kind):
+            raise TypeError(f"{group}.{key} is {shown(value)}")
+
+
+def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
+    """The model of a checkpoint with its weights (their average, if it has one), and its contents.
+
+    Raises:
+        InputError: it cannot be read or holds no model of this version.
+    """
+    checkpoint = load_checkpoint(path, device)
+    try:
+        _check_read(checkpoint)
+        model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
+        model.load_state_dict(checkpoint["model"])
+        if "average" in checkpoint:
+            average = AveragedModel(model)
+            average.load_state_dict(checkpoint["average"])
+            model = cast(DDS, average.module)
+    except torch.OutOfMemoryError:
+        raise
+    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"{path} holds a model that this version cannot build ({_reason(error)}); evaluate it "
+            "with the version that trained it"
+        ) from error
+    return model, checkpoint
+
+
+def _reason(error: Exception) -> str:
+    name = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ValueErrors are ours
+    return " ".join(f"{name}{error}".split())[:200]

@@ -1,0 +1,297 @@
+"""The configs of training and evaluation: every key, its type and its meaning.
+
+Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
+Configs are dataclasses that check their values; `training.cli` makes one from a command line.
+The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
+models/config.py; those of a loader are the options of its packer.
+"""
+
+import re
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError, check_choice, check_number
+from bload.packers import PACKERS
+from datasets.annotations.read import SPLITS
+from datasets.build import DATASETS
+from datasets.config import DatasetConfig
+from datasets.cores import readers
+from datasets.scoring.iou import CONVENTIONS
+from models.config import LossConfig, ModelConfig
+from training.loader_config import LATER, LoaderConfig, loader_schema
+
+AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
+SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames", "queries")
+STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
+SYNC_NAMES = ("allreduce", "local", "gossip", "none")
+TIMEOUT = 600.0
+"""Seconds that a rank waits for the others, or for data, unless the config says otherwise."""
+MOST = 10**9
+"""Bound of counts that may be as large as one likes."""
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+@dataclass
+class TrainConfig:
+    epochs: int  # passes over the training videos
+    batch_frames: int  # frames that a rank works through at a time
+    lr: float  # highest learning rate of AdamW
+    backbone_lr: float  # the same for the backbone
+    weight_decay: float  # of matrices alone
+    clip_norm: float  # largest norm of a step's gradient; a larger one is scaled down to it
+    schedule: str  # cosine or step
+    step_at: float  # schedule=step: share of training after which the rate is a tenth
+    warmup_epochs: float  # epochs in which the rate rises from 0; may be a fraction
+    # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
+    muon_lr: float | None = field(default=None, metadata=LATER)
+    # batches of a rank and step, whose gradients add up
+    micro_batches: int = field(default=1, metadata={"defining": False})
+    # work shared equally over ranks: none, frames, queries
+    exchange: str = field(default="none", metadata=LATER)
+    slots: int | None = None  # slots to train on in all, padding included, instead of epochs
+    bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
+    ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
+    seed: int = 0  # of weights, packing and augmentation
+    starts: str = "table"  # where states are cleared: table, or to see the harm ignored or wrong
+    padding: str = "masked"  # masked: no loss; repeated: the last frame again, trained on
+    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    # auto (a GPU if there is one), cpu or cuda
+    device: str = field(default="auto", metadata={"defining": False})
+    # the same bits every time on one machine: torch's deterministic algorithms, slower on GPUs
+    deterministic: bool = field(default=False, metadata={"defining": False})
+    # seconds that a rank waits for the others, or for data, before it gives up
+    timeout: float = field(default=TIMEOUT, metadata={"defining": False})
+    # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
+    workers: int = field(default=1, metadata={"defining": False})
+    eval_every: int = 0  # epochs between evaluations; 0: only after the last
+    # evaluations in each epoch, evenly; 0: as eval_every says
+    evals_per_epoch: int = field(default=0, metadata=LATER)
+    # how ranks become one model: allreduce averages gradients; local (of all) and gossip (of
+    # neighbours) average weights; none
+    sync: str = field(default="allreduce", metadata=LATER)
+    sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
+    # compile the network's training step; the same to rounding, see docs/performance.md
+    compile: bool = field(default=False, metadata=LATER)
+    # steps between checkpoints inside an epoch
+    checkpoint_every: int = field(default=100, metadata={"defining": False})
+    # steps between lines in metrics.jsonl and, where there is no terminal, on the screen
+    log_every: int = field(default=20, metadata={"defining": False})
+
+    def __post_init__(self) -> None:
+        bounds: dict[str, tuple[float, float | None]] = {
+            **dict.fromkeys(
+                ("lr", "backbone_lr", "muon_lr", "weight_decay", "warmup_epochs"), (0, None)
+            ),
+            **dict.fromkeys(("eval_every", "evals_per_epoch"), (0, MOST)),
+            **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
+            "micro_batches": (1, 10**6),
+            **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
+            **{"seed": (0, 2**63 - 1), "workers": (-1, 256), "timeout": (1, 10**6)},
+            **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
+        }
+        for key, (least, most) in bounds.items():
+            if getattr(self, key) is not None:
+                null = key in ("slots", "bptt", "muon_lr")
+                check_number(f"train.{key}", getattr(self, key), least, most, null)
+        self.workers = readers(self.workers)
+        check_choice("train.schedule", self.schedule, SCHEDULES)
+        check_choice("train.amp", self.amp, AMPS)
+        check_choice("train.device", self.device, DEVICES)
+        check_choice("train.starts", self.starts, STARTS)
+        check_choice("train.padding", self.padding, PADDINGS)
+        check_choice("train.exchange", self.exchange, EXCHANGES)
+        check_choice("train.sync", self.sync, SYNC_NAMES)
+
+    def evaluates(self, epoch: int, step: int, steps: int) -> bool:
+        """Whether an evaluation is due after so many epochs and some of the next one's `steps`."""
+        count = self.evals_per_epoch
+        if step:
+            return step < steps and step * count // steps > (step - 1) * count // steps
+        every = 1 if count else self.eval_every
+        return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
+
+    def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
+        """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
+
+        The warm-up keeps its share of training. Without ``slots`` nothing changes.
+
+        Args:
+            slots_per_epoch: worked through by all ranks, padding and fillers included.
+        """
+        if self.slots is None:
+            return self
+        epochs = max(1, round(self.slots / slots_per_epoch))
+        return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
+
+
+NAME = r"\w[\w.,+=@-]*"
+
+
+@dataclass
+class RunConfig:
+    root: str = "runs"  # folder for runs, each in a folder of its own
+    name: str | None = None  # null: made from the config, so that the same config is the same run
+    resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
+
+    def __post_init__(self) -> None:
+        if not self.root:
+            raise InputError("run.root is ''; give a folder for runs, or . for the current one")
+        name = self.name
+        if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
+            raise InputError(
+                f"run.name is {name!r}; give the name of a folder in run.root: up to 200 bytes of "
+                "letters, digits and -_.,+=@, from a letter or digit on"
+            )
+
+
+@dataclass
+class LaunchConfig:
+    nproc: int = 1  # ranks that `python train.py` starts on this machine; torchrun starts its own
+
+    def __post_init__(self) -> None:
+        check_number("launch.nproc", self.nproc, 1, 256)
+
+
+@dataclass
+class ExperimentConfig:
+    name: str | None = None  # of a file in configs/experiment, whose runs share a folder
+
+
+@dataclass
+class WandbConfig:
+    # offline, online or disabled; null: what WANDB_MODE or wandb's settings say, else offline
+    mode: str | None = None
+    project: str | None = None  # null: what WANDB_PROJECT or wandb's settings say, else bload
+    # user or team whose project it is; null: what WANDB_ENTITY or wandb's settings say, else yours
+    entity: str | None = None
+    tags: list[str] | None = None  # labels of the run, as [a,b]; null: those of WANDB_TAGS
+    notes: str | None = None  # a text about the run; null: that of WANDB_NOTES
+    job_type: str | None = None  # what kind of run it is; null: what WANDB_JOB_TYPE says
+    group: str | None = None  # runs that wandb shows together; null: what WANDB_RUN_GROUP says
+
+    def __post_init__(self) -> None:
+        if self.mode is not None:
+            check_choice("wandb.mode", self.mode, ("offline", "online", "disabled"))
+
+
+@dataclass
+class TrainJob:
+    """The last four say where a run goes and how it is started: nothing about what is trained."""
+
+    loader: LoaderConfig  # how videos become blocks, and blocks the steps of all ranks
+    dataset: DatasetConfig  # what is trained and tested on
+    model: ModelConfig  # the network
+    loss: LossConfig  # what is minimised
+    train: TrainConfig  # length, rates, ranks, devices, checkpoints
+    # folder and name of the run
+    run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
+    # ranks on this machine without torchrun
+    launch: LaunchConfig = field(default_factory=LaunchConfig, metadata={"defining": False})
+    # a set of runs in configs/experiment; NAME_quick is the short form of NAME
+    experiment: ExperimentConfig = field(
+        default_factory=ExperimentConfig, metadata={"defining": False}
+    )
+    # the copy of the figures in wandb: docs/tracking.md
+    wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
+
+
+@dataclass
+class EvalJob:
+    checkpoint: str  # a file, the folder of a run, or a folder of runs or checkpoints
+    split: str = "test"  # train or test
+    starts: str | None = None  # table, ignored or wrong; null: as the model was trained
+    root: str | None = None  # data root; null: the one the model was trained on
+    cache: str | None = None  # folder for resized frames, as dataset.cache in training
+    batch_frames: int = 1024  # frames that a rank works through at a time
+    iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
+    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    device: str = "auto"  # auto (a GPU if there is one), cpu or cuda
+    timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
+    # reading processes per rank; -1: one per core, shared by the ranks, at most 8
+    workers: int = 1
+    # JSON file for the figures, by name if there are several checkpoints; with video= a folder
+    out: str | None = None
+    pictures: int = 0  # videos to draw, spread over the split
+    pictures_dir: str | None = None  # null: beside the checkpoint
+    predictions: str | None = None  # Parquet file for the predictions of every frame
+    relations: str | None = None  # csv file for the recall of every relation and group
+    # instead of evaluating: a video file, or a folder of frames, to predict frame by frame
+    video: str | None = None
+    # frames of video= to look at in a second; null: all. Those of a folder are all looked at, and
+    # shown so many a second; null: 10
+    fps: float | None = None
+    threshold: float = 0.5  # score from which an object or a relation is drawn with video=
+
+    def __post_init__(self) -> None:
+        self._check_video()
+        if self.starts is not None:
+            check_choice("starts", self.starts, STARTS)
+        check_choice("split", self.split, SPLITS)
+        check_choice("iou", self.iou, CONVENTIONS)
+        check_choice("amp", self.amp, AMPS)
+        check_choice("device", self.device, DEVICES)
+        check_number("batch_frames", self.batch_frames, 1, 10**7)
+        check_number("workers", self.workers, -1, 256)
+        self.workers = readers(self.workers)
+        check_number("timeout", self.timeout, 1, 10**6)
+        check_number("pictures", self.pictures, 0, MOST)
+        check_number("threshold", self.threshold, 0, 1)
+        if self.fps is not None:
+            check_number("fps", self.fps, 1e-3, 1000, null=True)
+
+    def _check_video(self) -> None:
+        """Refuse keys that have no meaning with `video`, or without."""
+        taken = ("checkpoint", "video", "out", "amp", "device", "timeout")
+        of_video = ("fps", "threshold")
+        for key in fields(self):
+            if getattr(self, key.name) == key.default or key.name in taken:
+                continue
+            if self.video is not None and key.name not in of_video:
+                raise InputError(
+                    f"{key.name}={getattr(self, key.name)} is for the evaluation on a data set, "
+                    f"and video={self.video} is not evaluated; leave one of them out"
+                )
+            if self.video is None and key.name in of_video:
+                raise InputError(f"{key.name} is for video=; give video=FILE too, or leave it out")
+        if self.video is not None and not self.out:
+            raise InputError(f"video={self.video} needs a folder for what is made; give out=FOLDER")
+
+
+def defining(values: Any, later: bool = False) -> dict[str, Any]:
+    """The part of a config that decides what is trained, as plain values.
+
+    Args:
+        later: with the keys that came after the first release also where they are at their default.
+    """
+    found = {}
+    for key in fields(values):
+        value = getattr(values, key.name)
+        left_out = key.metadata.get("later") and value == key.default and not later
+        if key.metadata.get("defining", True) and not left_out:
+            found[key.name] = defining(value, later) if is_dataclass(value) else value
+    return found
+
+
+def register() -> None:
+    """Make the schemas known to Hydra; the configs name them in their defaults lists.
+
+    A packer or data set that was added to its dict from outside gets its schema here too, and a
+    config of its own if it has no file in configs/.
+    """
+    from hydra.core.config_store import ConfigStore  # here, so that jobs are made without Hydra too
+    from omegaconf import OmegaConf
+
+    store = ConfigStore.instance()
+    store.store(name="train_schema", node=TrainJob)
+    store.store(name="eval_schema", node=EvalJob)
+    schemas: list[tuple[str, str, Any]] = [
+        *(("loader", name, loader_schema(name)) for name in PACKERS),
+        *(("dataset", name, schema) for name, (schema, _) in DATASETS.items()),
+    ]
+    for group, name, schema in schemas:
+        store.store(group=group, name=f"{name}_schema", node=schema)
+        if not (CONFIGS / group / f"{name}.yaml").exists():
+            node = OmegaConf.structured(schema)
+            node.name = name
+            store.store(group=group, name=name, node=node)

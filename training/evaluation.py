@@ -1,0 +1,172 @@
+"""Evaluation: the recall of a model on all frames of a split, the same on every rank.
+
+B blocks, T slots.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bload import Batch, BlockLoader, natural_t_max
+from datasets.action_genome import VideoSource
+from datasets.annotations.targets import FrameTargets
+from datasets.gaps import frame_gaps
+from datasets.letterbox import Letterbox
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import PredictionsWriter, join_parts
+from datasets.scoring.recall import RecallMeter
+from datasets.scoring.tables import relation_rows, write_relations
+from datasets.synthetic.observers import PART
+from datasets.synthetic.yardsticks import Yardsticks
+from models.predict import predict_later
+from training.ablations import change_starts
+from training.bar import open_bar, pace
+from training.ranks import TIMEOUT, Ranks, autocast
+from training.stopping import apart
+
+Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+
+
+def evaluate(
+    model: nn.Module,
+    source: VideoSource,
+    ranks: Ranks,
+    *,
+    yardsticks: Yardsticks | None = None,
+    relations: Path | None = None,
+    name: str = "",
+    **options: Any,
+) -> dict[str, float]:
+    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
+
+    Args:
+        relations: file for the rows of `relation_rows`, under this `name`; not written if None.
+        options: those of `measure`.
+    """
+    began = time.perf_counter()
+    meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
+    if relations and ranks.is_first:
+        write_relations(relations, relation_rows(meter, name))
+    return figures_of(meter, time.perf_counter() - began, yardsticks)
+
+
+def figures_of(
+    meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
+) -> dict[str, float]:
+    """The meter's summary, what observers reach, and the time it took to come by it."""
+    figures = meter.summary() | dict(yardsticks.figures if yardsticks else {})
+    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+
+
+@torch.no_grad()
+def measure(
+    model: nn.Module,
+    source: VideoSource,
+    ranks: Ranks,
+    *,
+    batch_frames: int,
+    amp: str = "auto",
+    workers: int = 0,
+    timeout: float = TIMEOUT,
+    iou: str = "inclusive",
+    yardsticks: Yardsticks | None = None,
+    starts: str = "table",
+    seed: int = 0,
+    records: Sequence[Record] = (),
+) -> RecallMeter:
+    """The meter of all frames of `source`, the same on every rank.
+
+    With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
+    states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
+    is given the targets and predictions of this rank, batch by batch. A thread ranks and records
+    one batch while the model computes the next.
+    """
+    precision = autocast(amp, ranks.device)
+    loader = BlockLoader(
+        source,
+        "bload_exact",
+        batch_frames=max(batch_frames, natural_t_max(source.lengths, "bload_exact")),
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+        num_workers=workers,
+        timeout=timeout if workers else 0,
+        worker_init_fn=apart,
+        pin_memory=ranks.device.type == "cuda",
+    )
+    letterbox = Letterbox(source)
+    part = PART if yardsticks else None
+    meter = RecallMeter(iou, part)
+    training = model.training
+    model.eval()
+
+    def count(targets: Sequence[FrameTargets], finish: Callable[[], list[FramePrediction]]) -> None:
+        predictions = finish()
+        flags = yardsticks.memory(targets) if yardsticks else None
+        meter.update(predictions, targets, flags)
+        for record in records:
+            record(targets, predictions)
+
+    counted: Future[None] | None = None
+    began, frames, steps = time.perf_counter(), 0, loader.steps
+    with open_bar("evaluate", steps, ranks.is_first) as bar, ThreadPoolExecutor(1) as thread:
+        for batch in loader:
+            frames += batch.step_frames
+            ranks.at(f"evaluation, step {loader.step}")
+            finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
+            if counted:
+                counted.result()  # raises what it raised
+            counted = thread.submit(count, batch.targets, finish)
+            seconds, done = time.perf_counter() - began, loader.step
+            bar.set_postfix_str(pace(frames, seconds, done, steps - done), refresh=False)
+            bar.update()
+            if ranks.stopping():
+                raise ranks.stopped("the beginning of this evaluation")
+        if counted:
+            counted.result()
+    model.train(training)
+    return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
+
+
+def predict_batch(
+    model: nn.Module,
+    batch: Batch,
+    letterbox: Letterbox,
+    device: torch.device,
+    precision: torch.autocast,
+    starts: str,
+    seed: int,
+) -> Callable[[], list[FramePrediction]]:
+    """Predict a batch from the host, as `predict_later` does; `precision` is the model's alone."""
+    gap_BT = frame_gaps(batch).to(device, non_blocking=True)
+    there, extent_BT2 = letterbox(batch, device)
+    start_BT = change_starts(there.start_BT, there.valid_BT, starts, seed)
+    with precision:
+        outputs = model(
+            there.frames_BT, start_BT, there.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+        )
+    return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
+
+
+def measure_and_write(
+    model: nn.Module,
+    source: VideoSource,
+    ranks: Ranks,
+    path: Path | str,
+    made_by: dict[str, Any],
+    *,
+    records: Sequence[Record] = (),
+    **options: Any,
+) -> RecallMeter:
+    """As `measure`; all predictions go to the file at `path`, see `PredictionsWriter`."""
+    with PredictionsWriter(path, ranks.rank) as writer:
+        meter = measure(model, source, ranks, records=[writer.write, *records], **options)
+    ranks.barrier()  # every part is complete
+    if ranks.is_first:
+        join_parts(path, ranks.world_size, made_by)
+    ranks.barrier()
+    return meter

@@ -1,0 +1,101 @@
+"""Cost and losses of epochs, as flat figures for logs and results."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import torch
+
+from bload import BlockLoader, Cost, Dealt
+from training.build import Training
+from training.checkpoint import Progress
+from training.config import TrainJob
+from training.memory import peak_memory_mib
+from training.ranks import Ranks
+
+COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
+TIMES = ("seconds", "waiting", "start")
+"""Names of a rank's sums that are no losses."""
+
+
+def imbalance(dealt: Dealt, skips: bool) -> float:
+    """Slots of a step's fullest rank over the mean of the ranks; frames if padding is skipped."""
+    return dealt.imbalance(Cost(slot=0, frame=1) if skips else Cost())
+
+
+def epoch_figures(
+    loader: BlockLoader, sums: dict[str, float], ranks: Ranks, skips: bool = False
+) -> dict[str, Any]:
+    """Figures of an epoch over all ranks: counts, seconds, frames per second, losses.
+
+    Args:
+        skips: True if the model skips padding.
+        sums: over the steps of this rank, of its losses, ``seconds``, ``waiting`` for data and, in
+            neither of them, ``start``: until data workers had a first batch.
+    """
+    account = loader.account
+    parts = {name: sums[name] for name in sums if name not in TIMES}
+    times = tuple(sums.get(name, 0.0) for name in TIMES)
+    seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
+    return {
+        **{name: getattr(account, name) for name in COUNTS},
+        "imbalance": imbalance(loader.sampler.dealt, skips),
+        "seconds": seconds,
+        "waiting_seconds": waiting,
+        "start_seconds": start,
+        "frames_per_second": account.frames / seconds,
+        "processed_per_second": account.processed / seconds,
+        "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
+        **{name: total / account.steps for name, total in losses_of(parts, ranks).items()},
+    }
+
+
+def losses_of(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
+    """Sums over the ranks, in one exchange: ``loss``, and its parts as ``loss_class`` and so on."""
+    sums = ranks.sum(torch.tensor([*parts.values()], dtype=torch.float64)).tolist()
+    names = (name if name == "loss" else f"loss_{name}" for name in parts)
+    return dict(zip(names, sums, strict=True))
+
+
+def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
+    """Means over epochs of counts, medians of times, sums and peaks, and the last loss."""
+    columns = {name: [epoch[name] for epoch in epochs] for name in epochs[0]}
+    rates = ("waiting_seconds", "frames_per_second", "processed_per_second")
+    return {
+        **{name: fmean(columns[name]) for name in COUNTS},
+        "imbalance": fmean(epoch.get("imbalance", 1.0) for epoch in epochs),
+        "epoch_seconds": median(columns["seconds"]),
+        **{name: median(columns[name]) for name in rates},
+        "train_seconds": sum(columns["seconds"]),
+        "start_seconds": sum(epoch.get("start_seconds", 0.0) for epoch in epochs),
+        "peak_memory_mib": max(columns["peak_memory_mib"]),
+        "loss": columns["loss"][-1],
+    }
+
+
+def run_summary(
+    cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
+) -> dict[str, Any]:
+    """What a run was, what its epochs cost and what it reached, as ``summary.json`` has it."""
+    return {
+        "run": folder.name,
+        "folder": str(folder),
+        "loader": cfg.loader.name,
+        "t_max": loader.sampler.t_max,
+        "dataset": cfg.dataset.name,
+        "model": cfg.model.name,
+        "queries": cfg.model.queries,
+        "seed": cfg.train.seed,
+        "starts": cfg.train.starts,
+        "temporal": cfg.model.temporal,
+        "padding_mode": cfg.train.padding,
+        "experiment": cfg.experiment.name,
+        "ranks": training.ranks.world_size,
+        "device": training.ranks.device.type,
+        "epochs": training.cfg.epochs,
+        **summarise(progress.epochs),
+        **{k if "/" in k else f"eval_{k}": v for k, v in progress.recall.items()},
+        "best_recall@20": progress.best,
+        "results": str(folder.parent / "results.csv"),
+    }

@@ -1,0 +1,104 @@
+"""The cost of a batch where it is trained, from a few that are timed.
+
+B blocks, T slots.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
+from bload.plan import Block
+from datasets.action_genome import VideoSource
+from datasets.build import build_letterbox
+from models import build_criterion
+from training.build import Training, build_network, build_training
+from training.config import TrainJob
+from training.ranks import Ranks
+from training.runs import read_object
+from training.step import backward
+
+SHAPES = [(rows, part) for part in (1, 2, 4) for rows in (1, 2, 4)]
+"""Blocks of a timed batch, and into how many parts of `T_max` slots: 1/1, 1/2 and 1/4."""
+FILLS = (1.0, 0.4)
+"""Shares of a block's slots that hold a frame."""
+REPEATS = 3
+"""Times that each is timed; the shortest counts."""
+
+
+def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | None) -> Cost:
+    """The cost of ``loader.cost=fitted``: the one a run has begun with, else timed on all ranks.
+
+    Args:
+        saved: file in which the run keeps it, so that it goes on with the same plan; rank 0 reads.
+    """
+    kept: tuple[float, ...] = ()
+    if ranks.is_first and saved and saved.exists() and cfg.run.resume != "never":
+        kept = astuple(Cost(**read_object(saved)))
+    if kept := ranks.gather(kept)[0]:  # others may see another folder
+        return Cost(*kept)
+    found = torch.tensor(astuple(fit(cfg, source, ranks)), dtype=torch.float64)
+    return Cost(*(ranks.sum(found) / ranks.world_size).tolist())
+
+
+def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
+    """Time forward and backward passes of batches of several shapes; milliseconds."""
+    t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
+    sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
+    sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_frames]
+    training = train_apart(cfg, source, replace(ranks, rank=0, world_size=1))
+    work, seconds = [], []
+    for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
+        work.append(work_of(batch))
+        seconds.append(time_batch(training, batch))
+    return fit_cost(work, seconds)
+
+
+def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Iterator[Batch]:
+    """Batches of so many blocks of T slots, of which a share holds frames of random videos."""
+    rng, read = np.random.default_rng(0), BlockDataset(source)
+    for rows, slots, fill in shapes:
+        blocks = []
+        for _ in range(rows):
+            drawn = rng.permutation(len(source.lengths))
+            ends = np.minimum(np.cumsum(source.lengths[drawn]), max(1, round(fill * slots)))
+            length = np.diff(ends, prepend=0)
+            some = np.flatnonzero(length)
+            blocks.append(Block(0, slots, drawn[some], np.zeros_like(some), length[some]))
+        yield collate_blocks([read[block] for block in blocks])
+
+
+def work_of(batch: Batch) -> tuple[float, ...]:
+    """What a batch has of each part of a `Cost`: slots, frames, pairs, walked slots, launches."""
+    length_S = batch.table.length_S.double()
+    slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
+    return slots, frames, float((length_S**2).sum()), batch.valid_BT.shape[1], 1
+
+
+def time_batch(training: Training, batch: Batch) -> float:
+    """Seconds of a forward and backward pass, the shortest of a few."""
+    found = []
+    for _ in range(1 + REPEATS):  # the first one allocates
+        _wait(training)
+        began = time.perf_counter()
+        backward(training, [batch], 0)
+        _wait(training)
+        found.append(time.perf_counter() - began)
+    return min(found[1:])
+
+
+def _wait(training: Training) -> None:
+    if training.ranks.device.type == "cuda":
+        torch.cuda.synchronize(training.ranks.device)
+
+
+def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
+    """A network of its own, which is thrown away."""
+    model = build_network(cfg, alone.device)
+    letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
+    train = replace(cfg.train, compile=False)  # blocks of many sizes
+    return build_training(train, alone, model, build_criterion(cfg.loss), letterbox)

@@ -1,0 +1,148 @@
+"""Memory: the peak of this process, what is left for it, and what to recompute to save it."""
+
+import contextlib
+import ctypes
+import math
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from bload.errors import InputError
+from models import build_model
+from models.config import ModelConfig, share_of
+from models.cost import GIB, measure_cost
+from training.config import TrainJob
+from training.ranks import Ranks, autocast
+
+SHARE = 0.8
+"""Share of the free memory that may be planned for; the rest is for temporaries and losses."""
+MMAP_THRESHOLD = (-3, 2**18)
+"""glibc's number for the option, and bytes from which on a tensor gets pages of its own."""
+LEAST = 16
+"""Bytes of activations per byte of a frame's pixels that a step takes at the very least, if nothing
+is recomputed; the models here take 40 and more."""
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Reset the peak, for a process may train several runs. No effect on CPUs outside Linux."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that this process may still take: free on the GPU, or its share of the machine's.
+
+    On the CPU that is what Linux calls available (elsewhere half of what is built in), divided by
+    the ranks that torchrun started here. A container's own limit is not looked at.
+    """
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    built_in = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10 or built_in // 2
+    return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+
+
+def return_freed_memory(device: torch.device) -> None:
+    """Let tensors freed on the CPU leave the process at once, where the C library is glibc.
+
+    By itself it keeps tensors below 32 MiB in heaps, whose gaps go back to the system only from
+    the end: a step of ``model=dds`` then takes a third to three quarters more than its tensors.
+    Fresh pages cost time.
+    """
+    if device.type == "cpu":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(*MMAP_THRESHOLD)
+
+
+def trim_memory() -> None:
+    """Return what the C library keeps of freed memory, so that a peak is that of what follows."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def taken_memory(device: torch.device) -> int:
+    """Bytes that this process has taken: allocated on the GPU, or resident on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    return _read_kib("/proc/self/status", "VmRSS") * 2**10
+
+
+def room(budget: float | None, device: torch.device) -> tuple[float, str]:
+    """Bytes that a step may add to what this process has taken, and where the number comes from.
+
+    Args:
+        budget: GiB for all of this process; None: `SHARE` of the free memory.
+    """
+    if budget is None:
+        return SHARE * free_memory(device), f"{SHARE:.0%} of what is free"
+    return budget * GIB - taken_memory(device), f"of model.memory={budget:g}"
+
+
+def peak_memory_mib(device: torch.device) -> float:
+    """MiB: the GPU's allocated peak, or on the CPU the resident peak of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    if peak := _read_kib("/proc/self/status", "VmHWM"):
+        return peak / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else KiB
+
+
+def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
+    """Return the share of the pictures to recompute, by ``model.checkpoint``.
+
+    ``auto`` recomputes as few as let a step fit into the memory on every rank, and prints why. On
+    the CPU it has freed memory returned, or no estimate would hold.
+
+    Args:
+        blocks, slots: blocks of a rank's step, and slots of a block.
+    """
+    if cfg.model.checkpoint != "auto":
+        return share_of(cfg.model.checkpoint)
+    return_freed_memory(ranks.device)
+    height, width = cfg.dataset.frame_size
+    precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
+    cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
+    free, source = room(cfg.model.memory, ranks.device)
+    share: float = max(ranks.gather(cost.share(frames, free)))
+    if ranks.is_first:
+        none, some, most = (cost.step(frames, one) / GIB for one in (0, share, 1))
+        print(
+            f"a step of {frames} frames takes about {none:.1f} GiB, or {most:.1f} with activations "
+            f"recomputed; {free / GIB:.1f} GiB ({source}) are there: recomputing {share:.0%} of "
+            f"the pictures, which takes {some:.1f} GiB (model.checkpoint=auto)"
+        )
+    return share
+
+
+def check_memory(
+    model: ModelConfig, frame_size: Sequence[int], frames: int, device: torch.device
+) -> None:
+    """Refuse what certainly takes more than all memory: the system would end this process silently.
+
+    Args:
+        model, frame_size, frames: of a training step on this device.
+    """
+    with torch.device("meta"):
+        parameters = sum(one.nbytes for one in build_model(model).parameters())
+    each = LEAST if model.checkpoint == "none" else 1  # at least the frames themselves
+    needed = 4 * parameters + each * frames * 3 * math.prod(frame_size)
+    if needed > (free := free_memory(device)):
+        raise InputError(
+            f"a step of {frames:,} frames and a model of {parameters / GIB:.1f} GiB take more than "
+            f"{needed / GIB:,.0f} GiB of memory and {free / GIB:,.0f} GiB are free; lower "
+            "train.batch_frames, loader.t_max or the model's sizes"
+        )
+
+
+def _read_kib(path: str, name: str) -> int:
+    """A value in a file of Linux, 0 elsewhere."""
+    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -1,0 +1,105 @@
+"""AdamW, or Muon for what it suits, and rates that are a function of progress alone."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from training.muon import Muon
+
+LAYERS = ("encoder.", "object_branch.", "relation_branch.")
+"""Parts of the network whose matrices lie between hidden layers."""
+
+
+class Optimisers:
+    """Several optimisers as one, with their groups and states in order."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for part in self.parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for part, mine in zip(self.parts, state["parts"], strict=True):
+            part.load_state_dict(mine)
+
+
+Optimiser = torch.optim.Optimizer | Optimisers
+
+
+def build_optimiser(
+    model: nn.Module,
+    lr: float,
+    backbone_lr: float,
+    weight_decay: float,
+    muon_lr: float | None = None,
+) -> Optimiser:
+    """AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
+
+    The backbone has its own rate; norms, biases and queries are not decayed. Muon's updates are
+    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
+    """
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        rate = backbone_lr if name.startswith("backbone.") else lr
+        matrix = parameter.dim() > 1 and "embed" not in name
+        if by_muon := muon_lr is not None and matrix and name.startswith(LAYERS):
+            rate = muon_lr
+        key = by_muon, rate, weight_decay if matrix else 0.0
+        groups.setdefault(key, []).append(parameter)
+    of_muon, of_adamw = (
+        [
+            {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
+            for (by_muon, rate, decay), parameters in groups.items()
+            if by_muon == wanted
+        ]
+        for wanted in (True, False)
+    )
+    adamw = torch.optim.AdamW(of_adamw, fused=True)
+    if not of_muon:
+        return adamw
+    return Optimisers(Muon(of_muon), adamw)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Factor of the base rates, as a function of the epoch with its fraction.
+
+    It has no state, so resuming needs none, and epochs may differ in steps.
+    """
+
+    name: str
+    """``cosine`` to zero, or ``step``: a tenth from the share `step_at` of training on."""
+    epochs: int
+    warmup_epochs: float
+    """Linear rise at the beginning."""
+    step_at: float
+
+    def __call__(self, epoch: float) -> float:
+        warm = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
+        done = epoch / self.epochs
+        if self.name == "cosine":
+            return warm * 0.5 * (1 + math.cos(math.pi * done))
+        return warm * (1.0 if done < self.step_at else 0.1)
+
+
+def set_rates(optimiser: Optimiser, factor: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = group["base_lr"] * factor

@@ -1,0 +1,88 @@
+"""Pictures of a run: what its model predicts on one video of the test split, still and moving."""
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+from bload.batch import Batch, collate_blocks
+from bload.dataset import BlockDataset
+from bload.plan import Block
+from datasets.action_genome import VideoSource
+from datasets.build import build_source, saved_config
+from datasets.letterbox import Letterbox
+from datasets.scoring.pictures import draw_frame, draw_strip, moving, spread
+from datasets.scoring.prediction import FramePrediction
+from training.checkpoint import load_model
+from training.evaluation import predict_batch
+from training.ranks import autocast
+
+STILLS, MOVING = 3, 24
+"""Frames side by side, and the most in the moving picture."""
+AROUND = 4
+"""Videos that are hardly shorter, or longer, than the median one."""
+LARGEST = 1_500_000
+"""Bytes of the moving picture, which stands in the run's page."""
+WIDTH = 1152
+
+
+def draw_run(
+    checkpoint: Path, device: torch.device, source: VideoSource | None = None
+) -> tuple[bytes, bytes]:
+    """Draw, and say so, what a checkpoint's model predicts on the test video `telling` chooses.
+
+    Args:
+        source: the test split; None opens that of the checkpoint, and makes no data.
+
+    Returns:
+        Frames from the whole video side by side as PNG; its first frames as an animated WebP.
+
+    Raises:
+        InputError: the checkpoint or the data cannot be read.
+    """
+    print(f"drawing what {checkpoint} predicts", file=sys.stderr)
+    model, saved = load_model(checkpoint, device)
+    source = source or build_source(saved_config(saved["config"]["dataset"]), "test")
+    video = telling(source)
+    batch = read_video(source, video, int(source.lengths[video]))
+    predictions = predict_video(model, source, batch, saved["config"]["train"], device)
+    targets, shown = batch.targets, spread(len(batch.targets), STILLS)
+    images = [
+        Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
+    ]
+    strip = draw_strip(
+        [images[frame] for frame in shown],
+        [targets[frame] for frame in shown],
+        [predictions[frame] for frame in shown],
+    )
+    strip.save(png := io.BytesIO(), "png")
+    first = zip(images[:MOVING], targets, predictions, strict=False)
+    film = [draw_frame(image, target, found, width=WIDTH) for image, target, found in first]
+    return png.getvalue(), moving(film, LARGEST)
+
+
+def telling(source: VideoSource) -> int:
+    """Of the videos around the median length, the first with the most objects to begin with."""
+    middle, order = len(source) // 2, np.argsort(source.lengths, kind="stable")
+    near = order[max(0, middle - AROUND) : middle + AROUND + 1].tolist()
+    return max(near, key=lambda video: len(source.targets(video, 0, 1)[0].object_classes_M))
+
+
+def read_video(source: VideoSource, video: int, frames: int) -> Batch:
+    """The first frames of a video as a batch of one block, which they fill."""
+    sequence, first, length = (np.array([number]) for number in (video, 0, frames))
+    return collate_blocks([BlockDataset(source)[Block(0, frames, sequence, first, length)]])
+
+
+@torch.no_grad()
+def predict_video(
+    model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
+) -> list[FramePrediction]:
+    """Predict the frames of a batch as evaluation does; `train` is the config of that name."""
+    precision = autocast(train.get("amp", "auto"), device)
+    how = Letterbox(source), device, precision, train["starts"], train["seed"]
+    return predict_batch(model.eval(), batch, *how)()

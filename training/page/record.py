@@ -1,0 +1,71 @@
+"""What the folder of one run says: config, lines of metrics.jsonl, summary or failure, machine."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bload.errors import InputError
+from datasets.write_whole import write_whole
+from training.provenance import surroundings
+from training.runs import metric_lines, read_object
+
+MADE_ON = "made_on.json"
+RELATIONS = "relations.csv"
+"""Recall by relation at the last evaluation, as `relation_rows` gives it."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as its folder has it."""
+
+    path: Path
+    config: Row
+    steps: list[Row]
+    """Lines of metrics.jsonl, as `epochs`, which has one per epoch, and `evals`."""
+    epochs: list[Row]
+    evals: list[Row]
+    ended: bool
+    failed: str
+    """Why it failed, else empty."""
+    made_on: Row
+    """Machine, versions and commit, as `surroundings` gives them; empty for runs of before."""
+
+    @property
+    def reached(self) -> Row:
+        """The figures of the last evaluation; empty before there is one."""
+        return self.evals[-1] if self.evals else {}
+
+
+def evaluated_after(epochs: float) -> str:
+    """What an evaluation after so many epochs is called."""
+    return f"after epoch {round(epochs, 2):g}"
+
+
+def read_record(path: Path) -> Record:
+    """Read a run. Raises `InputError` for a folder that is none, or what cannot be read."""
+    if not (path / "config.json").is_file():
+        says = "is not the folder of a run"
+        if (path / "error.json").exists():
+            says = f"holds a run that failed before it began: {_failure(path)}"
+        raise InputError(f"{path} {says}; name one that train.py printed, such as runs/NAME")
+    lines: dict[str, dict[tuple[int, int], Row]] = {"step": {}, "epoch": {}, "eval": {}}
+    for _, line in metric_lines(path / "metrics.jsonl"):
+        if line["kind"] in lines:
+            step = 0 if line["kind"] == "epoch" else line["step"]
+            lines[line["kind"]][line["epoch"], step] = line
+    made_on = read_object(path / MADE_ON) if (path / MADE_ON).exists() else {}
+    steps, epochs, evals = (list(found.values()) for found in lines.values())
+    config, ended = read_object(path / "config.json"), (path / "summary.json").exists()
+    return Record(path, config, steps, epochs, evals, ended, _failure(path), made_on)
+
+
+def _failure(path: Path) -> str:
+    file = path / "error.json"
+    return str(read_object(file).get("error", "")) if file.exists() else ""
+
+
+def note_machine(path: Path) -> None:
+    """Write down on what a run begins or goes on."""
+    write_whole(path / MADE_ON, json.dumps(surroundings(), indent=2) + "\n")

@@ -1,0 +1,122 @@
+"""How ranks that train together become one model: ``train.sync``.
+
+R ranks, P parameters; what a rank sends in a step, in parameters, if collectives are rings:
+
+| sync | after a step | sends |
+| --- | --- | --- |
+| allreduce | nothing: DDP has averaged the gradients | 2 (R - 1) / R x P |
+| local | average over all ranks, every k = ``train.sync_every`` steps | 2 (R - 1) / R x P / k |
+| gossip | average over a rank and its neighbours on a ring | 2 P, on two ranks P |
+| none | nothing: isolated ranks, to compare with | 0 |
+
+``local`` is local SGD (arXiv 1805.09767); it also averages after an epoch's last step. ``gossip``
+is the distributed online training of Ergen and Kozat (arXiv 1710.08744) with first-order steps.
+Their particle and Kalman filters over the weights are out of scope: networks here have 10^5 weights
+and more. The mixing matrix of the ring is symmetric and doubly stochastic, so the mean over ranks
+stays. Each round multiplies the distance to it by at most the matrix's second eigenvalue: 0 on 2
+and 3 ranks, 1/3 on 4, 0.80 on 8.
+
+A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
+the number of ranks. So the mean of the ranks' gradients is the gradient that ``allreduce`` uses,
+and where blocks are dealt at random each is an unbiased estimate of it. `local` with k = 1 equals
+``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give each of them
+more weight on a rank that has few.
+
+Every rank clips its own gradient by its norm, and keeps its own AdamW moments, which are never
+averaged. The ranks still add up a dozen counts in each step, so they wait for each other; what
+``local`` saves is bytes.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.model_averaging.utils import average_parameters
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from bload.errors import InputError
+from training.config import SYNC_NAMES
+
+
+def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Leave the parameters of this rank as they are."""
+
+
+def local(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Replace the parameters by their average over all ranks, if that is due."""
+    if due:
+        assert dist.group.WORLD is not None
+        average_parameters(iter(parameters), dist.group.WORLD)
+
+
+@torch.no_grad()
+def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Replace the parameters by their average over this rank and its neighbours on a ring.
+
+    On a ring these are the Metropolis weights, 1 / (1 + neighbours).
+    """
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mine_P = parameters_to_vector(parameters)
+    neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # of two ranks, the other one
+    theirs = [torch.empty_like(mine_P) for _ in neighbours]
+    sends = [dist.P2POp(dist.isend, mine_P, other) for other in neighbours]
+    receives = [
+        dist.P2POp(dist.irecv, their_P, other)
+        for other, their_P in zip(neighbours, theirs, strict=True)
+    ]
+    for work in dist.batch_isend_irecv([*sends, *receives]):
+        work.wait()
+    vector_to_parameters(torch.stack([mine_P, *theirs]).mean(0), parameters)
+
+
+SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
+    zip(SYNC_NAMES, (keep, local, gossip, keep), strict=True)
+)
+"""Name -> what two or more ranks do with their parameters after each step, all at the same time."""
+
+
+def is_due(step: int, steps: int, every: int) -> bool:
+    """True after every `every`-th of an epoch's steps, numbered from 0, and after the last."""
+    return (step + 1) % every == 0 or step + 1 == steps
+
+
+def trained(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that a step changes."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def mean_of_ranks(module: Module) -> Module:
+    """Copy a module, with the average of its parameters over all ranks; all of them call this."""
+    mean = deepcopy(module)
+    local(trained(mean), due=True)
+    return mean
+
+
+def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the states of all ranks, on the CPU, on rank 0; elsewhere an empty list."""
+    contents = io.BytesIO()
+    torch.save(state, contents)
+    parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
+    dist.gather_object(contents.getvalue(), parts or None)
+    return [torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts]
+
+
+def state_of(rank: int, ranks: int, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the state of a rank of those that `gather_states` returned.
+
+    Raises:
+        InputError: they are those of more or fewer ranks.
+    """
+    if len(states) != ranks:
+        raise InputError(
+            f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here are "
+            f"{ranks}; go on with {len(states)}, or start anew with run.resume=never"
+        )
+    return states[rank]
