@@ -6,23 +6,12 @@
     python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
     python eval.py checkpoint=runs/NAME pictures=4      draws four videos, beside the checkpoint
     python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
-    python eval.py checkpoint=runs/NAME video=FILE.mp4 out=FOLDER   predicts a video of your own
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
     python eval.py --help                               every key and its meaning
 
 The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
 docs/evaluation.md.
 """
-
-from training.stopping import begin
-
-if __name__ == "__main__":
-    begin()
-
-from training import cli, early
-
-if __name__ == "__main__":
-    CHECKED = early.check_first()  # ends here if this process is not to evaluate
 
 import json
 import sys
@@ -31,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hydra
 from tabulate import tabulate
 from torch import nn
 
@@ -47,11 +37,12 @@ from datasets.scoring.tables import (
     write_relations,
 )
 from datasets.synthetic.yardsticks import Yardsticks
+from training import jobs
 from training.checkpoint import find_checkpoints, load_model, short_name
-from training.config import EvalJob
+from training.config import EvalJob, register
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import cut_note, describe_starts, observer_rows
-from training.ranks import Ranks, start_ranks
+from training.ranks import Ranks, join_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
 
@@ -68,39 +59,28 @@ class Trained:
     yardsticks: Yardsticks | None
 
 
+@hydra.main(config_path="configs", config_name="eval", version_base="1.3")
+@jobs.one_job
 def main(cfg: EvalJob) -> None:
-    with start_ranks(cfg.device, cfg.timeout) as ranks:
-        if cfg.video is not None:
-            from experiments.inference import follow_video
-
-            return follow_video(cfg, ranks)
-        complete = evaluate_all(cfg, ranks)
-    if not complete:
-        sys.exit(1)
+    evaluate_all(cfg, join_ranks(cfg.device, cfg.timeout))
 
 
-def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
-    """Evaluate every checkpoint that was asked for; False if one of several could not be read."""
-    paths = find_checkpoints(cfg.checkpoint)
-    check_outputs(cfg, len(paths))
+def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
+    """Evaluate every checkpoint that was asked for."""
+    with ranks.together():
+        paths = find_checkpoints(cfg.checkpoint)
+        check_outputs(cfg, len(paths))
     sources: dict[str, Source] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
     for path in paths:
-        name, error = short_name(path, cfg.checkpoint), None
-        try:
+        name = short_name(path, cfg.checkpoint)
+        with ranks.together():
             model, checkpoint = load_model(path, ranks.device)
             source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources)
-        except InputError as failure:
-            if len(paths) == 1:
-                raise
-            error = str(failure)
-        error = next(filter(None, ranks.gather(error)), None)  # all ranks go on alike
-        if error:
-            results[name] = {"error": error}
-            continue
         trained = Trained(path, name, model, checkpoint, source, yardsticks)
-        meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
+        with ranks.each_alone():
+            meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
     if ranks.is_first:
@@ -111,9 +91,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> bool:
         if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
             Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
-        sys.stdout.flush()
     ranks.barrier()
-    return not any("error" in figures for figures in results.values())
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -205,4 +183,6 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
 
 
 if __name__ == "__main__":
-    cli.run(main, "eval", CHECKED)
+    register()
+    main()
+    sys.exit(jobs.end())

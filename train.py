@@ -3,98 +3,79 @@
     torchrun train.py loader=bload                      one process; makes synthetic data if needed
     torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
     torchrun train.py experiment=action_genome dataset.root=/data/ag
-    python train.py launch.nproc=2 loader=naive         the same without torchrun
-    python train.py -m loader=naive,bload               one after another
-    python train.py --help                              what can be set; --help train: its keys
+    python train.py -m loader=naive,bload               one after another; torchrun does that too
+    python train.py --help                              what can be set
 
 The same command goes on where a run stopped.
 """
 
-from training.stopping import begin
+import sys
+from dataclasses import asdict
+from typing import Any
 
-if __name__ == "__main__":
-    begin(trains=True)
-
-from training import cli
-
-if __name__ == "__main__":
-    CHECKED = cli.check_first("train")  # ends here if this process is not to train
-
-import logging
-import time
-from dataclasses import asdict, replace
-from functools import partial
-
+import hydra
 import torch
+from tqdm import tqdm
 
-from bload import InputError
 from datasets.build import build_letterbox
 from models import build_criterion
 from models.weights import load_weights, noise_warning
+from training import jobs
 from training.build import Training, build_network, build_training
 from training.carried import open_carried, pack_carried
-from training.checkpoint import Progress, Start, load_training, save_training
-from training.compiling import check_compile
-from training.config import LaunchConfig, TrainJob
+from training.checkpoint import Progress, load_training, save_training
+from training.config import TrainJob, register
 from training.data import Data, open_data
-from training.error_file import noted
 from training.evaluation import evaluate
 from training.exchange import choose_exchange
-from training.figures import epoch_figures, losses_of, run_summary
-from training.folder import RunFolder, run_name
-from training.lock import lock
+from training.figures import Clock, add, epoch_figures, losses_of, run_summary
+from training.folder import RunFolder
 from training.memory import check_memory, recompute, reset_peak_memory
 from training.page.record import RELATIONS, evaluated_after
 from training.page.write import begin_page, drawn, write_or_warn
-from training.printing import (
-    epoch_line,
-    epoch_sentence,
-    evaluation_sentence,
-    opening_text,
-    summary_text,
-)
-from training.ranks import Ranks, start_ranks
-from training.runs import write_results
-from training.smoke import all_right
-from training.step import add, train_epoch
+from training.printing import epoch_line, opening_text, summary_text
+from training.ranks import Ranks, join_ranks
+from training.runs import read_object
+from training.step import train_step
 from training.tracking import Tracker
 
 
-def main(cfg: TrainJob) -> None:
-    """Entry point of a rank."""
-    start = start_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-    with start as ranks:
-        train(cfg, ranks)
+@hydra.main(config_path="configs", config_name="train", version_base="1.3")
+@jobs.one_job
+def main(cfg: TrainJob) -> dict[str, Any]:
+    return train(cfg, join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic))
 
 
-def train(cfg: TrainJob, ranks: Ranks) -> None:
-    """Set up, resume, train the epochs, report."""
-    folder = RunFolder(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size))
-    check_compile(cfg, ranks.device)
+def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
+    """Train what is left of a run; return its summary."""
+    folder = RunFolder.of(cfg, ranks.world_size)
     data = open_data(cfg, ranks, folder.cost)
+    loader = data.loader
+    with ranks.together():
+        if folder.path.exists() and cfg.run.resume == "auto":
+            folder.check_same_config(cfg, loader.sampler)
+    if any(ranks.gather(cfg.run.resume == "auto" and folder.summary.exists())):
+        if ranks.is_first:
+            print(f"{folder.path} had finished before; run.resume=never trains it again.")
+        return read_object(folder.summary) if folder.summary.exists() else {}
     training = open_training(cfg, ranks, data)
 
-    # Nothing is written before everything above has been accepted.
-    if cfg.run.resume == "auto" and folder.summary.exists():
-        folder.check_same_config(cfg, data.loader.sampler)
+    with folder.lock(ranks):
+        progress, says, begins = open_run(cfg, folder, training, data)
+        log = folder.log(ranks.rank)
+        steps = sum(epoch["steps"] for epoch in progress.epochs)
+        tracker = Tracker(folder, asdict(cfg), cfg.wandb, steps, begins, active=ranks.is_first)
         if ranks.is_first:
-            write_results(folder.path.parent)
-            print("This run had finished before; run.resume=never trains it again.")
-            print(summary_text(folder.read_summary(), drawn(folder.path)))
-        return
-    saved = folder.saved_at()
-    start = go_on(cfg, folder, training, data)
-    with lock(folder.path, ranks):
-        if any(ranks.gather(folder.saved_at() != saved)):  # before rank 0 goes on and saves
-            raise InputError(f"another run has just been in {folder.path}; start this one again")
-        log = folder.open(ranks.rank)
-        with noted(folder, ranks, log):
-            with open_tracker(cfg, folder, training, data, start) as tracker:
-                reset_peak_memory(ranks.device)
-                with ranks.stop.deferred():
-                    train_epochs(cfg, folder, training, data, start.progress, tracker, log)
-                report(cfg, folder, training, data, start.progress, tracker)
-            ranks.barrier()
+            print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, says))
+        try:
+            with tracker, ranks.each_alone():
+                tracker.draw({cfg.loader.name: loader.plan})
+                with ranks.stop.heard():
+                    train_epochs(cfg, folder, training, data, progress, tracker)
+                return finish(cfg, folder, training, data, progress, tracker)
+        except Exception:
+            log.exception("failed")
+            raise
 
 
 def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
@@ -103,55 +84,52 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
     torch.manual_seed(cfg.train.seed)
     blocks, slots = sampler.blocks_per_batch, sampler.plan.t_max
-    check_memory(cfg.model, cfg.dataset.frame_size, blocks * slots, ranks.device)
-    model = build_network(cfg, ranks.device)
-    model.exchange = choose_exchange(cfg, model, ranks.world_size)
+    with ranks.together():
+        check_memory(cfg.model, cfg.dataset.frame_size, blocks * slots, ranks.device)
+        model = build_network(cfg, ranks.device)
+        model.exchange = choose_exchange(cfg, model, ranks.world_size)
     model.recompute = recompute(cfg, blocks, slots, ranks)
     job = cfg.train.for_slots(data.loader.account.processed)
     return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)
 
 
-def go_on(cfg: TrainJob, folder: RunFolder, training: Training, data: Data) -> Start:
-    """Load what a checkpoint remembers, or the weights to start with; say from where."""
-    paths = folder.checkpoints(cfg.run.resume)
+def open_run(
+    cfg: TrainJob, folder: RunFolder, training: Training, data: Data
+) -> tuple[Progress, str, bool]:
+    """Bring the run to where it goes on; from here its folder always has a checkpoint.
+
+    Returns:
+        The memory of the run, what to say, and whether the run begins.
+    """
+    ranks, loader, says = training.ranks, data.loader, ""
+    with ranks.together():
+        paths = folder.checkpoints(cfg.run.resume)
+        if not paths and cfg.run.resume == "auto":
+            says = folder.like_it(cfg, loader.sampler)
+        if not paths and cfg.model.weights:
+            says = str(load_weights(training.model, cfg.model.weights))
     if paths:
-        start = load_training(paths, cfg, training, data.loader, folder)
-        if not training.ranks.gather(folder.best.exists())[0]:  # others may see another folder
-            start.progress.best = -1.0
-        return start
-    if cfg.run.resume == "auto":
-        folder.check_siblings(cfg, data.loader.sampler)
-    if not cfg.model.weights:
-        return Start(says=noise_warning(cfg.model.backbone, cfg.train.backbone_lr))
-    with training.ranks.first_alone():  # it fetches the file for all
-        return Start(says=str(load_weights(training.model, cfg.model.weights)))
-
-
-def open_tracker(
-    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, start: Start
-) -> Tracker:
-    """Bring the run's folder to where training goes on; from here it always has a checkpoint."""
-    ranks, loader = training.ranks, data.loader
+        progress, checkpoint, says = load_training(paths, cfg, training, loader)
+    else:
+        progress, checkpoint = Progress(), None
+        says = says or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
+    ours = checkpoint in (folder.last, folder.previous)
+    if not ours:
+        progress.best = -1.0
     if ranks.is_first:
-        opening = opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, start.says)
-        print(opening, flush=True)
-        if not folder.checkpoints(cfg.run.resume):
+        if not ours:
             folder.clear()
-        started = replace(cfg, launch=LaunchConfig(ranks.world_size))
-        folder.write_json(folder.config, asdict(started))
+        folder.begin(cfg, ranks)
         if cfg.loader.cost == "fitted":
             folder.write_json(folder.cost, asdict(loader.sampler.cost))
-        folder.rewind_metrics(loader.sampler.epoch, loader.step, start.progress.evaluated)
-        folder.summary.unlink(missing_ok=True)
-        folder.error.unlink(missing_ok=True)
+        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated)
         begin_page(folder.path)
-        if start.checkpoint == folder.previous:
+        if checkpoint == folder.previous:
             folder.previous.replace(folder.last)  # a damaged one would take its place when saving
-    if any(ranks.gather(ranks.is_first and not folder.last.exists())):
-        save_training(folder.last, cfg, training, loader, start.progress)
-    tracker = Tracker(folder, asdict(cfg), cfg.wandb, start, active=ranks.is_first)
-    tracker.draw({cfg.loader.name: loader.sampler.plan})
-    return tracker
+    ranks.barrier()
+    if not ours:
+        save_training(folder.last, cfg, training, loader, progress)
+    return progress, says, not ours
 
 
 def train_epochs(
@@ -161,7 +139,6 @@ def train_epochs(
     data: Data,
     progress: Progress,
     tracker: Tracker,
-    log: logging.Logger,
 ) -> None:
     """Train and evaluate what is left of a run.
 
@@ -169,87 +146,93 @@ def train_epochs(
         Stopped: a signal asked for it; the run is saved.
     """
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
-    save = partial(save_training, cfg=cfg, training=training, loader=loader, progress=progress)
     begins = loader.sampler.epoch
-    log.info(f"Training begins after {begins} of {epochs} epochs and {loader.step} steps.")
+    reset_peak_memory(ranks.device)
+
+    def save() -> None:
+        save_training(folder.last, cfg, training, loader, progress)
+
+    def evaluate_if_due(epoch: int, step: int) -> None:
+        done = epoch + step / loader.steps if step else epoch
+        if training.cfg.evaluates(epoch, step, loader.steps) and progress.evaluated < done:
+            evaluate_run(cfg, folder, training, data, progress, tracker, done)
+            save()
+
     for epoch in range(begins, epochs + 1):
         loader.set_epoch(epoch)
-        if training.cfg.evaluates(epoch, loader.step, loader.steps):
-            evaluate_once(cfg, folder, training, data, progress, tracker, log)
+        evaluate_if_due(epoch, loader.step)
         if epoch == epochs:
             return
-        sums = {"seconds": 0.0, "waiting": 0.0}
+        sums: dict[str, float] = {}
         for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
             add(sums, begun)
         carried = open_carried(progress.carried, loader, ranks.device)
-        for step in train_epoch(training, loader, epoch, sums, carried, first=epoch == begins):
+        starting = epoch == begins and cfg.train.workers > 0
+        bar = tqdm(
+            desc=f"epoch {epoch + 1}/{epochs}",
+            total=loader.steps,
+            initial=loader.step,
+            leave=False,
+            disable=None if ranks.is_first else True,  # None: only on a terminal
+        )
+        clock = Clock(sums)
+        for batches in loader.by_step():
+            if starting:  # data workers, which may take longer on another rank
+                ranks.barrier()
+                clock.lap("start")
+                starting = False
+            clock.lap("seconds", "waiting")
+            step = train_step(training, batches, epoch, loader.step - 1, loader.steps, carried)
+            add(sums, step.losses)
+            bar.set_postfix(loss=f"{step.losses['loss'] * ranks.world_size:.2f}", refresh=False)
+            bar.update()
+            ends = loader.step == loader.steps
             if loader.step % cfg.train.log_every == 0:
                 losses = losses_of(step.losses, ranks)
-                tracker.log("step", epoch, loader.step, **losses, norm=step.norm, lr=step.rate)
-                if step.progress and loader.step < loader.steps:
-                    at = f"step {loader.step}/{loader.steps}"
-                    print(f"epoch {epoch + 1:>3}/{epochs}  {at}  {step.progress}", flush=True)
+                figures = {**losses, "norm": step.norm, "lr": step.rate}
+                tracker.log("step", epoch + 1, loader.step, figures)
+                if bar.disable and ranks.is_first and not ends:
+                    at = f"epoch {epoch + 1:>3}/{epochs}  step {loader.step}/{loader.steps}"
+                    print(f"{at}  loss {losses['loss']:.3f}", flush=True)
             evaluates = training.cfg.evaluates(epoch, loader.step, loader.steps)
             due = step.stopping or evaluates or loader.step % cfg.train.checkpoint_every == 0
-            if due and loader.step < loader.steps:
+            if due and not ends:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
-                save(folder.last)
-            if step.stopping and loader.step < loader.steps:
-                log.info(f"Stopped by a signal, saved at epoch {epoch + 1}, step {loader.step}.")
+                save()
+            if step.stopping and not ends:
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
-            if evaluates:
-                began = time.perf_counter()
-                evaluate_once(cfg, folder, training, data, progress, tracker, log)
-                sums["seconds"] -= time.perf_counter() - began  # not of training
+            clock.lap("seconds")
+            evaluate_if_due(epoch, loader.step)
+            clock.lap()
+        bar.close()
 
         figures = epoch_figures(loader, sums, ranks, cfg.model.padding == "skipped")
-        tracker.log("epoch", epoch, loader.steps, **figures)
-        log.info(epoch_sentence(epoch + 1, epochs, figures, sums))
+        tracker.log("epoch", epoch + 1, loader.steps, figures)
         if ranks.is_first:
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
         progress.epoch_sums, progress.carried = [], []
         loader.set_epoch(epoch + 1)  # where a checkpoint goes on
-        save(folder.last)
+        save()
         if ranks.stopping():
-            log.info(f"Stopped by a signal, saved at the end of epoch {epoch + 1}.")
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
 
 
-def evaluate_once(
+def evaluate_run(
     cfg: TrainJob,
     folder: RunFolder,
     training: Training,
     data: Data,
     progress: Progress,
     tracker: Tracker,
-    log: logging.Logger,
+    done: float,
 ) -> None:
-    """Evaluate where training is, unless that was done, and save; the best weights apart."""
-    loader, epoch, step = data.loader, data.loader.sampler.epoch, data.loader.step
-    done = epoch + step / loader.steps if step else epoch
-    if progress.evaluated >= done:
-        return
-    progress.recall = evaluate_now(cfg, folder, training, data, done)
-    progress.evaluated = done
-    log.info(evaluation_sentence(done, progress.recall))
-    at = (epoch, step) if step else (epoch - 1, progress.epochs[-1]["steps"])
-    tracker.log("eval", at[0], at[1], after=done, **progress.recall)
-    if progress.recall["with/recall@20"] > progress.best:
-        progress.best = progress.recall["with/recall@20"]
-        save_training(folder.best, cfg, training, loader, progress)
-    save_training(folder.last, cfg, training, loader, progress)
+    """Evaluate after `done` epochs on the test split, and keep the weights if they are the best.
 
-
-def evaluate_now(
-    cfg: TrainJob, folder: RunFolder, training: Training, data: Data, done: float
-) -> dict[str, float]:
-    """Figures of the model, or of the average of its weights, on the test split.
-
-    The recall of every relation is written into the run's folder. `done` epochs are trained.
+    The recall of every relation is written into the run's folder.
     """
-    return evaluate(
+    progress.recall = evaluate(
         training.evaluated(),
         data.test_source,
         training.ranks,
@@ -263,38 +246,37 @@ def evaluate_now(
         relations=folder.path / RELATIONS,
         name=evaluated_after(done),
     )
+    progress.evaluated = done
+    epoch, step = data.loader.sampler.epoch, data.loader.step
+    if not step:
+        epoch, step = epoch - 1, progress.epochs[-1]["steps"]
+    tracker.log("eval", epoch + 1, step, {"after": done, **progress.recall})
+    if progress.recall["with/recall@20"] > progress.best:
+        progress.best = progress.recall["with/recall@20"]
+        save_training(folder.best, cfg, training, data.loader, progress)
 
 
-def report(
+def finish(
     cfg: TrainJob,
     folder: RunFolder,
     training: Training,
     data: Data,
     progress: Progress,
     tracker: Tracker,
-) -> None:
-    """Write the summary, add the run to the table of results, draw it, print what it reached."""
-    ranks = training.ranks
+) -> dict[str, Any]:
+    """Write the summary, draw the run's page, print what it reached."""
     summary = run_summary(cfg, folder.path, training, data.loader, progress)
-    if ranks.is_first:
-        tracker.log("summary", training.cfg.epochs, 0, **summary)
+    if training.ranks.is_first:
+        tracker.log("summary", training.cfg.epochs, 0, summary)
         folder.write_json(folder.summary, summary)
-        write_results(folder.path.parent)
-        folder.error.unlink(missing_ok=True)
-        write_or_warn(folder.path, ranks.device, data.test_source)
+        write_or_warn(folder.path, training.ranks.device, data.test_source)
         tracker.show(drawn(folder.path).values())
         print(summary_text(summary, drawn(folder.path)))
-        print(all_right(summary, drawn(folder.path)), end="")
-
-
-def command_line(job: TrainJob | None = None) -> None:
-    """Run the command line of this process; a script with packers of its own ends with it.
-
-    Args:
-        job: of the command line, if that has been checked before.
-    """
-    cli.run(main, "train", job)
+    training.ranks.barrier()
+    return summary
 
 
 if __name__ == "__main__":
-    command_line(CHECKED)
+    register()
+    main()
+    sys.exit(jobs.end())

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from tabulate import tabulate
+from training.sweep import jobs_of
 
 from datasets.build import build_source
 from experiments.measured import measure
@@ -33,7 +34,6 @@ from training.figures import imbalance
 from training.page.exhibits import cell
 from training.ranks import Ranks
 from training.same_steps import counted
-from training.sweep import jobs_of
 
 FULL: dict[str, Any] = {
     "ranks": [1, 2],

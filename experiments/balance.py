@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from tabulate import tabulate
+from training.sweep import jobs_of
 
 from bload import Cost, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
@@ -37,7 +38,6 @@ from experiments.rank_pair import RANKS
 from experiments.turns import Rows, Way, on_ranks, take_turns
 from training.config import register
 from training.ranks import Ranks
-from training.sweep import jobs_of
 
 FULL: dict[str, Any] = {
     "lengths": [""],

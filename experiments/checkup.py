@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from training.failures import sentence_of
 
 from bload.errors import InputError
 from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE
@@ -20,7 +21,6 @@ from models import build_model
 from models.config import share_of
 from models.cost import GIB, measure_cost
 from models.weights import noise_warning, try_weights
-from training.failures import sentence_of
 from training.memory import peak_memory_mib, reset_peak_memory, room
 from training.ranks import autocast
 

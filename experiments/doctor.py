@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from training.cli import check_overrides, errors_in_one_line
+
 from training.config import register
 
 

@@ -24,14 +24,14 @@ from typing import Any
 
 import torch
 from tabulate import tabulate
+from training.cli import errors_in_one_line
+from training.sweep import jobs_of
 
 from experiments.measured import begin_record, end_record
 from experiments.report.results import read_results
 from experiments.report.times import turn_times, turns_table
 from experiments.turns import Way, take_turns
-from training.cli import errors_in_one_line
 from training.config import TrainJob, register
-from training.sweep import jobs_of
 
 
 def measure(jobs: Sequence[TrainJob], share: float, rounds: int) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from training.launch import errors_in_one_line
 
 from bload.errors import InputError, check_number
 from experiments.card import (
@@ -43,7 +44,6 @@ from experiments.card.bench import Bench
 from experiments.card.peak import card_name
 from experiments.card.record import Unit, read_json, run_part, write_json
 from experiments.card.scale import full, rehearsal
-from training.launch import errors_in_one_line
 from training.provenance import now, surroundings
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import torch
 from tabulate import tabulate
+from training.cli import check_overrides, errors_in_one_line
 
 from models.cost import GIB, PER_FRAME, Cost, measure_cost
 from models.recompute import CHUNK
-from training.cli import check_overrides, errors_in_one_line
 from training.config import TrainJob, register
 from training.ranks import autocast, start_ranks
 

@@ -17,7 +17,6 @@ from datasets.letterbox import Letterbox
 from models import DDS, Criterion, build_model
 from models.backbone import freeze_first_stage
 from models.config import share_of
-from training.compiling import FirstStep, compile_network
 from training.config import TrainConfig, TrainJob
 from training.optimiser import Optimiser, Schedule, build_optimiser
 from training.ranks import Ranks
@@ -33,14 +32,13 @@ class Training:
     ranks: Ranks
     model: DDS
     parallel: nn.Module
-    """The model itself, its compiled form, or under DDP what synchronises its gradients."""
+    """The model itself, or under DDP what synchronises its gradients."""
     average: AveragedModel | None
     """Moving average of the weights, which is evaluated instead of the model."""
     criterion: Criterion
     letterbox: Letterbox
     optimiser: Optimiser
     schedule: Schedule
-    first_step: FirstStep
 
     @property
     def apart(self) -> bool:
@@ -101,13 +99,12 @@ def build_training(
         cfg,
         ranks,
         model,
-        compile_network(parallel) if cfg.compile else parallel,
+        parallel,
         average,
         criterion,
         letterbox,
         build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.muon_lr),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
-        FirstStep(speaks=cfg.compile and ranks.is_first),
     )
 
 

@@ -6,7 +6,6 @@
 
 import hashlib
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,17 +15,13 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
-from datasets.annotations.problems import shown
-from datasets.pickle_trial import try_pickle
 from datasets.write_whole import write_whole
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 from training.build import Training
 from training.config import TrainJob
-from training.folder import LAST, PREVIOUS, RunFolder, checkpoint_file
+from training.folder import LAST, PREVIOUS, checkpoint_file
 from training.sync import gather_states, state_of
-
-GIVE = "; give another"
 
 
 @dataclass
@@ -44,21 +39,6 @@ class Progress:
     """Sums of the epoch that is under way, one per rank."""
     carried: list[Any] = field(default_factory=list)
     """What rows remember at this step of it, one per rank, see `training.carried`."""
-
-    def __post_init__(self) -> None:
-        kinds = {"best": float, "epochs": list, "evaluated": float | int, "recall": dict}
-        for key, kind in kinds.items():
-            if not isinstance(getattr(self, key), kind):
-                raise TypeError(f"progress.{key} is {shown(getattr(self, key))}")
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a run begins, or goes on: from a checkpoint."""
-
-    progress: Progress = field(default_factory=Progress)
-    says: str = ""
-    checkpoint: Path | None = None
 
 
 def save_training(
@@ -95,77 +75,46 @@ def sealed(state: dict[str, Any]) -> bytes:
     return contents.getvalue()
 
 
-def _check_seal(contents: bytes) -> None:
-    plain = contents[:-66] + bytes(2)
-    if contents[-66:] != b"@\0" + hashlib.sha256(plain).hexdigest().encode():
-        raise ValueError("its checksum is not that of its contents")
-
-
-def _check_harmless(contents: bytes) -> None:
-    """Refuse what `torch.save` does not write: another format, compression, a pickle that kills."""
-    with zipfile.ZipFile(io.BytesIO(contents)) as members:
-        if not contents.startswith(b"PK\3\4") or any(m.compress_type for m in members.infolist()):
-            raise ValueError("it is not a file of torch.save")
-    try_pickle(torch._C.PyTorchFileReader(io.BytesIO(contents)).get_record("data.pkl"))
-
-
 def load_training(
-    paths: Sequence[Path],
-    cfg: TrainJob,
-    training: Training,
-    loader: BlockLoader,
-    folder: RunFolder,
-) -> Start:
-    """Bring a run, which is to go on in `folder`, to where the first whole checkpoint was.
+    paths: Sequence[Path], cfg: TrainJob, training: Training, loader: BlockLoader
+) -> tuple[Progress, Path, str]:
+    """Bring a run to where the first whole checkpoint was.
+
+    Returns:
+        The run's memory, the checkpoint, and what to say of them.
 
     Raises:
-        InputError: none of the checkpoints can be read, ranks read different ones, or it is of
-            another model, other data or a run that `folder` is not for.
+        InputError: none of the checkpoints can be read, or it is of another model or other data.
     """
-    path, saved, damage = _first_whole(paths, training.ranks.device)
-    try:
+    ranks = training.ranks
+    with ranks.together():
+        path, saved, damage = _first_whole(paths, ranks.device)
         check_same_model(saved["config"]["model"], cfg.model, path)
-        folder.check_accepts(path, cfg, loader.sampler)
-        progress = _restore(saved, training, loader)
-    except (InputError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # what is missing or of another type can raise anything
-        raise InputError(
-            f"this version cannot go on from {path} ({_reason(error)}); give another checkpoint, "
-            "or start anew with run.resume=never"
-        ) from error
-    if cfg.model.checkpoint == "auto":
-        training.model.recompute = float(saved.get("recompute", training.model.recompute))
-    if loader.sampler.epoch > training.cfg.epochs:
-        raise InputError(
-            f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
-            f"{training.cfg.epochs}; raise it, or give another checkpoint"
-        )
-    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
-    if loader.sampler.epoch == training.cfg.epochs:
-        rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
-        place = f"{path}: every epoch is trained, only the {rest} is left"
-    if len(places := set(training.ranks.gather(place))) > 1:
-        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return Start(progress, f"{damage}going on from {place}", path)
-
-
-def _restore(saved: dict[str, Any], training: Training, loader: BlockLoader) -> Progress:
-    """Bring training and loader to what a checkpoint holds; return its memory of the run."""
-    loader.load_state_dict(saved["loader"])
-    mine = saved
-    if training.cfg.sync != "allreduce" and "ranks" in saved:
-        mine = state_of(training.ranks.rank, training.ranks.world_size, saved["ranks"])
+        loader.load_state_dict(saved["loader"])
+        mine = saved
+        if training.cfg.sync != "allreduce" and "ranks" in saved:
+            mine = state_of(ranks.rank, ranks.world_size, saved["ranks"])
+        if loader.sampler.epoch > training.cfg.epochs:
+            raise InputError(
+                f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
+                f"{training.cfg.epochs}; raise it, or give another checkpoint"
+            )
     training.model.load_state_dict(mine["model"])
     training.optimiser.load_state_dict(mine["optimiser"])
     if training.average and "average" in mine:
         training.average.load_state_dict(mine["average"])
     elif training.average:  # the checkpoint has none: the average begins at its weights
         training.average.module.load_state_dict(mine["model"])
+    if cfg.model.checkpoint == "auto":
+        training.model.recompute = saved["recompute"]
     progress = Progress(**saved["progress"])
-    if len(progress.epochs) != loader.sampler.epoch:
-        raise ValueError(f"it holds {len(progress.epochs)} epochs' figures, not those of all")
-    return progress
+    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    if loader.sampler.epoch == training.cfg.epochs:
+        rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
+        place = f"{path}: every epoch is trained, only the {rest} is left"
+    if len(places := set(ranks.gather(place))) > 1:
+        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
+    return progress, path, f"{damage}going on from {place}"
 
 
 def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
@@ -173,11 +122,10 @@ def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dic
     damage: list[str] = []
     for path in paths:
         try:
-            found = load_checkpoint(path, device)
-            return path, found, "".join(f"{line.partition(GIVE)[0]}\n" for line in damage)
+            return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
-    raise InputError(f"{'; '.join(damage)}, or start anew with run.resume=never")
+    raise InputError(f"{'; '.join(damage)}; give another, or start anew with run.resume=never")
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
@@ -187,31 +135,20 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
         InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
     """
     path = checkpoint_file(path)
-    try:
-        contents = path.read_bytes()
-        _check_seal(contents)
-        _check_harmless(contents)
-        state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
-    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
-        raise
-    except PermissionError as error:
-        raise InputError(f"{path} cannot be read ({error}); check its permissions") from error
-    except Exception as error:  # a broken file can make the unpickler raise anything
-        beside = path.with_name(PREVIOUS)
-        hint = f", such as {beside}" if beside.exists() and path != beside else ""
+    contents = path.read_bytes()
+    plain = contents[:-66] + bytes(2)
+    if contents[-66:] != b"@\0" + hashlib.sha256(plain).hexdigest().encode():
         raise InputError(
-            f"{path} ({path.stat().st_size} bytes) cannot be read as a checkpoint "
-            f"({_reason(error)}): it is broken or something else{GIVE}{hint}"
-        ) from error
-    if not isinstance(state, dict) or not {"model", "config"} <= state.keys():
-        raise InputError(f"{path} is not a checkpoint of train.py; give a last.pt or best.pt")
-    return state
+            f"{path} ({len(contents):,} bytes) is damaged, or no checkpoint of train.py: it does "
+            "not end with the checksum of its contents"
+        )
+    return torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
 
 
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
     """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
     differs = [
-        f"model.{key} was {shown(saved.get(key))} and is {getattr(wanted, key)}"
+        f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
         for key in computed_keys()
         if saved.get(key) != getattr(wanted, key)
     ]
@@ -257,44 +194,17 @@ def short_name(path: Path, asked: Path | str) -> str:
     return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
 
 
-def _check_read(checkpoint: dict[str, Any]) -> None:
-    """Check what evaluation reads; raises `KeyError` or `TypeError`."""
-    config = {"checkpoint": checkpoint, **checkpoint["config"]}
-    for group, key, kind in (
-        *(("loader", "name", str), ("dataset", "name", str), ("dataset", "root", str)),
-        *(("dataset", "frame_size", list | tuple), ("dataset", "small_boxes", str)),
-        *(("model", "name", str), ("train", "starts", str), ("train", "seed", int)),
-        ("checkpoint", "epoch", int),
-    ):
-        if not isinstance(value := config[group][key], kind):
-            raise TypeError(f"{group}.{key} is {shown(value)}")
-
-
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
     """The model of a checkpoint with its weights (their average, if it has one), and its contents.
 
     Raises:
-        InputError: it cannot be read or holds no model of this version.
+        InputError: it cannot be read.
     """
     checkpoint = load_checkpoint(path, device)
-    try:
-        _check_read(checkpoint)
-        model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
-        model.load_state_dict(checkpoint["model"])
-        if "average" in checkpoint:
-            average = AveragedModel(model)
-            average.load_state_dict(checkpoint["average"])
-            model = cast(DDS, average.module)
-    except torch.OutOfMemoryError:
-        raise
-    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
-        raise InputError(
-            f"{path} holds a model that this version cannot build ({_reason(error)}); evaluate it "
-            "with the version that trained it"
-        ) from error
+    model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
+    model.load_state_dict(checkpoint["model"])
+    if "average" in checkpoint:
+        average = AveragedModel(model)
+        average.load_state_dict(checkpoint["average"])
+        model = cast(DDS, average.module)
     return model, checkpoint
-
-
-def _reason(error: Exception) -> str:
-    name = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ValueErrors are ours
-    return " ".join(f"{name}{error}".split())[:200]

@@ -7,9 +7,16 @@ models/config.py; those of a loader are the options of its packer.
 """
 
 import re
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
 
 from bload.errors import InputError, check_choice, check_number
 from bload.packers import PACKERS
@@ -19,10 +26,10 @@ from datasets.config import DatasetConfig
 from datasets.cores import readers
 from datasets.scoring.iou import CONVENTIONS
 from models.config import LossConfig, ModelConfig
-from training.loader_config import LATER, LoaderConfig, loader_schema
+from training.loader_config import LoaderConfig, loader_schema
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
-SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames", "queries")
+SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames")
 STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
 SYNC_NAMES = ("allreduce", "local", "gossip", "none")
 TIMEOUT = 600.0
@@ -44,11 +51,11 @@ class TrainConfig:
     step_at: float  # schedule=step: share of training after which the rate is a tenth
     warmup_epochs: float  # epochs in which the rate rises from 0; may be a fraction
     # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
-    muon_lr: float | None = field(default=None, metadata=LATER)
+    muon_lr: float | None = field(default=None)
     # batches of a rank and step, whose gradients add up
     micro_batches: int = field(default=1, metadata={"defining": False})
-    # work shared equally over ranks: none, frames, queries
-    exchange: str = field(default="none", metadata=LATER)
+    # work shared equally over ranks: none, frames
+    exchange: str = field(default="none")
     slots: int | None = None  # slots to train on in all, padding included, instead of epochs
     bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
     ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
@@ -66,13 +73,11 @@ class TrainConfig:
     workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
     # evaluations in each epoch, evenly; 0: as eval_every says
-    evals_per_epoch: int = field(default=0, metadata=LATER)
+    evals_per_epoch: int = field(default=0)
     # how ranks become one model: allreduce averages gradients; local (of all) and gossip (of
     # neighbours) average weights; none
-    sync: str = field(default="allreduce", metadata=LATER)
-    sync_every: int = field(default=8, metadata=LATER)  # sync=local: steps between averages
-    # compile the network's training step; the same to rounding, see docs/performance.md
-    compile: bool = field(default=False, metadata=LATER)
+    sync: str = field(default="allreduce")
+    sync_every: int = field(default=8)  # sync=local: steps between averages
     # steps between checkpoints inside an epoch
     checkpoint_every: int = field(default=100, metadata={"defining": False})
     # steps between lines in metrics.jsonl and, where there is no terminal, on the screen
@@ -146,14 +151,6 @@ class RunConfig:
 
 
 @dataclass
-class LaunchConfig:
-    nproc: int = 1  # ranks that `python train.py` starts on this machine; torchrun starts its own
-
-    def __post_init__(self) -> None:
-        check_number("launch.nproc", self.nproc, 1, 256)
-
-
-@dataclass
 class ExperimentConfig:
     name: str | None = None  # of a file in configs/experiment, whose runs share a folder
 
@@ -177,7 +174,7 @@ class WandbConfig:
 
 @dataclass
 class TrainJob:
-    """The last four say where a run goes and how it is started: nothing about what is trained."""
+    """The last three say where a run goes: nothing about what is trained."""
 
     loader: LoaderConfig  # how videos become blocks, and blocks the steps of all ranks
     dataset: DatasetConfig  # what is trained and tested on
@@ -186,8 +183,6 @@ class TrainJob:
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
     # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
-    # ranks on this machine without torchrun
-    launch: LaunchConfig = field(default_factory=LaunchConfig, metadata={"defining": False})
     # a set of runs in configs/experiment; NAME_quick is the short form of NAME
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
@@ -216,15 +211,8 @@ class EvalJob:
     pictures_dir: str | None = None  # null: beside the checkpoint
     predictions: str | None = None  # Parquet file for the predictions of every frame
     relations: str | None = None  # csv file for the recall of every relation and group
-    # instead of evaluating: a video file, or a folder of frames, to predict frame by frame
-    video: str | None = None
-    # frames of video= to look at in a second; null: all. Those of a folder are all looked at, and
-    # shown so many a second; null: 10
-    fps: float | None = None
-    threshold: float = 0.5  # score from which an object or a relation is drawn with video=
 
     def __post_init__(self) -> None:
-        self._check_video()
         if self.starts is not None:
             check_choice("starts", self.starts, STARTS)
         check_choice("split", self.split, SPLITS)
@@ -236,41 +224,6 @@ class EvalJob:
         self.workers = readers(self.workers)
         check_number("timeout", self.timeout, 1, 10**6)
         check_number("pictures", self.pictures, 0, MOST)
-        check_number("threshold", self.threshold, 0, 1)
-        if self.fps is not None:
-            check_number("fps", self.fps, 1e-3, 1000, null=True)
-
-    def _check_video(self) -> None:
-        """Refuse keys that have no meaning with `video`, or without."""
-        taken = ("checkpoint", "video", "out", "amp", "device", "timeout")
-        of_video = ("fps", "threshold")
-        for key in fields(self):
-            if getattr(self, key.name) == key.default or key.name in taken:
-                continue
-            if self.video is not None and key.name not in of_video:
-                raise InputError(
-                    f"{key.name}={getattr(self, key.name)} is for the evaluation on a data set, "
-                    f"and video={self.video} is not evaluated; leave one of them out"
-                )
-            if self.video is None and key.name in of_video:
-                raise InputError(f"{key.name} is for video=; give video=FILE too, or leave it out")
-        if self.video is not None and not self.out:
-            raise InputError(f"video={self.video} needs a folder for what is made; give out=FOLDER")
-
-
-def defining(values: Any, later: bool = False) -> dict[str, Any]:
-    """The part of a config that decides what is trained, as plain values.
-
-    Args:
-        later: with the keys that came after the first release also where they are at their default.
-    """
-    found = {}
-    for key in fields(values):
-        value = getattr(values, key.name)
-        left_out = key.metadata.get("later") and value == key.default and not later
-        if key.metadata.get("defining", True) and not left_out:
-            found[key.name] = defining(value, later) if is_dataclass(value) else value
-    return found
 
 
 def register() -> None:
@@ -279,9 +232,6 @@ def register() -> None:
     A packer or data set that was added to its dict from outside gets its schema here too, and a
     config of its own if it has no file in configs/.
     """
-    from hydra.core.config_store import ConfigStore  # here, so that jobs are made without Hydra too
-    from omegaconf import OmegaConf
-
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)
@@ -295,3 +245,11 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
+
+
+def compose_job(name: str, overrides: Sequence[str]) -> Any:
+    """The `TrainJob` or `EvalJob` of a command line of ``train`` or ``eval``, outside of Hydra."""
+    register()
+    inside = GlobalHydra.instance().is_initialized()  # of a job that Hydra runs
+    with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return OmegaConf.to_object(compose(name, list(overrides)))

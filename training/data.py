@@ -32,26 +32,29 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
     Raises:
         InputError: the data are of another kind than the config's, or cannot be read.
     """
-    check_kind(cfg.dataset)
-    source = build_source(cfg.dataset, "train", progress=True)
-    test_source = build_source(cfg.dataset, "test", progress=True)
+    with ranks.together():
+        check_kind(cfg.dataset)
+        source = build_source(cfg.dataset, "train", progress=True)
+        test_source = build_source(cfg.dataset, "test", progress=True)
     options = cfg.loader.options
     if "cost" not in options:
         options["cost"] = find_cost(cfg, source, ranks, saved)
-    loader = BlockLoader(
-        source,
-        cfg.loader.name,
-        batch_frames=cfg.train.batch_frames,
-        micro_batches=cfg.train.micro_batches,
-        even=cfg.train.exchange != "none",
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        seed=cfg.train.seed,
-        num_workers=cfg.train.workers,
-        timeout=cfg.train.timeout if cfg.train.workers else 0,
-        worker_init_fn=apart,
-        pin_memory=ranks.device.type == "cuda",
-        names=source.videos,
-        **options,
-    )
-    return Data(source, test_source, build_yardsticks(test_source, cfg.dataset), loader)
+    with ranks.together():
+        loader = BlockLoader(
+            source,
+            cfg.loader.name,
+            batch_frames=cfg.train.batch_frames,
+            micro_batches=cfg.train.micro_batches,
+            even=cfg.train.exchange != "none",
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            seed=cfg.train.seed,
+            num_workers=cfg.train.workers,
+            timeout=cfg.train.timeout if cfg.train.workers else 0,
+            worker_init_fn=apart,
+            pin_memory=ranks.device.type == "cuda",
+            names=source.videos,
+            **options,
+        )
+        yardsticks = build_yardsticks(test_source, cfg.dataset)
+    return Data(source, test_source, yardsticks, loader)

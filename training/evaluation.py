@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from tqdm import tqdm
 
 from bload import Batch, BlockLoader, natural_t_max
 from datasets.action_genome import VideoSource
@@ -25,8 +26,8 @@ from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
 from training.ablations import change_starts
-from training.bar import open_bar, pace
-from training.ranks import TIMEOUT, Ranks, autocast
+from training.config import TIMEOUT
+from training.ranks import Ranks, autocast
 from training.stopping import apart
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
@@ -112,18 +113,14 @@ def measure(
             record(targets, predictions)
 
     counted: Future[None] | None = None
-    began, frames, steps = time.perf_counter(), 0, loader.steps
-    with open_bar("evaluate", steps, ranks.is_first) as bar, ThreadPoolExecutor(1) as thread:
-        for batch in loader:
-            frames += batch.step_frames
-            ranks.at(f"evaluation, step {loader.step}")
+    shown = None if ranks.is_first else True  # None: only on a terminal
+    bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=shown)
+    with ThreadPoolExecutor(1) as thread:
+        for batch in bar:
             finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
             if counted:
                 counted.result()  # raises what it raised
             counted = thread.submit(count, batch.targets, finish)
-            seconds, done = time.perf_counter() - began, loader.step
-            bar.set_postfix_str(pace(frames, seconds, done, steps - done), refresh=False)
-            bar.update()
             if ranks.stopping():
                 raise ranks.stopped("the beginning of this evaluation")
         if counted:

@@ -1,5 +1,6 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, median
@@ -17,6 +18,25 @@ from training.ranks import Ranks
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 TIMES = ("seconds", "waiting", "start")
 """Names of a rank's sums that are no losses."""
+
+
+class Clock:
+    """Adds the seconds since its last look to sums by name."""
+
+    def __init__(self, sums: dict[str, float]) -> None:
+        self.sums, self.last = sums, time.perf_counter()
+
+    def lap(self, *names: str) -> None:
+        """Add the time since the last lap to each of `names`; without any it counts nowhere."""
+        now = time.perf_counter()
+        add(self.sums, dict.fromkeys(names, now - self.last))
+        self.last = now
+
+
+def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
+    """Add `values` to `sums` by name, in place."""
+    for name, value in values.items():
+        sums[name] = sums.get(name, 0.0) + value
 
 
 def imbalance(dealt: Dealt, skips: bool) -> float:
@@ -97,5 +117,4 @@ def run_summary(
         **summarise(progress.epochs),
         **{k if "/" in k else f"eval_{k}": v for k, v in progress.recall.items()},
         "best_recall@20": progress.best,
-        "results": str(folder.parent / "results.csv"),
     }

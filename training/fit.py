@@ -100,5 +100,4 @@ def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
     """A network of its own, which is thrown away."""
     model = build_network(cfg, alone.device)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
-    train = replace(cfg.train, compile=False)  # blocks of many sizes
-    return build_training(train, alone, model, build_criterion(cfg.loss), letterbox)
+    return build_training(cfg.train, alone, model, build_criterion(cfg.loss), letterbox)

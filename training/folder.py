@@ -1,21 +1,35 @@
-"""A run: a folder whose name follows from its config, and what is written into it."""
+"""A run: a folder whose name follows from its config, and what is written into it.
+
+config.json       what is trained, on how many ranks
+made_on.json      machine, versions and commit
+metrics.jsonl     a line per logged step, epoch and evaluation
+last.pt           the latest checkpoint; previous.pt the one before; best.pt the best evaluated
+summary.json      figures of the whole run; it is there once the run has finished
+relations.csv     recall of every relation at the last evaluation
+report.html       the page of the run, with prediction.png and prediction.webp
+rank0.log         one per rank
+cost.json         with loader.cost=fitted: what was timed
+lock              held by the run that is writing here
+"""
 
 import hashlib
 import json
 import logging
-from dataclasses import MISSING, asdict, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from filelock import FileLock, Timeout
+
+from bload import BlockSampler
 from bload.errors import InputError
-from datasets.annotations.problems import shown
 from datasets.write_whole import write_whole
-from training.config import TrainJob, defining
+from training.config import TrainJob
+from training.ranks import Ranks
 from training.runs import metric_lines, read_object
 from training.same_steps import counted, fitting
-
-if TYPE_CHECKING:
-    from bload import BlockSampler
 
 IN_NAME = (
     ("loader", "t_max", None, "T{}"),
@@ -24,6 +38,20 @@ IN_NAME = (
     ("train", "padding", "masked", "padding_{}"),
 )
 """Group, key, default and form of values that a run's name has if they are not the default."""
+LAST, PREVIOUS = "last.pt", "previous.pt"
+"""Names of the latest checkpoint of a run, and of the one before."""
+PATIENCE = 10.0
+"""Seconds in which the processes of a run that was killed end."""
+
+
+def defining(values: Any) -> dict[str, Any]:
+    """The part of a config that decides what is trained, as plain values."""
+    found = {}
+    for key in fields(values):
+        if key.metadata.get("defining", True):
+            value = getattr(values, key.name)
+            found[key.name] = defining(value) if is_dataclass(value) else value
+    return found
 
 
 def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
@@ -44,18 +72,13 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     With blocks of 32 and a GRU, ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
     """
     config = identity(cfg, world_size)
-    text = json.dumps([config, 1], sort_keys=True)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
     for group, key, default, form in IN_NAME:
         if config[group][key] != default:
             parts.append(form.format(config[group][key]))
     parts.append(f"s{cfg.train.seed}")
+    text = json.dumps(config, sort_keys=True)
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
-
-
-GROUPS = tuple(group.name for group in fields(TrainJob))
-LAST, PREVIOUS = "last.pt", "previous.pt"
-"""Names of the latest checkpoint of a run, and of the one before."""
 
 
 def checkpoint_file(path: Path | str) -> Path:
@@ -73,62 +96,69 @@ def checkpoint_file(path: Path | str) -> Path:
 
 
 class RunFolder:
-    """The folder of one run; rank 0 makes the folder, every rank has its own log.
+    """The folder of one run, as the head of this file lists it."""
 
-    Attributes: `path`, the folder; `last` and `best`, its checkpoints; `summary`, the file that
-    exists once the run has finished; `error`, the file that exists instead where a rank failed, or
-    a sweep saw the run fail.
-    """
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last, self.previous = path / LAST, path / PREVIOUS
+        self.best = path / "best.pt"
+        self.summary = path / "summary.json"
+        self.metrics = path / "metrics.jsonl"
+        self.config = path / "config.json"
+        self.cost = path / "cost.json"
 
-    def __init__(self, root: str, name: str) -> None:
-        self.path = Path(root) / name
-        self.last = self.path / LAST
-        self.previous = self.path / PREVIOUS
-        self.best = self.path / "best.pt"
-        self.summary = self.path / "summary.json"
-        self.error = self.path / "error.json"
-        self.metrics = self.path / "metrics.jsonl"
-        self.config = self.path / "config.json"
-        self.cost = self.path / "cost.json"
+    @classmethod
+    def of(cls, cfg: TrainJob, world_size: int) -> "RunFolder":
+        return cls(Path(cfg.run.root, cfg.run.name or run_name(cfg, world_size)))
 
-    def check_accepts(self, checkpoint: Path | str, cfg: TrainJob, sampler: "BlockSampler") -> None:
-        """Refuse to go on here from `checkpoint` if that would write over another run."""
-        source = Path(checkpoint)
-        home = source if source.is_dir() else source.parent
-        if home.resolve() == self.path.resolve():
-            self.check_same_config(cfg, sampler)
-        elif held := self._held():
-            raise InputError(
-                f"{self.path} holds {held} of a run, which going on from {checkpoint} would write "
-                f"over; give a run.name of its own, or put its {LAST} back if that is gone"
-            )
+    @contextmanager
+    def lock(self, ranks: Ranks) -> Iterator[None]:
+        """Keep other runs out of the folder, which is made if need be.
 
-    def check_same_config(self, cfg: TrainJob, sampler: "BlockSampler") -> None:
+        The system lets go of the lock when rank 0 ends, however that happens.
+
+        Raises:
+            InputError: another run holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / "lock")
+        with ranks.together():
+            try:
+                if ranks.is_first:
+                    lock.acquire(timeout=PATIENCE)
+            except Timeout:
+                raise InputError(
+                    f"{self.path} is in use by another run; wait for its end, stop it, or give "
+                    "this run a run.name of its own"
+                ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Refuse a folder in which something else was trained (only a given run.name can).
 
-        A key that is not there had its default. The data may have moved; their lengths are checked
-        with the plan.
+        The data may have moved; their lengths are checked with the plan.
         """
-        if not self.config.exists():
+        if not (here := self._config()):
             return
-        here = self._config()
-        differs = []
-        for group, values in defining(cfg, later=True).items():
-            keys = fields(getattr(cfg, group))
-            held = {key.name: key.default for key in keys if key.default is not MISSING}
-            held |= here.get(group, {})
-            for key, value in values.items():
-                aside = (group, key) in (("dataset", "root"), ("train", "batch_frames"))
-                if held.get(key) != value and not aside:
-                    differs.append(f"{group}.{key} was {shown(held.get(key))} and is {value}")
+        differs = [
+            f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
+            for group, values in defining(cfg).items()
+            for key, value in values.items()
+            if here.get(group, {}).get(key) != value
+            and (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
+        ]
         if differs:
             raise InputError(
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
             )
-        ranks = here.get("launch", {}).get("nproc", 1)
-        if misfit := fitting(ranks, here["train"], sampler):
-            raise InputError(f"{self.path} holds a run on {counted(ranks, 'rank')}; {misfit}")
+        if misfit := fitting(here["ranks"], here["train"], sampler):
+            raise InputError(
+                f"{self.path} holds a run on {counted(here['ranks'], 'rank')}; {misfit}"
+            )
 
     def checkpoints(self, resume: str) -> list[Path]:
         """Where a run may go on, best first; none if it starts anew.
@@ -138,130 +168,106 @@ class RunFolder:
 
         Raises:
             InputError: there is a run here, but its checkpoints are gone; or it would start anew
-                over files that no run of ours wrote.
+                over files that no run wrote.
         """
-        config, held = self._config(), self._held()
+        config, found = self._config(), " and ".join(p.name for p in self._files() if p.exists())
         ours = [path for path in (self.last, self.previous) if path.exists()]
         if resume == "never":
-            if held and not config:
+            if found and not config:
                 raise InputError(
                     f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
                     "give another run.name"
                 )
             return []
         if resume == "auto" or (ours and config.get("run", {}).get("resume") == resume):
-            if held and not ours:
+            if found and not ours:
                 raise InputError(
-                    f"{self.path} holds {held} of a run but neither {LAST} nor {PREVIOUS}; put one "
-                    "back, or set run.resume=never to delete what is there"
+                    f"{self.path} holds {found} of a run but neither {LAST} nor {PREVIOUS}; put "
+                    "one back, or set run.resume=never to delete what is there"
                 )
             return ours
+        if found and checkpoint_file(resume).parent.resolve() != self.path.resolve():
+            raise InputError(
+                f"{self.path} holds {found} of a run, which going on from {resume} would write "
+                "over; give a run.name of its own"
+            )
         return [Path(resume)]
 
-    def check_siblings(self, cfg: TrainJob, sampler: "BlockSampler") -> None:
-        """Refuse to begin a run that the same command began on another number of ranks.
+    def like_it(self, cfg: TrainJob, sampler: BlockSampler) -> str:
+        """What is to be said of runs beside this new one that the same command could mean.
 
-        Its frames per step differ, so its name does; it goes on with the ``batch_frames`` that
-        keep its blocks per step.
+        Raises:
+            InputError: one has begun on another number of ranks, and can go on with other keys.
         """
-        for path in self.path.parent.glob("*/config.json"):
-            other = RunFolder(str(path.parent.parent), path.parent.name)
-            try:
-                ranks = other._config().get("launch", {}).get("nproc", 1)
-            except InputError:  # it is damaged, and not this run
+        mine, said = defining(cfg), ""
+        for path in sorted(self.path.parent.glob("*/config.json")):
+            other, here = RunFolder(path.parent), read_object(path)
+            ranks = here.get("ranks", 1)
+            if not other.last.exists() or other.path == self.path:
                 continue
-            if ranks == sampler.world_size or other.summary.exists() or not other.last.exists():
-                continue
-            if other.path.name == run_name(cfg, ranks):
-                name = f"run.name={other.path.name}"
-                misfit = fitting(ranks, asdict(cfg.train), sampler, name)
+            if ranks != sampler.world_size and other.path.name == run_name(cfg, ranks):
+                if other.summary.exists():
+                    continue
+                misfit = fitting(ranks, asdict(cfg.train), sampler, f"run.name={other.path.name}")
                 raise InputError(
                     f"{other.path} is this run on {counted(ranks, 'rank')}, unfinished; {misfit}"
                 )
-
-    def _held(self) -> str:
-        """Names of what a run would lose here if another one began."""
-        return " and ".join(path.name for path in self._files() if path.exists())
+            epochs = here.get("train", {}).get("epochs")
+            longer = {**mine, "train": {**mine["train"], "epochs": epochs}}
+            if all(here.get(group) == values for group, values in longer.items()):
+                said = (
+                    f"{other.path} is the same for {epochs} epochs; this is another run, from the "
+                    "beginning, since the rates follow from the number of epochs"
+                )
+        return said
 
     def _files(self) -> tuple[Path, ...]:
         return self.last, self.previous, self.best, self.summary, self.metrics
 
     def _config(self) -> dict[str, Any]:
-        """The config of the run that is here; empty if there is none.
+        """The config of the run that is here; empty if there is none."""
+        return read_object(self.config) if self.config.exists() else {}
 
-        Raises:
-            InputError: it cannot be read, or is not that of a run.
-        """
-        if not self.config.exists():
-            return {}
-        config = read_object(self.config)
-        groups = all(isinstance(config.get(name, {}), dict) for name in GROUPS)
-        groups = groups and {"loader", "train", "model"} <= config.keys()
-        numbers = [config.get("launch", {}).get("nproc", 1)] if groups else []
-        if groups:
-            numbers += [config["train"].get(key, 1) for key in ("batch_frames", "micro_batches")]
-        if not (numbers and all(type(number) is int and number > 0 for number in numbers)):
-            raise InputError(f"{self.config} is no config of a run; put that back or remove it")
-        return config
+    def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
+        """Write down what is trained."""
+        self.write_json(self.config, {**asdict(cfg), "ranks": ranks.world_size})
+        self.summary.unlink(missing_ok=True)
 
-    def open(self, rank: int) -> logging.Logger:
-        """Make the folder and open this rank's log."""
-        self.path.mkdir(parents=True, exist_ok=True)
+    def log(self, rank: int) -> logging.Logger:
+        """Open this rank's log."""
         logger = logging.getLogger(f"bload.rank{rank}")
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        while logger.handlers:
+        while logger.handlers:  # of the job before
             logger.handlers[0].close()
             logger.removeHandler(logger.handlers[0])
-        logging.raiseExceptions = False  # a full disk is reported where it matters
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
         handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
         logger.addHandler(handler)
         return logger
 
-    def read_summary(self) -> dict[str, Any]:
-        summary = read_object(self.summary)
-        if not isinstance(summary.get("run"), str):
-            raise InputError(
-                f"{self.summary} is no summary of this run; remove it, and the same command writes "
-                "it anew"
-            )
-        return summary
-
     def write_json(self, path: Path, value: Any) -> None:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
-    def note_error(self, sentence: str, when: str) -> None:
-        """Write down why this run failed, unless an earlier one finished here."""
-        if not self.summary.exists():
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.write_json(self.error, {"error": sentence, "when": when})
-
-    def saved_at(self) -> list[int]:
-        """Times at which checkpoint and summary, if they are there, were written, in ns."""
-        return [path.stat().st_mtime_ns for path in (self.last, self.summary) if path.exists()]
-
     def clear(self) -> None:
         """Forget an earlier run in this folder, as `checkpoints` has allowed."""
-        for path in (*self._files(), self.error, self.cost):
+        for path in (*self._files(), self.cost):
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:
         """Drop the lines of what comes after a checkpoint, which will be done again.
 
         Args:
-            epoch: of the checkpoint, from 0.
-            step: of that epoch.
+            epoch: that is under way, from 1.
+            step: steps of it that are done.
             evaluated: epochs that were done at the last evaluation.
         """
         if not self.metrics.exists():
             return
         kept = ""
         for text, line in metric_lines(self.metrics):
-            if not isinstance(line.get("step"), int):
-                continue
             before = (line["epoch"], line["step"]) <= (epoch, step)
-            pending = line["kind"] == "eval" and line["epoch"] >= evaluated
+            pending = line["kind"] == "eval" and line["after"] > evaluated
             if before and not pending and line["kind"] != "summary":
                 kept += f"{text}\n"
         write_whole(self.metrics, kept)

@@ -1,18 +1,14 @@
 """The config of a loader: what all loaders take, and the options of its packer."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from bload.cost import Cost
 from bload.dealing import DEALS, Last
 from bload.errors import InputError, check_choice, check_number
-from bload.packers import PACKERS, makes_batches
-from bload.pieces import whole_pieces
+from bload.packers import PACKERS
 
 COSTS = ("slots", "fitted")
 
@@ -26,23 +22,19 @@ def _check_list(key: str, values: Any, most: int, other: str) -> None:
         )
 
 
-LATER = {"later": True}
-"""Of keys that came after the first release: at its default, a run's name is as it was without."""
-
-
 @dataclass
 class LoaderConfig:
     name: str  # of the packer
     t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
     # which blocks make a step, and which rank gets which: cards, pairs, counts, window, queue
-    deal: str = field(default="cards", metadata=LATER)
+    deal: str = field(default="cards")
     # deal=window: steps whose blocks are sorted by cost
-    window: int = field(default=16, metadata=LATER)
+    window: int = field(default=16)
     # cost of a block, for deals: slots, fitted (timed here), or the numbers of a `bload.Cost`
-    cost: Any = field(default="slots", metadata=LATER)
+    cost: Any = field(default="slots")
     # sizes of blocks, such as [94,47], or how many to choose
-    shapes: Any = field(default=1, metadata=LATER)
+    shapes: Any = field(default=1)
     # plan the next epoch in a process of its own while one is trained
     ahead: bool = field(default=False, metadata={"defining": False})
 
@@ -91,9 +83,3 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
 
 def _type_of(default: Any) -> Any:
     return Any if default is None else type(default)
-
-
-def check_fits(loader: LoaderConfig, lengths: Callable[[], np.ndarray]) -> None:
-    """Refuse sequences longer than a block, as plans do; `lengths` is called only if need be."""
-    if loader.t_max is not None and getattr(loader, "long", "") == "error":
-        whole_pieces(lengths(), loader.t_max, carry=not makes_batches(loader.name))

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from tabulate import tabulate
 
 from bload import BlockSampler
@@ -61,26 +60,6 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     )
 
 
-def epoch_sentence(epoch: int, epochs: int, figures: Figures, mine: Figures) -> str:
-    """The same for the log of a rank, as a sentence.
-
-    Args:
-        mine: the sums of this rank, see `training.figures.epoch_figures`.
-    """
-    start = f" (starting data workers took {mine['start']:.1f} s before)" if "start" in mine else ""
-    return (
-        f"Epoch {epoch} of {epochs} took {mine['seconds']:.1f} s here, {mine['waiting']:.1f} s of "
-        f"them waiting for data{start}; the mean loss over all ranks is {figures['loss']:.3f}."
-    )
-
-
-def evaluation_sentence(epochs: float, figures: Figures) -> str:
-    """What an evaluation gave, for the log of a rank."""
-    recall = 100 * figures["with/recall@20"]
-    after = f"epoch {round(epochs, 2):g}"
-    return f"The evaluation after {after} gave Recall@20 with constraint of {recall:.2f} %."
-
-
 def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
     """The end of a run: what it cost, what it reached, where everything is.
 
@@ -117,7 +96,6 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
     if said := compared(summary):
         rows.append(("conclusion", f"Recall@20 is {said}"))
     rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
-    rows.append(("results", summary["results"]))
     rows += [(of, str(path)) for of, path in made.items()]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
@@ -143,25 +121,6 @@ def cut_note(queries: int) -> str:
         f"relations, so K above {len(GROUPS) * queries} cuts nothing; with semi constraint most "
         f"list 1, with more only above {SEMI_THRESHOLD}, so K above {queries} cuts little."
     )
-
-
-def comparison(runs: pd.DataFrame) -> str:
-    """One line per run of a table as `training.runs.read_runs` makes it, by its index."""
-    uneven = runs.get("imbalance", pd.Series(1.0, runs.index))  # runs of before have none
-    columns = {
-        "padded frames": runs.padding.map("{:,.0f}".format),
-        "deleted frames": runs.deleted.map("{:,.0f}".format),
-        **({"imbalance": uneven.map("{:.3f}".format)} if (uneven > EVEN).any() else {}),
-        "epoch time": runs.epoch_seconds.map("{:.1f} s".format),
-        "Recall@20, with constraint": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
-        "must be remembered": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
-    }
-    table = pd.DataFrame(columns).replace("nan %", "")
-    table[runs.state != "finished"] = ""
-    first = next(iter(columns))
-    table[first] = table[first].where(runs.state == "finished", runs.state)
-    sides = ["left", *["right"] * len(columns)]
-    return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
 
 
 def observer_rows(figures: Figures) -> list[tuple[str, str]]:

@@ -1,10 +1,9 @@
 """The processes of one job: who this one is, and what they tell each other."""
 
 import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import torch
@@ -12,14 +11,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from training.config import TIMEOUT
-from training.failures import WAITED, WORKERS, describe
-from training.stopping import Stopped, StopRequest, end_launcher, fork_apart, watch_launcher
-from training.watchdog import Watchdog
+from training.stopping import Stopped, StopRequest, end_with_launcher
 
-ERROR_KEY = "bload/error"
-ANSWER = 5.0
-"""Seconds that a rank which fails waits for an answer of the store."""
+
+class Diverged(InputError):
+    """The gradient is not finite, as every rank knows."""
 
 
 @dataclass(frozen=True)
@@ -29,47 +25,43 @@ class Ranks:
     rank: int
     world_size: int
     device: torch.device
-    store: dist.Store | None = None
-    stop: StopRequest = field(default_factory=StopRequest)
-    watchdog: Watchdog | None = None
-    timeout: float = TIMEOUT
+    stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
-
-    def at(self, place: str) -> None:
-        """Note where this rank is, for those that wait for it."""
-        if self.watchdog:
-            self.watchdog.at(place)
-
-    def describe(self, error: BaseException) -> str:
-        """A sentence for any error; for a time-out it says who has waited, where and for whom."""
-        if not timed_out(error):
-            return describe(error, self.rank)
-        place = f" at {self.watchdog.place}" if self.watchdog else ""
-        others = ", ".join(str(rank) for rank in range(self.world_size) if rank != self.rank)
-        whom, hint = f"rank{'s' * (self.world_size > 2)} {others}", ""
-        if "DataLoader" in str(error):
-            whom, hint = "data", f"{WORKERS}; "
-        return (
-            f"rank {self.rank}{place} {WAITED} {whom} for {self.timeout:.0f} s "
-            f"(train.timeout, in eval.py timeout); {hint}give the same command again; a training "
-            "goes on from its last checkpoint"
-        )
 
     def barrier(self) -> None:
         if self.world_size > 1:
             dist.barrier()
 
     @contextmanager
-    def first_alone(self) -> Iterator[None]:
-        """Rank 0 goes through the body while the others wait; then they go, and find it done."""
-        if not self.is_first:
-            self.barrier()
-        yield
-        if self.is_first:
-            self.barrier()
+    def together(self) -> Iterator[None]:
+        """Raise on every rank the first `InputError` that the body raises on any.
+
+        Else the ranks that go on would meet the next job of the one that does not. The body must
+        not wait for other ranks.
+        """
+        mine = None
+        try:
+            yield
+        except InputError as error:
+            mine = error
+        said = next(filter(None, self.gather(mine and str(mine))), None)
+        if said:
+            raise mine or InputError(said)
+
+    @contextmanager
+    def each_alone(self) -> Iterator[None]:
+        """Let an `InputError` of the body, where one of several ranks may fail, end all of them."""
+        try:
+            yield
+        except Diverged:
+            raise
+        except InputError as error:
+            if self.world_size == 1:
+                raise
+            raise RuntimeError(f"rank {self.rank}: {error}") from error
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum of `values` over ranks, in place."""
@@ -85,10 +77,6 @@ class Ranks:
         """What every rank raises once they have agreed to stop, with the signal of one of them."""
         return Stopped(max(self.gather(self.stop.number)), saved)
 
-    def told(self) -> str:
-        """Return why another rank failed, if one has said so; else an empty string."""
-        return _tell(self.store, "", listen=True)
-
     def gather(self, value: object) -> list:
         """`value` of every rank, in rank order."""
         if self.world_size == 1:
@@ -98,91 +86,50 @@ class Ranks:
         return values
 
 
-@contextmanager
-def start_ranks(
-    device: str, timeout: float = TIMEOUT, deterministic: bool = False
-) -> Iterator[Ranks]:
-    """Join the process group that torchrun set up, and leave it.
-
-    Ranks that fail only because another did, raise what the other raised. From here on a signal
-    raises `Stopped`, and a rank ends soon after its launcher.
+def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Ranks:
+    """Join the ranks that torchrun has started, once for all jobs of this process.
 
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
         timeout: seconds to wait for the other ranks.
         deterministic: let torch refuse every operation that may differ from run to run.
+
+    Raises:
+        InputError: there is no such device, or an earlier job has joined with other values.
     """
-    if deterministic:
-        make_deterministic()
-    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    stop = StopRequest()
-    ranks = Ranks(rank, world_size, torch.device("cpu"), stop=stop, timeout=timeout)
-    watch_launcher()
-    fork_apart()
-    try:
-        with stop.installed():
-            ranks = _join(device, timeout, stop)
-            yield ranks
-    except Exception as error:
-        said = ranks.describe(error)
-        if told := _tell(ranks.store, said, listen=not isinstance(error, InputError)):
-            raise InputError(told) from None
-        if timed_out(error):
-            raise InputError(said) from error
-        raise
-    if ranks.watchdog:
-        ranks.watchdog.close()
+    end_with_launcher()
+    set_deterministic(deterministic)
+    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    if world_size > 1:
+        _make_group("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu", timeout)
+    ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
+    with ranks.together():
+        there = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    return replace(ranks, device=there)
+
+
+_group: tuple[str, float] | None = None
+"""Kind of device and time-out of the process group, once there is one."""
+
+
+def _make_group(kind: str, timeout: float) -> None:
+    global _group
+    if _group is None:
+        # Small host-side values go by gloo even where gradients go by nccl: they wait for no GPU.
+        backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        _group = kind, timeout
+    if _group != (kind, timeout):
+        raise InputError(
+            f"this job asks for train.device={kind} and train.timeout={timeout:g}, and its ranks "
+            f"have joined with {_group[0]} and {_group[1]:g}; give it a command of its own"
+        )
+
+
+def leave_ranks() -> None:
+    """Leave the process group, if there is one, at the end of the last job."""
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def timed_out(error: BaseException) -> bool:
-    """True for a wait for other ranks, or for data workers, that has taken too long."""
-    words = ("timed out", "wait timeout")
-    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in words)
-
-
-def _tell(store: dist.Store | None, sentence: str, listen: bool) -> str:
-    """Leave why this rank fails for the others, or return what one of them has left before.
-
-    The store may be beyond a link that is cut, and an answer of it never come.
-    """
-    heard = [""]
-    if store is None:
-        return ""
-
-    def ask() -> None:
-        with suppress(dist.DistError):
-            if listen and store.check([ERROR_KEY]):
-                heard[0] = store.get(ERROR_KEY).decode()
-            elif sentence:
-                store.set(ERROR_KEY, sentence)
-
-    asking = threading.Thread(target=ask, name="ask the store", daemon=True)
-    asking.start()
-    asking.join(ANSWER)
-    if asking.is_alive() and "TORCHELASTIC_RUN_ID" in os.environ:
-        end_launcher()  # it would ask the same store, and wait for the answer
-    return heard[0]
-
-
-def _join(device: str, timeout: float, stop: StopRequest) -> Ranks:
-    world_size = int(os.environ.get("WORLD_SIZE", 1))
-    local_rank = int(os.environ.get("LOCAL_RANK", 0))
-    where = _device(device, local_rank)
-    if world_size == 1:
-        return Ranks(0, 1, where, stop=stop, timeout=timeout)
-    # Small host-side values go by gloo even where gradients go by nccl: nothing waits for the GPU.
-    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    patience = timedelta(seconds=timeout + ANSWER)  # a rank that waits for data speaks first
-    store, rank, world_size = next(iter(dist.rendezvous("env://", timeout=patience)))
-    # After a restart by torchrun the addresses of the processes before are in the same store.
-    store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
-    dist.init_process_group(
-        backend, store=store, rank=rank, world_size=world_size, timeout=patience
-    )
-    watchdog = Watchdog(store, rank, world_size)
-    return Ranks(rank, world_size, where, store, stop, watchdog, timeout)
 
 
 def _device(name: str, local_rank: int) -> torch.device:
@@ -203,12 +150,12 @@ def _device(name: str, local_rank: int) -> torch.device:
     return device
 
 
-def make_deterministic() -> None:
-    """Let this process compute the same bits every time; called before it has used a GPU."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
-    torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
+def set_deterministic(on: bool) -> None:
+    """Let this process compute the same bits every time, or not; before it has used a GPU."""
+    if on:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
+    torch.use_deterministic_algorithms(on)
+    torch.backends.cudnn.deterministic = on
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:

@@ -1,7 +1,7 @@
 """One table of runs and one of epochs, from the folders that training writes or from CSV files.
 
 FOLDER/experiment.json                 name, jobs, and the commands that ran them ("sweeps")
-FOLDER/RUN/config.json, metrics.jsonl, summary.json or error.json
+FOLDER/RUN/config.json, metrics.jsonl, summary.json
 FOLDER/runs.csv, FOLDER/curves.csv     the same runs and epochs as tables
 FOLDER/NAME/...                        several experiments
 """
@@ -9,12 +9,11 @@ FOLDER/NAME/...                        several experiments
 import json
 import os
 from collections.abc import Iterable, Iterator
-from math import ceil, isfinite
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bload.errors import InputError
-from datasets.frames.one_writer import one_writer
 from datasets.write_whole import write_whole
 
 if TYPE_CHECKING:  # it is imported where tables are made, since a command line needs none
@@ -23,7 +22,7 @@ if TYPE_CHECKING:  # it is imported where tables are made, since a command line 
 Row = dict[str, Any]
 PATIENCE = 60.0
 """Seconds to wait for another process that writes the same table or record."""
-RUN_FILES = ("config.json", "metrics.jsonl", "summary.json", "error.json")
+RUN_FILES = ("config.json", "metrics.jsonl", "summary.json")
 FIGURES = (
     *("t_max", "padding", "deleted", "processed", "frames", "epochs", "epoch_seconds"),
     *("train_seconds", "with/recall@20", "train.seed", "train.slots", "loader.t_max"),
@@ -58,22 +57,6 @@ def read_epochs(folder: Path | str) -> "pd.DataFrame":
     """
     rows = [row for place in experiment_folders(folder) for row in _epochs(place)]
     return _frame(rows, ("experiment", "run"), ("epoch", "seconds", "processed", "frames"))
-
-
-def write_results(root: Path | str) -> None:
-    """Write ROOT/results.csv anew: one row per finished run of the folder.
-
-    Any number of processes may call this at once. Raises `InputError` if one of them does not end.
-    """
-    from datasets.csv_file import csv_text
-
-    path = Path(root) / "results.csv"
-    with one_writer(path, lock=path.with_suffix(".lock"), seconds=PATIENCE):
-        for part in path.parent.glob(f"{path.name}.[0-9]*.part"):
-            part.unlink()  # of a process that was killed while it wrote, see `write_whole`
-        runs = _table(_run(place) for place in _folders(path.parent) if _is_run(place))
-        runs = runs[runs.state == "finished"].dropna(axis="columns", how="all").convert_dtypes()
-        write_whole(path, csv_text(runs))
 
 
 def write_tables(folder: Path | str, to: Path | str) -> list[Path]:
@@ -164,15 +147,12 @@ def _runs(place: Path) -> Iterator[Row]:
 
 
 def _run(place: Path) -> Row:
-    config, metrics, summary, failure = (place / name for name in RUN_FILES)
+    config, metrics, summary = (place / name for name in RUN_FILES)
     row: Row = {"run": place.name}
     try:
         row |= flat(read_object(config)) if config.exists() else {}
         if summary.exists():
             return row | flat(read_object(summary)) | {"run": place.name, "state": "finished"}
-        if failure.exists():
-            says = _encodable(str(read_object(failure).get("error")))
-            return row | {"run": place.name, "state": "failed", "says": says}
         epochs = sum(line["kind"] == "epoch" for _, line in metric_lines(metrics))
     except (InputError, OSError) as error:
         return {"run": place.name, "state": "damaged", "says": str(error)}
@@ -190,22 +170,17 @@ def _epochs(place: Path) -> Iterator[Row]:
         for _, values in metric_lines(run / "metrics.jsonl"):
             line = flat(values)
             kind, epoch, _ = (line.pop(key, None) for key in ("kind", "epoch", "step"))
+            epoch -= 1  # tables count from 0
             if kind == "epoch":
                 epochs[epoch] = {"run": run.name, "epoch": epoch, **line}
             elif kind == "eval":
-                at = epochs_before({"epoch": epoch, "after": line.pop("after", None)}) - 1
+                at = line.pop("after") - 1
                 evals[at] = {k if "/" in k else f"eval_{k}": v for k, v in line.items()}
         for at, figures in evals.items():
             if ceil(at) in epochs:
                 epochs[at] = epochs.get(at, {"run": run.name, "epoch": at}) | figures
         found += [epochs[at] for at in sorted(epochs)]
     yield from ({**row, "experiment": name} for row in found)
-
-
-def epochs_before(line: Row) -> float:
-    """How many epochs were done at an evaluation; one inside an epoch says so itself."""
-    after = line.get("after")
-    return after if isinstance(after, float) and isfinite(after) else line["epoch"] + 1
 
 
 def _csv_rows(path: Path) -> list[Row]:

@@ -1,31 +1,27 @@
-"""Training: one step, one epoch.
+"""Training: one step.
 
 B blocks, T slots.
 """
 
 import contextlib
-import itertools
 import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bload import Batch, BlockLoader, InputError
+from bload import Batch
 from datasets.annotations.frame_names import video_of
 from datasets.gaps import frame_gaps, last_numbers
 from models import counts, to_tensors
 from training.ablations import change_starts, repeat_last
-from training.bar import open_bar, pace
 from training.build import Training
 from training.carried import Carried
-from training.failures import Diverged
 from training.optimiser import set_rates
-from training.ranks import autocast
+from training.ranks import Diverged, autocast
 from training.sync import SYNCS, is_due, trained
 
 SHOWN = 8
@@ -43,8 +39,6 @@ class Step:
     """Learning rate of all but the backbone."""
     stopping: bool
     """True on every rank if a signal has asked one of them to stop after this step."""
-    progress: str = ""
-    """What a bar would say after this step, on rank 0 where there is no terminal for one."""
 
 
 def step_counts(training: Training, batches: Sequence[Batch]) -> tuple[Tensor, bool]:
@@ -142,19 +136,16 @@ def train_step(
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
     set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
-    here = f"epoch {epoch + 1}, step {step + 1}"
-    try:
-        losses, gradient_norm, stopping = backward(training, batches, epoch, carried)
-    except InputError as error:
-        raise Diverged(f"{error}; {here}, in {_videos(batches)}") from error
+    losses, gradient_norm, stopping = backward(training, batches, epoch, carried)
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
         mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batches)}"
-        all_know = not training.apart  # else it may be finite on others, who would not answer
-        says = training.ranks.gather(mine) if all_know else [mine]
+        if training.apart:  # it may be finite on other ranks, which would not answer
+            raise FloatingPointError(mine)
         raise Diverged(
-            f"the gradient is {norm} in {here}: {'; '.join(says)}; "
-            f"lower train.lr ({cfg.lr}) or set train.amp=off"
+            f"the gradient is {norm} in epoch {epoch + 1}, step {step + 1}: "
+            f"{'; '.join(training.ranks.gather(mine))}; lower train.lr ({cfg.lr}) or set "
+            "train.amp=off; the last good checkpoint is in the run's folder"
         )
     training.optimiser.step()
     if training.apart:
@@ -171,74 +162,6 @@ def _videos(batches: Sequence[Batch]) -> str:
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"videos {', '.join(names[:SHOWN])}{more}" if names else "no video"
-
-
-def train_epoch(
-    training: Training,
-    loader: BlockLoader,
-    epoch: int,
-    sums: dict[str, float],
-    carried: list[Carried] | None = None,
-    first: bool = False,
-) -> Iterator[Step]:
-    """Take the steps of an epoch that `loader` has left, and hand over the figures of each.
-
-    Args:
-        carried: as in `backward`; empty at the beginning of an epoch.
-        first: True if data workers are still to be started. The seconds until those of every rank
-            have their first batch are added to ``start`` then, and neither to ``seconds`` nor to
-            ``waiting``.
-        sums: this rank's losses, ``seconds`` and ``waiting`` (for data) are added to it. The time
-            that the caller takes between steps counts as the epoch's.
-
-    On a terminal a bar shows the loss (as rank 0 sees it), frames a second over all ranks and the
-    time left to the end of the run, at the pace of this epoch and without evaluations after it.
-    """
-    ranks, steps, before = training.ranks, loader.steps, loader.step
-    ranks.at(f"epoch {epoch + 1}, waiting for step {before + 1}")
-    by_step = loader.by_step()
-    if first and training.cfg.workers:
-        began = time.perf_counter()
-        by_step = itertools.chain([*itertools.islice(by_step, 1)], by_step)
-        ranks.at(f"epoch {epoch + 1}, waiting for the others' data workers")
-        ranks.barrier()  # else a rank would wait for a slower one within its first step
-        add(sums, {"start": time.perf_counter() - began})
-    with open_bar(
-        f"epoch {epoch + 1}/{training.cfg.epochs}", steps, ranks.is_first, done=before
-    ) as bar:
-        frames, began = 0, time.perf_counter()
-        started = asked = began
-        for batches in by_step:
-            ranks.at(f"epoch {epoch + 1}, step {loader.step}")
-            sums["waiting"] += time.perf_counter() - asked
-            step = train_step(training, batches, epoch, loader.step - 1, steps, carried)
-            add(sums, step.losses)
-            now = time.perf_counter()
-            sums["seconds"] += now - began
-            if said := training.first_step.add(now - began):
-                bar.write(said)
-            began = now
-            frames += batches[0].step_frames
-            loss = step.losses["loss"] * ranks.world_size
-            ahead = (training.cfg.epochs - epoch) * steps - loader.step
-            text = bar_text(loss, frames, now - started, loader.step - before, ahead)
-            bar.set_postfix_str(text, refresh=False)
-            bar.update()
-            yield replace(step, progress=text) if bar.disable and ranks.is_first else step
-            ranks.at(f"epoch {epoch + 1}, waiting for step {loader.step + 1}")
-            asked = time.perf_counter()
-        sums["seconds"] += time.perf_counter() - began
-
-
-def bar_text(loss: float, frames: int, seconds: float, done: int, ahead: int) -> str:
-    """What the bar says when `done` steps have taken `seconds` and the run has `ahead` to go."""
-    return f"loss {loss:.2f}, {pace(frames, seconds, done, ahead)} in all"
-
-
-def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
-    """Add `values` to `sums` by name, in place."""
-    for name, value in values.items():
-        sums[name] = sums.get(name, 0.0) + value
 
 
 def seed_step(seed: int, epoch: int, step: int, rank: int) -> None:

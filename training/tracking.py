@@ -2,139 +2,115 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
 from bload import Plan
-from datasets.write_whole import full_disk_named
-from training.checkpoint import Start
+from bload.draw import draw_plans
 from training.config import WandbConfig
 from training.folder import RunFolder
-
-if TYPE_CHECKING:
-    from training.wandb_run import WandbRun
-
-STATE = "wandb.json"
-"""In a run's folder: what its copy in wandb has, see `training.wandb_run`."""
-PATIENCE = 60.0
-"""Seconds that a finished run waits for wandb."""
-STOP_PATIENCE = 5.0
-"""Seconds that a stopped or failed run waits for wandb."""
 
 
 class Tracker:
     """Writes the figures of a run; on ranks other than the first it does nothing.
 
-    As a context it is closed at the end of the body, after an exception with less patience.
+    As a context it is closed at the end of the body.
 
     Args:
         config: of the run, as wandb shows it.
-        wandb: ``offline`` needs no account and no network.
-        start: where the run begins or goes on; one that begins is a new one in wandb too.
+        options: what they leave open, wandb's environment and settings say.
+        steps: that were trained before the epoch under way.
+        begins: True for a run that does not go on; it is a new one in wandb too.
+        active: True on the first rank.
     """
 
     def __init__(
         self,
         folder: RunFolder,
         config: dict[str, Any],
-        wandb: WandbConfig,
-        start: Start,
+        options: WandbConfig,
+        steps: int,
+        begins: bool,
         active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.steps = sum(epoch["steps"] for epoch in start.progress.epochs)
-        """Of the epochs that are finished."""
-        self.finished = len(start.progress.epochs)
-        self.epoch = self.finished + 1
-        self.wandb: WandbRun | None = None
-        if active and start.checkpoint is None:
-            (folder.path / STATE).unlink(missing_ok=True)
-        if active and (wandb.mode or os.environ.get("WANDB_MODE")) != "disabled":
-            with self._in_the_way():
-                self._open(folder.path / STATE, config, wandb)
+        self.steps = steps
+        self.wandb: Any = None
+        mode = options.mode or os.environ.get("WANDB_MODE", "offline")
+        if active and mode != "disabled":
+            self._in_wandb(lambda: self._begin(folder.path, config, options, mode, begins))
 
-    def _open(self, state: Path, config: dict[str, Any], options: WandbConfig) -> None:
-        # Slow to import, and wanted by one rank only.
-        from training.wandb_run import OFFLINE, WandbRun, mode_of
+    def _begin(
+        self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, begins: bool
+    ) -> None:
+        import wandb  # slow, and wanted by one rank only
 
-        mode = mode_of(options)
-        if mode == "disabled":
-            return
-        try:
-            self.wandb = WandbRun(state, config, options, mode)
-        except Exception as error:  # of wandb's many kinds, and of its service's
-            if mode in OFFLINE:
-                raise
-            self.wandb = WandbRun(state, config, options, "offline")
-            later = self.wandb.later
-            print(f"wandb: {_sentence(error)}; going on offline, {later} sends it later")
-        if not self.wandb.offline:
-            print(f"wandb: {self.wandb.run.url}")
+        kept = folder / "wandb_id"
+        if begins:
+            kept.unlink(missing_ok=True)
+        known = kept.read_text() if kept.exists() else None
+        self.wandb = wandb.init(
+            mode=mode,
+            project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
+            entity=options.entity,
+            tags=options.tags,
+            notes=options.notes,
+            job_type=options.job_type,
+            group=options.group,
+            name=os.environ.get("WANDB_NAME", folder.name),
+            id=os.environ.get("WANDB_RUN_ID", known),
+            resume="allow" if known else None,
+            config=config,
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+        kept.write_text(self.wandb.id)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close(PATIENCE if kind is None else STOP_PATIENCE)
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+        if self.wandb is not None:
+            self._in_wandb(self.wandb.finish)
 
-    def log(self, kind: str, epoch: int, step: int, **figures: Any) -> None:
-        """Write a line: `kind` (step, epoch, eval, summary), place in training, and the figures."""
+    def log(self, kind: str, epoch: int, step: int, figures: Mapping[str, Any]) -> None:
+        """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, step of it, figures."""
         if self.file is None:
             return
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
-        with full_disk_named(Path(self.file.name)):
-            self.file.write(json.dumps(line) + "\n")
-            self.file.flush()
-        numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
-        self.epoch = epoch if kind == "summary" else epoch + 1
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+        values = {f"{kind}/{key}": of for key, of in figures.items() if isinstance(of, int | float)}
+        self._send({"epoch": epoch, **values}, step)
         if kind == "epoch":
             self.steps += step
-            self.finished = epoch + 1
-        with self._in_the_way():
-            if self.wandb is None:
-                return
-            if kind == "summary":
-                self.wandb.table(self.epoch, self.steps, numbers)
-            else:
-                values = {f"{kind}/{key}": value for key, value in numbers.items()}
-                place = self.steps + (step if epoch >= self.finished else 0)
-                self.wandb.log(kind, self.epoch, place, values)
 
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of plans by loader."""
-        with self._in_the_way():
-            if self.wandb is not None:
-                self.wandb.draw(self.epoch, self.steps, plans)
+        if self.wandb is not None:
+            with TemporaryDirectory() as folder:
+                self.show([draw_plans(plans, Path(folder) / "blocks.png")])
 
-    def show(self, pictures: Iterable[Path]) -> None:
-        """Send wandb files of pictures."""
-        with self._in_the_way():
-            if self.wandb is not None:
-                self.wandb.show("pictures", self.epoch, self.steps, pictures)
+    def show(self, files: Iterable[Path]) -> None:
+        """Send wandb those of the files that are pictures, by their names."""
+        if self.wandb is not None:
+            import wandb
 
-    def close(self, patience: float = PATIENCE) -> None:
-        """Finish the files; wandb has `patience` seconds for its own."""
-        if self.file is not None:
-            self.file.close()
-        with self._in_the_way():
-            if self.wandb is not None:
-                self.wandb.finish(patience)
-                if self.wandb.offline:
-                    print(f"wandb: {self.wandb.later} sends this run")
+            pictures = [file for file in files if file.suffix == ".png"]
+            self._send({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}, 0)
 
-    @contextmanager
-    def _in_the_way(self) -> Iterator[None]:
+    def _send(self, values: dict[str, Any], step: int) -> None:
+        """Send a row; wandb's own step counts the optimiser's steps over all epochs."""
+        if self.wandb is not None:
+            self._in_wandb(lambda: self.wandb.log(values, step=self.steps + step))
+
+    def _in_wandb(self, do: Callable[[], Any]) -> None:
         """Go on without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
-            yield
+            do()
         except Exception as error:  # of wandb's many kinds, and of its service's
-            later = f", {self.wandb.later} sends what it has" if self.wandb else ""
             self.wandb = None
-            print(f"wandb: {_sentence(error)}; going on without it{later}")
-
-
-def _sentence(error: Exception) -> str:
-    """What an error of wandb says, in one line."""
-    return " ".join(str(error).split()).rstrip(".")
+            print(f"warning: wandb: {error}; going on without it")

@@ -6,10 +6,10 @@ from statistics import median
 
 import torch
 from torch._dynamo.utils import counters
+from training.compiling import check_compiler
 
 from experiments.benchmarks.part import Part, Rows
 from experiments.benchmarks.training_step import build_way
-from training.compiling import check_compiler
 from training.config import register
 
 ROUNDS, STEPS = 6, 5

@@ -14,12 +14,12 @@ from dataclasses import asdict, astuple
 import numpy as np
 import torch
 from tabulate import tabulate
+from training.sweep import jobs_of
 
 from datasets.build import build_source
 from experiments.turns import ALONE
 from training.config import register
 from training.fit import batches_of, fit, time_batch, train_apart, work_of
-from training.sweep import jobs_of
 
 UNSEEN = 12
 """Batches that are predicted."""

@@ -7,6 +7,7 @@ from operator import truediv
 from statistics import median
 
 import torch
+from training.sweep import jobs_of
 
 from bload import Batch, BlockLoader
 from datasets.build import build_source
@@ -16,7 +17,6 @@ from experiments.turns import Way
 from training.config import register
 from training.step import backward, train_step
 from training.stopping import apart
-from training.sweep import jobs_of
 
 DATA = ["loader=bload_exact", "dataset.cache=data/cache64"]
 ROUNDS, STEPS = 6, 5

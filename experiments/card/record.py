@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from training.failures import sentence_of
+
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from training.failures import sentence_of
 
 Row = dict[str, Any]
 Unit = tuple[str, Callable[[], list[Row]]]

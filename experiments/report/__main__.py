@@ -26,10 +26,10 @@ def main() -> None:
     args = parser.parse_args()
 
     import torch
+    from training.failures import sentence_of
 
     from bload.errors import InputError
     from experiments.report.page import write_report
-    from training.failures import sentence_of
     from training.page.write import drawn, write_page
     from training.runs import RUN_FILES, write_tables
 

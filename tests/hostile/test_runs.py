@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from training.cli import check_overrides
 
 from bload import BlockSampler
 from experiments.report import packing
@@ -16,7 +17,6 @@ from tests.experiments.report.made_runs import make_record, make_run
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import SCALARS, TEXTS, VALUES, damaged
 from tests.training.jobs import compose_config
-from training.cli import check_overrides
 from training.config import TrainJob, register
 from training.folder import RunFolder
 from training.runs import RUN_FILES, read_epochs, read_runs, write_results

@@ -9,10 +9,10 @@ from unittest import mock
 
 import torch
 from torch.utils._pytree import tree_flatten
+from training.cli import check_overrides
 
 from datasets.synthetic import World
 from training import step as engine
-from training.cli import check_overrides
 from training.config import register
 from training.ranks import Ranks
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import torch
+from training.launch import errors_in_one_line
 
 from bload.packers import make_plan
-from training.launch import errors_in_one_line
 from training.ranks import start_ranks
 
 how, folder = sys.argv[1:]

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 from torch._inductor.cpp_builder import cpp_compiler_search
+from training.compiling import FirstStep, check_compile, compile_network
 
 import train
 from bload.errors import InputError
 from models.temporal import PARTS
 from tests.training.jobs import metrics, one_rank, only_run
 from training import build as training
-from training.compiling import FirstStep, check_compile, compile_network
 
 SMALL = (
     *("model.width=16", "model.heads=2", "model.feedforward=16", "model.queries=4"),

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from training.sweep import jobs_of
 
 from experiments.report.page import write_report
 from tests.training.jobs import REPOSITORY, only_run, overrides
 from training.config import register
-from training.sweep import jobs_of
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
 

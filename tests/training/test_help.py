@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import get_type_hints
 
 import pytest
+from training.help import meanings
 
 import train
 from bload import PACKERS
@@ -16,7 +17,6 @@ from datasets.config import AugmentConfig
 from tests.training.jobs import REPOSITORY
 from training import cli
 from training.config import EvalJob, TrainJob
-from training.help import meanings
 from training.loader_config import loader_schema
 
 SLOW = {"torch", "torchvision", "scipy", "wandb", "matplotlib", "pandas"}

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from training.failures import describe
+from training.launch import ERROR_FILE, errors_in_one_line, launch
 
 from bload.errors import InputError
 from tests.training.jobs import REPOSITORY, only_run
-from training.failures import describe
-from training.launch import ERROR_FILE, errors_in_one_line, launch
 
 pytestmark = pytest.mark.dist
 slow = partial(pytest.param, marks=pytest.mark.slow)

@@ -11,13 +11,13 @@ import time
 from unittest import mock
 
 import pytest
+from training.lock import lock
 
 import train
 from bload.errors import InputError
 from tests.training.jobs import REPOSITORY, contents, metrics, one_rank, only_run
 from training import lock as locking
 from training.folder import RunFolder
-from training.lock import lock
 
 HOLD = """
 import sys, time

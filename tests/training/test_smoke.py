@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from training.smoke import all_right
 
 import train
 from bload.errors import InputError
 from tests.training.jobs import compose_config, one_rank, only_run
-from training.smoke import all_right
 
 SUMMARY = {"experiment": "smoke", "steps": 10.0, "eval_frames": 123.0}
 MADE = {name: Path(name) for name in ("picture", "report")}

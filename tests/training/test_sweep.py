@@ -11,6 +11,8 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+from training.lock import lock
+from training.sweep import jobs_of, sweep
 
 from bload.errors import InputError
 from tests.training.jobs import one_rank
@@ -20,10 +22,8 @@ from training import config as configs
 from training import lock as locking
 from training import sweep as sweeping
 from training.folder import RunFolder, run_name
-from training.lock import lock
 from training.provenance import write_record
 from training.stopping import Stopped
-from training.sweep import jobs_of, sweep
 
 EXPERIMENT = """\
 # @package _global_

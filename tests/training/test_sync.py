@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from training.failures import Diverged
 
 import train
 from bload import InputError
@@ -22,7 +23,6 @@ from tests.training.jobs import (
 from tests.training.test_gradients import double_training
 from training import step as engine
 from training.checkpoint import load_model
-from training.failures import Diverged
 from training.folder import run_name
 from training.sync import SYNCS, is_due
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import wandb
 import yaml
+from training.cli import check_overrides
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from bload.errors import InputError
@@ -21,7 +22,6 @@ from experiments.soak import MARK, SMALL, ended_or_left, marked
 from tests.training.jobs import REPOSITORY
 from tests.training.offline_file import OfflineRun
 from training.checkpoint import Start
-from training.cli import check_overrides
 from training.config import WandbConfig, register
 from training.folder import RunFolder
 from training.tracking import Tracker

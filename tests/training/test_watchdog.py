@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from training.watchdog import Watchdog
 
 from bload.errors import InputError
 from training import ranks as joining
 from training.ranks import Ranks, start_ranks
-from training.watchdog import Watchdog
 
 
 def test_a_rank_that_waits_says_where_the_others_are(capsys):

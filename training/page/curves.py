@@ -147,7 +147,7 @@ def _by_epoch(
     """Bars for each epoch, one series on another."""
 
     def draw(axis: Axes) -> None:
-        ends, below = [line["epoch"] + 1 for line in run.epochs], [0.0] * len(run.epochs)
+        ends, below = [line["epoch"] for line in run.epochs], [0.0] * len(run.epochs)
         for name, (values, colour) in series.items():
             axis.bar(ends, values, 0.6, below, color=colour, label=name)
             below = [a + b for a, b in zip(below, values, strict=True)]
@@ -176,7 +176,7 @@ def _by_step(
         axis.yaxis.set_major_formatter("{x:,.10g}")
         if axis.get_yscale() == "log":
             axis.yaxis.set_minor_formatter(BetweenPowers())
-        ends = [(_at(run, line), line["epoch"] + 1) for line in run.epochs]
+        ends = [(_at(run, line), line["epoch"]) for line in run.epochs]
         last = max([_at(run, line) for line in (*run.steps, *run.epochs)], default=1)
         axis.set_xlim(0, 1.02 * last)
         ends = ends[:: -(-len(ends) // TICKS) or 1]

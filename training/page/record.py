@@ -27,8 +27,6 @@ class Record:
     epochs: list[Row]
     evals: list[Row]
     ended: bool
-    failed: str
-    """Why it failed, else empty."""
     made_on: Row
     """Machine, versions and commit, as `surroundings` gives them; empty for runs of before."""
 
@@ -46,10 +44,9 @@ def evaluated_after(epochs: float) -> str:
 def read_record(path: Path) -> Record:
     """Read a run. Raises `InputError` for a folder that is none, or what cannot be read."""
     if not (path / "config.json").is_file():
-        says = "is not the folder of a run"
-        if (path / "error.json").exists():
-            says = f"holds a run that failed before it began: {_failure(path)}"
-        raise InputError(f"{path} {says}; name one that train.py printed, such as runs/NAME")
+        raise InputError(
+            f"{path} is not the folder of a run; name one that train.py printed, such as runs/NAME"
+        )
     lines: dict[str, dict[tuple[int, int], Row]] = {"step": {}, "epoch": {}, "eval": {}}
     for _, line in metric_lines(path / "metrics.jsonl"):
         if line["kind"] in lines:
@@ -58,12 +55,7 @@ def read_record(path: Path) -> Record:
     made_on = read_object(path / MADE_ON) if (path / MADE_ON).exists() else {}
     steps, epochs, evals = (list(found.values()) for found in lines.values())
     config, ended = read_object(path / "config.json"), (path / "summary.json").exists()
-    return Record(path, config, steps, epochs, evals, ended, _failure(path), made_on)
-
-
-def _failure(path: Path) -> str:
-    file = path / "error.json"
-    return str(read_object(file).get("error", "")) if file.exists() else ""
+    return Record(path, config, steps, epochs, evals, ended, made_on)
 
 
 def note_machine(path: Path) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import pandas as pd
+from omegaconf.errors import OmegaConfBaseException
 
-from bload.errors import InputError
 from bload.packers import PACKERS
 from datasets.build import DATASETS
-from training.cli import check_overrides
-from training.config import CONFIGS, register
+from training.config import CONFIGS, compose_job
 from training.figures import summarise
 from training.page import curves as charts
 from training.page.curves import OBSERVERS
@@ -20,7 +19,7 @@ from training.page.exhibits import Cell, Exhibit, Part, cell, rows
 from training.page.record import RELATIONS, Record, Row, evaluated_after
 from training.page.relations import by_relation
 from training.printing import CONSTRAINTS, cut_note, verdict
-from training.runs import epochs_before, flat
+from training.runs import flat
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
@@ -29,13 +28,11 @@ COUNTS = {"padded": "padding", "filler": "filler", "deleted": "deleted"}
 
 def lead(run: Record) -> str:
     """What was trained, how far it came and what it reached."""
-    config, ranks = run.config, run.config.get("launch", {}).get("nproc", 1)
+    config, ranks = run.config, run.config.get("ranks", 1)
     names = f"{config['model']['name']} on {config['dataset']['name']}"
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
-    if run.failed:
-        state = f"failed after {state}: {run.failed.rstrip('.')}"
-    elif not run.ended:
+    if not run.ended:
         state = f"not finished, {state} so far"
     said = verdict(run.reached)
     if run.reached and not said:
@@ -54,7 +51,7 @@ def reached(run: Record) -> list[Part]:
         if f"with/recall@{k}" in run.reached
     }
     table = rows("constraint", columns, "1 1 1 1", lambda of: CONSTRAINTS[of][0])
-    title = f"On the test split, {evaluated_after(epochs_before(run.reached))}"
+    title = f"On the test split, {evaluated_after(run.reached['after'])}"
     observers = []
     if verdict(run.reached):  # of real data no observer is known
         parts = {"all relations": "", "those that must be remembered": "_memory"}
@@ -73,7 +70,7 @@ def relations(run: Record) -> list[Part]:
     if not (run.path / RELATIONS).exists():
         return [f"The run's folder has no `{RELATIONS}`, which evaluations write."]
     table = pd.read_csv(run.path / RELATIONS)
-    if not run.reached or {*table.checkpoint} != {evaluated_after(epochs_before(run.reached))}:
+    if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["after"])}:
         return [f"`{RELATIONS}` is not of this run's last evaluation."]
     found = by_relation("Recall@20 by relation", table)
     return [found] if found else []
@@ -111,7 +108,7 @@ def training(run: Record) -> list[Part]:
     table = {name: {epoch: of[epoch][key] for epoch in of} for name, key in columns.items()}
     table["Recall@20, %"] = {line["epoch"]: 100 * line["with/recall@20"] for line in run.evals}
     forms = "2 1 1 0 0 0 0 0 1"
-    return [*made, Exhibit("By epoch", rows("epoch", table, forms, lambda at: str(at + 1)))]
+    return [*made, Exhibit("By epoch", rows("epoch", table, forms, str))]
 
 
 def cost(run: Record) -> list[Part]:
@@ -152,7 +149,7 @@ def config(run: Record) -> list[Part]:
 
 def origin(run: Record) -> list[Part]:
     """Commit, machine and versions, and how to make the page anew."""
-    command = shlex.join(["python", "-m", "experiments.report", str(run.path)])
+    command = shlex.join(["python", "-m", "training.page", str(run.path)])
     again = f"This page and its pictures: `{command}`."
     if not run.made_on:
         return ["Commit and machine were not recorded.", again]
@@ -195,14 +192,13 @@ def _texts(groups: Row) -> dict[str, str]:
 
 def _defaults(groups: Row) -> dict[str, str]:
     """The config of a command line that chooses the same groups, as far as they are known here."""
-    register()
     models = [file.stem for file in (CONFIGS / "model").glob("*.yaml")]
     known = {"loader": [*PACKERS], "dataset": [*DATASETS], "model": models}
     names = {group: groups[group]["name"] for group in known}
     chosen = [f"{group}={name}" for group, name in names.items() if name in known[group]]
     for more in ([], ["dataset.root=ROOT"]):
         try:
-            return _texts(asdict(check_overrides("train", [*chosen, *more])))
-        except InputError:  # a key has no default
+            return _texts(asdict(compose_job("train", [*chosen, *more])))
+        except OmegaConfBaseException:  # a key has no default
             continue
     return {}

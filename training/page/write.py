@@ -1,14 +1,12 @@
 """A run on one page: ``report.html`` in its folder, with ``prediction.png`` and ``.webp`` in it."""
 
+import traceback
 from pathlib import Path
 
 import torch
-from jinja2 import TemplateError
 
-from bload.errors import InputError
 from datasets.action_genome import VideoSource
 from datasets.write_whole import write_whole
-from training.failures import sentence_of
 from training.folder import LAST
 from training.page.exhibits import Part, template
 from training.page.picture import draw_run
@@ -32,41 +30,29 @@ def drawn(path: Path) -> dict[str, Path]:
     return {of: path / name for of, name in files if (path / name).exists()}
 
 
-def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> str:
-    """Draw pictures and page of a run; return why there are no new pictures, else nothing.
+def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> None:
+    """Draw pictures and page of a run.
 
     Args:
         source: the test split; None opens the run's own, and makes no data.
 
     Raises:
-        InputError: `path` is no run, or holds something that training does not write.
+        InputError: `path` is no run.
     """
-    run, lacking = read_record(path), ""
-    try:
+    run = read_record(path)
+    if (path / LAST).exists():
         for name, picture in zip(PICTURES, draw_run(path / LAST, device, source), strict=True):
             write_whole(path / name, picture)
-    except (InputError, OSError) as error:
-        lacking = sentence_of(error) or ""
-    try:
-        text = _render(run)
-    except (*UNREADABLE, TemplateError) as error:
-        raise InputError(
-            f"{path} holds something that training does not write, or this is a bug of the page "
-            f"({type(error).__name__}: {error}); report it"
-        ) from error
-    write_whole(path / PAGE, text)
-    return lacking
+    write_whole(path / PAGE, _render(run))
 
 
 def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None:
     """As `write_page`, at the end of a run, which no failure of this kind may spoil."""
     try:
-        lacking = write_page(path, device, source)
-    except Exception as error:
-        lacking = sentence_of(error) or f"{type(error).__name__}: {error}"
-    if lacking:
-        again = f"python -m experiments.report {path}"
-        print(f"warning: pictures or report could not be made ({lacking}); {again} tries it again")
+        write_page(path, device, source)
+    except Exception:
+        traceback.print_exc()
+        print(f"warning: no page; python -m training.page {path} tries it again")
 
 
 def shown(parts: list[Part]) -> list[Part]:

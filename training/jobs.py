@@ -1,0 +1,94 @@
+"""What Hydra leaves open about the jobs of a command: errors, the exit status, a table at the end.
+
+Hydra runs the jobs of ``-m`` one after another in this process, under torchrun in every rank.
+"""
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from tabulate import tabulate
+
+from bload.errors import InputError
+from training.ranks import leave_ranks
+from training.stopping import Stopped
+
+Row = dict[str, Any]
+DONE: list[tuple[str, int, Row]] = []
+"""Of every job so far: its overrides, its exit status, and the figures that it returned."""
+
+
+def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
+    """Stand under ``@hydra.main``: turn the config into its dataclass, and note how the job ended.
+
+    An `InputError`, which all ranks raise or none, is one sentence, and the next job begins. So
+    does it after any other exception of a single process; of several ranks that one ends them all.
+    """
+
+    @functools.wraps(task)
+    def run(config: DictConfig) -> None:
+        hydra = HydraConfig.get()
+        overrides, first = " ".join(hydra.overrides.task), os.environ.get("RANK", "0") == "0"
+        by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
+        status, figures = 0, None
+        try:
+            figures = task(OmegaConf.to_object(config))
+        except Stopped as stopped:
+            if first:
+                print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
+            raise
+        except (InputError, OmegaConfBaseException) as error:
+            if by_plugin:
+                raise
+            status = 2
+            if first:
+                print(f"error: {error}  [{overrides}]", file=sys.stderr, flush=True)
+        except Exception:
+            if by_plugin:
+                raise
+            status = 1
+            traceback.print_exc()
+            print(f"in {overrides or 'a run of the defaults'}", file=sys.stderr, flush=True)
+            if dist.is_initialized():
+                sys.exit(status)
+        DONE.append((overrides, status, figures or {}))
+
+    return run  # type: ignore[return-value]
+
+
+def end() -> int:
+    """Print a table of several jobs; return the exit status of the process."""
+    leave_ranks()
+    if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
+        print(f"\n{table()}", flush=True)
+    return min((status for _, status, _ in DONE if status), default=0)
+
+
+def table() -> str:
+    """One row per job: what it was told, what it cost, and what it reached."""
+    shown = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
+    rows = []
+    for overrides, status, figures in DONE:
+        row: Row = {"job": " ".join(one for one in overrides.split() if one not in shown)}
+        if status:
+            row["steps"] = "failed"
+        elif figures:
+            epochs, work = figures["epochs"], figures["epochs"] * figures["processed"]
+            row |= {"steps": f"{epochs * figures['steps']:,.0f}", "slots": f"{work:,.0f}"}
+            row |= {"training": f"{figures['train_seconds']:,.0f} s"}
+            row |= {
+                "padding": f"{figures['padding']:,.0f}",
+                "deleted": f"{figures['deleted']:,.0f}",
+            }
+            row |= {"Recall@20": f"{100 * figures['with/recall@20']:.2f} %"}
+        rows.append(row)
+    headings = {key: key for row in sorted(rows, key=len, reverse=True) for key in row}
+    return tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)

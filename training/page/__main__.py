@@ -1,0 +1,14 @@
+"""``python -m training.page runs/NAME``: draw the page of a run, finished or not."""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from training.page.write import drawn, write_page
+
+parser = argparse.ArgumentParser(prog="python -m training.page", description=__doc__)
+parser.add_argument("run", type=Path, help="folder of a run")
+folder = parser.parse_args().run
+write_page(folder, torch.device("cpu"))
+print(*drawn(folder).values(), sep="\n")
