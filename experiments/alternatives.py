@@ -23,9 +23,9 @@ from functools import partial
 from typing import Any
 
 from tabulate import tabulate
-from training.sweep import jobs_of
 
 from datasets.build import build_source
+from experiments.commands import jobs_of
 from experiments.measured import measure
 from experiments.report.alternatives import beside_exact
 from experiments.turns import Rows, Taken, Way, on_ranks, take_turns

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 from tabulate import tabulate
-from training.sweep import jobs_of
 
 from bload import Cost, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
+from experiments.commands import jobs_of
 from experiments.measured import measure
 from experiments.rank_pair import RANKS
 from experiments.turns import Rows, Way, on_ranks, take_turns

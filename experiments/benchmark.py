@@ -22,10 +22,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from experiments.benchmarks.compiled_steps import COMPILED
 from experiments.benchmarks.evaluation_speed import EVALUATION
-from experiments.benchmarks.first_run import FIRST_RUN
-from experiments.benchmarks.first_version import FIRST_VERSION
 from experiments.benchmarks.installed import INSTALLED
 from experiments.benchmarks.packing import HARD, USUAL
 from experiments.benchmarks.part import Part, Rows
@@ -42,13 +39,10 @@ PARTS: dict[str, Part] = {
     "installed": INSTALLED,
     "walk": WALK,
     "blocks": BLOCKS,
-    "first_version": FIRST_VERSION,
     "profile": PROFILE,
-    "compiled": COMPILED,
     "evaluation": EVALUATION,
     "reading": READING,
     "waiting": WAITING,
-    "first_run": FIRST_RUN,
 }
 
 

@@ -24,9 +24,8 @@ from typing import Any
 
 import torch
 from tabulate import tabulate
-from training.cli import errors_in_one_line
-from training.sweep import jobs_of
 
+from experiments.commands import jobs_of, wrong_input_in_one_sentence
 from experiments.measured import begin_record, end_record
 from experiments.report.results import read_results
 from experiments.report.times import turn_times, turns_table
@@ -65,7 +64,7 @@ def main() -> None:
     args = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     register()
-    with errors_in_one_line():
+    with wrong_input_in_one_sentence():
         jobs = [job.config for job in jobs_of([f"experiment={args.experiment}", *args.overrides])]
         record = begin_record("epoch_time", "epoch_turns")
         rows = measure(jobs, args.share, args.rounds)

@@ -28,11 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from training.launch import errors_in_one_line
 
 from bload.errors import InputError, check_number
 from experiments.card import (
-    determinism,
     loss_curve,
     memory,
     one_rank,
@@ -44,6 +42,7 @@ from experiments.card.bench import Bench
 from experiments.card.peak import card_name
 from experiments.card.record import Unit, read_json, run_part, write_json
 from experiments.card.scale import full, rehearsal
+from experiments.commands import wrong_input_in_one_sentence
 from training.provenance import now, surroundings
 
 
@@ -55,7 +54,6 @@ def peak_units(bench: Bench) -> list[Unit]:
 PARTS: dict[str, tuple[float, Callable[[Bench], list[Unit]]]] = {
     "peak": (0.01, peak_units),
     "one_rank": (0.05, one_rank.units),
-    "determinism": (0.08, determinism.units),
     "walk": (0.1, walk_share.units),
     "loss_curve": (0.1, loss_curve.units),
     "throughput": (0.52, throughput.units),
@@ -77,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=Path, metavar="FILE", help="print the tables of a record")
     parser.add_argument("--into", type=Path, metavar="PAGE", help="put them between its markers")
     options = parser.parse_args(arguments)
-    with errors_in_one_line():
+    with wrong_input_in_one_sentence():
         check_number("--minutes", options.minutes, 0.01)
         if options.into and not options.tables:
             raise InputError("--into names a page for tables; give their record with --tables FILE")

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import torch
 from tabulate import tabulate
-from training.cli import check_overrides, errors_in_one_line
 
+from experiments.commands import wrong_input_in_one_sentence
 from models.cost import GIB, PER_FRAME, Cost, measure_cost
 from models.recompute import CHUNK
-from training.config import TrainJob, register
-from training.ranks import autocast, start_ranks
+from training.config import TrainJob, compose_job, register
+from training.ranks import autocast, join_ranks
 
 MIB = 2**20
 LONGEST = 94
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("overrides", nargs="*", help="as for train.py: group=choice or key=value")
     overrides = parser.parse_args(arguments).overrides
     register()
-    with errors_in_one_line():
-        print(summary(check_overrides("train", overrides)))
+    with wrong_input_in_one_sentence():
+        print(summary(compose_job("train", overrides)))
 
 
 def summary(cfg: TrainJob) -> str:
@@ -39,11 +39,11 @@ def summary(cfg: TrainJob) -> str:
     height, width = cfg.dataset.frame_size
     frames = cfg.train.batch_frames
     slots = min(frames, cfg.loader.t_max or LONGEST)
-    with start_ranks(cfg.train.device) as ranks:
-        precision = autocast(cfg.train.amp, ranks.device)
-        cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
-        with precision:
-            half = torch.is_autocast_enabled(ranks.device.type)
+    ranks = join_ranks(cfg.train.device, cfg.train.timeout)
+    precision = autocast(cfg.train.amp, ranks.device)
+    cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
+    with precision:
+        half = torch.is_autocast_enabled(ranks.device.type)
     where = f"{ranks.device.type} in {'bf16 (autocast)' if half else 'float32'}"
     title = f"{cfg.model.name}, frames of {height} x {width}, on {where}, blocks of {slots}"
     return f"{title}\n\n{format_cost(cost, frames)}"

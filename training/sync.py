@@ -34,9 +34,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.algorithms.model_averaging.utils import average_parameters
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch import Tensor, nn
 
 from bload.errors import InputError
 from training.config import SYNC_NAMES
@@ -49,18 +47,18 @@ def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
 def local(parameters: Sequence[nn.Parameter], due: bool) -> None:
     """Replace the parameters by their average over all ranks, if that is due."""
     if due:
-        assert dist.group.WORLD is not None
-        average_parameters(iter(parameters), dist.group.WORLD)
+        mean_P = flat(parameters)
+        dist.all_reduce(mean_P)
+        put_back(mean_P / dist.get_world_size(), parameters)
 
 
-@torch.no_grad()
 def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
     """Replace the parameters by their average over this rank and its neighbours on a ring.
 
     On a ring these are the Metropolis weights, 1 / (1 + neighbours).
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    mine_P = parameters_to_vector(parameters)
+    mine_P = flat(parameters)
     neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # of two ranks, the other one
     theirs = [torch.empty_like(mine_P) for _ in neighbours]
     sends = [dist.P2POp(dist.isend, mine_P, other) for other in neighbours]
@@ -70,7 +68,24 @@ def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
     ]
     for work in dist.batch_isend_irecv([*sends, *receives]):
         work.wait()
-    vector_to_parameters(torch.stack([mine_P, *theirs]).mean(0), parameters)
+    put_back(torch.stack([mine_P, *theirs]).mean(0), parameters)
+
+
+@torch.no_grad()
+def flat(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Copy all parameters into one vector, ``(P,)``."""
+    return torch.cat([parameter.reshape(-1) for parameter in parameters])
+
+
+@torch.no_grad()
+def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+    """Write such a vector into the parameters, whose strides stay: optimisers' moments have them.
+
+    Those of convolutions are channels-last, and a fused optimiser pairs values up as they lie.
+    """
+    parts = values_P.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.copy_(part.view_as(parameter))
 
 
 SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(

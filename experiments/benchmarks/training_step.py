@@ -7,12 +7,12 @@ from operator import truediv
 from statistics import median
 
 import torch
-from training.sweep import jobs_of
 
 from bload import Batch, BlockLoader
 from datasets.build import build_source
 from experiments.benchmarks.call_counter import CallCounter
 from experiments.benchmarks.part import Part, Rows
+from experiments.commands import jobs_of
 from experiments.turns import Way
 from training.config import register
 from training.step import backward, train_step

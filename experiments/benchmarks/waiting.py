@@ -13,7 +13,8 @@ from experiments.benchmarks.frame_reading import make_videos
 from experiments.benchmarks.part import Cell, Part, Rows
 from experiments.benchmarks.training_step import build_way
 from training.config import register
-from training.step import train_epoch
+from training.figures import Clock
+from training.step import train_step
 
 WORKERS = (0, 2, 8)
 SIZE_HW = (480, 640)
@@ -67,7 +68,11 @@ def _epochs(workers: int, cached: bool, quick: bool) -> list[tuple[float, float]
     for epoch in range(2):
         loader.set_epoch(epoch)
         sums = {"seconds": 0.0, "waiting": 0.0}
-        for number, _ in enumerate(train_epoch(way.training, loader, epoch, sums)):
+        clock = Clock(sums)
+        for number, batches in enumerate(loader.by_step()):
+            clock.lap("seconds", "waiting")
+            train_step(way.training, batches, epoch, number, loader.steps)
+            clock.lap("seconds")
             if quick and number == 3:
                 break
         found.append((sums["seconds"], sums["waiting"]))

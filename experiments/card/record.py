@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.failures import sentence_of
-
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 
@@ -57,9 +55,8 @@ def run_part(
 
 
 def _sentence(error: Exception) -> str:
-    if not sentence_of(error):
-        traceback.print_exception(error)
-    said = sentence_of(error) or f"{type(error).__name__}: {error}"
+    traceback.print_exception(error)
+    said = f"{type(error).__name__}: {error}"
     return " ".join(said.split())[:500]
 
 

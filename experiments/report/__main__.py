@@ -26,7 +26,6 @@ def main() -> None:
     args = parser.parse_args()
 
     import torch
-    from training.failures import sentence_of
 
     from bload.errors import InputError
     from experiments.report.page import write_report
@@ -37,9 +36,8 @@ def main() -> None:
         if any((args.folder / name).exists() for name in RUN_FILES):
             if args.charts or args.latex or args.tables:
                 raise InputError(f"{args.folder} is one run; give it alone")
-            lacking = write_page(args.folder, torch.device("cpu"))
-            made = [*drawn(args.folder).values()]
-            print(*made, *([f"no new pictures: {lacking}"] if lacking else []), sep="\n")
+            write_page(args.folder, torch.device("cpu"))
+            print(*drawn(args.folder).values(), sep="\n")
         else:
             report = write_report(args.folder, args.charts, args.latex)
             print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
@@ -50,7 +48,7 @@ def main() -> None:
             if args.tables:
                 print(*write_tables(args.folder, args.tables), sep="\n")
     except (InputError, OSError) as error:
-        parser.exit(2, f"report: error: {sentence_of(error)}\n")
+        parser.exit(2, f"report: error: {error}\n")
 
 
 if __name__ == "__main__":

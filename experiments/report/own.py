@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
 from pandas import Index
 from tabulate import tabulate
 
 from experiments.report.claims import NOT_TESTED
 from experiments.report.results import Results
 from training.page.exhibits import NOT_HERE, Cell, Exhibit, Part, Rows
-from training.printing import comparison
+from training.printing import EVEN
 
 LAST = ("claims", "paper", "origin")
 Page = dict[str, tuple[str, list[Part]]]
@@ -71,3 +72,22 @@ def _untested(claim: dict[str, Cell]) -> bool:
 
 def _lacks(part: Part) -> bool:
     return isinstance(part, str) and part.startswith(NOT_HERE)
+
+
+def comparison(runs: pd.DataFrame) -> str:
+    """One line per run of a table as `training.runs.read_runs` makes it, by its index."""
+    uneven = runs.get("imbalance", pd.Series(1.0, runs.index))  # runs of before have none
+    columns = {
+        "padded frames": runs.padding.map("{:,.0f}".format),
+        "deleted frames": runs.deleted.map("{:,.0f}".format),
+        **({"imbalance": uneven.map("{:.3f}".format)} if (uneven > EVEN).any() else {}),
+        "epoch time": runs.epoch_seconds.map("{:.1f} s".format),
+        "Recall@20, with constraint": (100 * runs["with/recall@20"]).map("{:.2f} %".format),
+        "must be remembered": (100 * runs["with/recall@20_memory"]).map("{:.2f} %".format),
+    }
+    table = pd.DataFrame(columns).replace("nan %", "")
+    table[runs.state != "finished"] = ""
+    first = next(iter(columns))
+    table[first] = table[first].where(runs.state == "finished", runs.state)
+    sides = ["left", *["right"] * len(columns)]
+    return tabulate(table, "keys", "plain", disable_numparse=True, colalign=sides)
