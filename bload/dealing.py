@@ -55,7 +55,7 @@ def deal(
     Args:
         plan: the plan of the epoch.
         ranks: number of ranks.
-        batch_frames: slots of a micro-batch, rounded down to whole blocks; None takes one block.
+        batch_frames: slots of a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: of a rank and step; the last step may have fewer.
         how: a key of `DEALS`.
         cost: of a block, which all but ``cards`` balance.
@@ -68,16 +68,15 @@ def deal(
         options: of the order: ``steps`` of a window, ``levels`` of a queue.
 
     Raises:
-        InputError: an option is unknown or out of range, `batch_frames` is smaller than a block, or
-            dropping would leave no step at all.
+        InputError: an option is unknown or out of range, or dropping would leave no step at all.
     """
     check_choice(spell("last"), last, ("fill", "drop"))
     check_options(how, cost, options)
     order, share = ORDERS[DEALS[how][0]], SHARES[DEALS[how][1]]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole(spell("micro_batches"), micro_batches, 1)
-    batch_frames = plan.t_max if batch_frames is None else batch_frames
-    rows = blocks_per_rank(batch_frames, plan.t_max)
+    rows = blocks_per_rank(batch_frames or 0, plan.t_max)
+    batch_frames = max(batch_frames or 0, plan.t_max)
     if ranks * rows * micro_batches > MOST_BLOCKS:
         raise InputError(
             f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
@@ -225,11 +224,5 @@ def _placed(
 
 
 def blocks_per_rank(batch_frames: int, t_max: int) -> int:
-    """Return the whole blocks in `batch_frames` slots; raise InputError if there are none."""
-    check_whole("batch_frames", batch_frames, 0)
-    if batch_frames < t_max:
-        raise InputError(
-            f"batch_frames is {batch_frames} but one block has t_max = {t_max} frames; "
-            f"raise {spell('batch_frames')} to {t_max} or lower {spell('t_max')}"
-        )
-    return batch_frames // t_max
+    """Return the whole blocks in `batch_frames` slots, at least one."""
+    return max(1, check_whole("batch_frames", batch_frames, 0) // t_max)

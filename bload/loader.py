@@ -36,7 +36,7 @@ class BlockLoader:
         packer: a key of `PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the paper does,
             for comparisons with it and where packing has to be instant.
         batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_frames // t_max`` whole blocks; None takes one block.
+            ``batch_frames // t_max`` whole blocks, at least one; None takes one.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.

@@ -28,10 +28,7 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_frames: int) -> Work:
 
     Args:
         plans: of one loader, an epoch each.
-        batch_frames: slots of a rank and step, rounded down to whole blocks.
-
-    Raises:
-        InputError: `batch_frames` is smaller than a block.
+        batch_frames: slots of a rank and step, rounded down to whole blocks, at least one.
     """
     loads = [deal(plan, ranks, batch_frames).loads() for plan in plans]
     slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]

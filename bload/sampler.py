@@ -14,10 +14,10 @@ from torch.utils.data import Sampler
 
 from bload.ahead import Ahead
 from bload.cost import Cost
-from bload.dealing import Last, blocks_per_rank, check_options
+from bload.dealing import Last, check_options
 from bload.dealing import deal as make_deal
 from bload.dealt import SLOTS, Dealt, EpochAccount
-from bload.errors import InputError, TooLongError, spell
+from bload.errors import InputError, TooLongError, check_whole, spell
 from bload.lengths import check_lengths
 from bload.packers import make_plan, makes_batches, natural_t_max, packer_options
 from bload.place import find_place
@@ -36,7 +36,7 @@ class BlockSampler(Sampler[list[Block]]):
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `bload.packers.PACKERS`, see `BlockLoader`.
         batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_frames // t_max`` whole blocks; None takes one block.
+            ``batch_frames // t_max`` whole blocks, at least one; None takes one.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.
@@ -89,7 +89,8 @@ class BlockSampler(Sampler[list[Block]]):
         self.last: Last = last
         self.epoch = self._plan_epoch = 0
         self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
-        self.batch_frames = self.t_max if batch_frames is None else batch_frames
+        least = check_whole("t_max", self.t_max, 1)
+        self.batch_frames = max(least, check_whole("batch_frames", batch_frames or 0, 0))
         if "batch_frames" in packer_options(packer):
             self.options["batch_frames"] = self.batch_frames
         self.shapes: tuple[int, ...] = ()
@@ -102,7 +103,6 @@ class BlockSampler(Sampler[list[Block]]):
         self.micro_batches, self.even = micro_batches, even
         self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})
         self._dealt: Dealt | None = None
-        blocks_per_rank(self.batch_frames, self._plan.t_max)
         self.shapes = sizes_of(shapes, self._plan, self.t_max, self.batch_frames, cost)
         if self.shapes:
             self._plan = self._planner(self.epoch)()

@@ -72,7 +72,7 @@ class StreamBlocks(IterableDataset[Batch]):
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         self.sequences, self.decode = sequences, decode
         self.t_max, self.window = t_max, window
-        self.rows = blocks_per_rank(t_max if batch_frames is None else batch_frames, t_max)
+        self.rows = blocks_per_rank(batch_frames or 0, t_max)
         """Blocks in a batch."""
         self.targets_per: TargetsPer = targets_per
         self.pad = dict(pad or {})

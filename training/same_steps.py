@@ -18,7 +18,7 @@ def fitting(ranks: int, train: Mapping[str, Any], sampler: "BlockSampler", name:
     """
     here, frames, batches = sampler.world_size, train["batch_frames"], train.get("micro_batches", 1)
     if sampler.plan.has_one_size:  # any share of a step's blocks will do
-        thing, units = "block", ranks * batches * (frames // sampler.t_max)
+        thing, units = "block", ranks * batches * max(1, frames // sampler.t_max)
         if units == sampler.blocks_per_step:
             return ""
         keys = {"batch_frames": units // here * sampler.t_max}

@@ -146,7 +146,6 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
             "table --t-max 93",
             ["94 frames", "t_max is 93", "to 94, or set --long split or --long t"],
         ),
-        ("table --batch-frames 93", ["batch_frames is 93", "--batch-frames to 94"]),
         ("table --clip 95", ["--clip is 95", "94 frames", "lower it"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
         ("draw --loaders bload,best", ["'best'", "bload_exact"]),

@@ -207,7 +207,6 @@ def test_wrong_options_are_refused_at_once():
         ([1], {"t_max": 0}, "t_max is 0"),
         ([1], {"t_max": 6.5, "batch_frames": 13}, "t_max is 6.5; give a whole"),
         ([1], {"window": 0}, "window is 0"),
-        ([1], {"batch_frames": 11}, "batch_frames is 11"),
         ([1], {"targets_per": "video"}, "targets_per is 'video'"),
     ]:
         with pytest.raises(InputError, match=words):
