@@ -212,11 +212,15 @@ class RunFolder:
                 raise InputError(
                     f"{other.path} is this run on {counted(ranks, 'rank')}, unfinished; {misfit}"
                 )
-            epochs = here.get("train", {}).get("epochs")
-            longer = {**mine, "train": {**mine["train"], "epochs": epochs}}
-            if all(here.get(group) == values for group, values in longer.items()):
+            differs = [
+                f"{group}.{key}"
+                for group, values in mine.items()
+                for key, value in values.items()
+                if here.get(group, {}).get(key) != value
+            ]
+            if differs == ["train.epochs"]:
                 said = (
-                    f"{other.path} is the same for {epochs} epochs; this is another run, from the "
+                    f"{other.path} is the same for {here['train']['epochs']} epochs; this is another run, from the "
                     "beginning, since the rates follow from the number of epochs"
                 )
         return said

@@ -5,6 +5,5 @@ from tests.training.conftest import (  # noqa: F401
     config,
     data_root,
     finished,
-    sentence,
     two_ranks,
 )

@@ -1,16 +1,12 @@
 """One small synthetic root, one finished run, and one pair of ranks for all tests of training."""
 
-import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import eval as evaluation
 import train
 from datasets.annotations.read import MADE_BY
 from datasets.synthetic.writer import ensure
@@ -22,10 +18,7 @@ from tests.training.jobs import (
     only_run,
     overrides,
 )
-from training import cli
 from training.config import TrainJob
-
-BAR = re.compile(r"\d+%\||\?it/s|^\s*(\x1b\[A)*\s*$")
 
 
 @pytest.fixture(scope="session")
@@ -51,28 +44,6 @@ def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
 def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
     """The same job as `train.train` takes it."""
     return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
-
-
-@pytest.fixture
-def sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Type a command line; give the one sentence with which it ends."""
-
-    def type_and_read(module: Any, *arguments: str) -> str:
-        name = {train: "train", evaluation: "eval"}[module]
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.run(module.main, name)
-        assert end.value.code == 2
-        lines = re.split(r"[\r\n]", capsys.readouterr().err)
-        (line,) = (line for line in lines if not BAR.search(line))
-        start = f"{name}.py: error: "
-        assert line.startswith(start)
-        return line.removeprefix(start)
-
-    return type_and_read
 
 
 @pytest.fixture(scope="session")

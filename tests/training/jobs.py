@@ -9,12 +9,12 @@ from unittest import mock
 
 import torch
 from torch.utils._pytree import tree_flatten
-from training.cli import check_overrides
 
+import train
 from datasets.synthetic import World
-from training import step as engine
-from training.config import register
+from training.config import compose_job
 from training.ranks import Ranks
+from training.step import Step
 
 REPOSITORY = Path(__file__).parents[2]
 WORLD = World(train_videos=8, test_videos=4, image_size=32, seed=3, drop_rate=0.1)
@@ -42,8 +42,7 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
 
 def compose_config(name: str, lines: list[str]) -> Any:
     """The `TrainJob` or `EvalJob` of a command line."""
-    register()
-    return check_overrides(name, lines)
+    return compose_job(name, lines)
 
 
 def one_rank() -> Ranks:
@@ -88,12 +87,12 @@ def assert_same_run(one: Path, other: Path) -> None:
 @contextmanager
 def interrupted(at: tuple[int, int]) -> Iterator[None]:
     """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
-    train_step = engine.train_step
+    train_step = train.train_step
 
-    def stop_there(training: Any, batches: Any, epoch: int, step: int, *rest: Any) -> engine.Step:
+    def stop_there(training: Any, batches: Any, epoch: int, step: int, *rest: Any) -> Step:
         if (epoch, step) == at:
             raise KeyboardInterrupt
         return train_step(training, batches, epoch, step, *rest)
 
-    with mock.patch.object(engine, "train_step", stop_there):
+    with mock.patch.object(train, "train_step", stop_there):
         yield

@@ -2,8 +2,6 @@
 
 import os
 from dataclasses import asdict, replace
-from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,7 +9,6 @@ import torch
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 from tests.training.jobs import compose_config
-from training import checkpoint
 from training.checkpoint import check_same_model, load_checkpoint, sealed
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
@@ -68,11 +65,11 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
         place = int(torch.randint(len(good), (), generator=draw))
         damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a checkpoint \(its checksum is not that of"):
+        with pytest.raises(InputError, match=r"last.pt .* is damaged"):
             load_checkpoint(path)
     for size in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])
-        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+        with pytest.raises(InputError, match=r"last.pt .* is damaged"):
             load_checkpoint(path)
 
 
@@ -86,25 +83,3 @@ def test_another_model_is_named_by_what_differs():
             replace(wanted, width=32),
             "last.pt",
         )
-
-
-@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
-def test_memory_that_runs_out_is_not_blamed_on_the_file(tmp_path, monkeypatch, kind):
-    def fail(*_, **__):
-        raise kind("no memory")
-
-    save_checkpoint(tmp_path / "last.pt", STATE)
-    monkeypatch.setattr(checkpoint, "_check_read", fail)
-    with pytest.raises(kind):
-        checkpoint.load_model(tmp_path / "last.pt", torch.device("cpu"))
-    monkeypatch.setattr(torch, "load", fail)
-    with pytest.raises(kind):
-        load_checkpoint(tmp_path)
-
-
-def test_a_checkpoint_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
-    path = tmp_path / "last.pt"
-    path.write_bytes(b"whole")
-    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=PermissionError(13, "denied")))
-    with pytest.raises(InputError, match=rf"{path} cannot be read .*; check its permissions$"):
-        load_checkpoint(path)

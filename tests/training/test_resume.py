@@ -25,7 +25,6 @@ from tests.training.jobs import (
     only_run,
     overrides,
 )
-from training import step as engine
 from training.checkpoint import load_model
 from training.runs import read_epochs
 
@@ -72,7 +71,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_r
     whole, halves = whole_run(*OFTEN, *options), only_run(tmp_path / "runs")
     assert whole.name == halves.name
     assert_same_run(whole, halves)
-    assert [line["epoch"] for line in metrics(whole) if line["kind"] == "eval"] == [0, 1]
+    assert [line["epoch"] for line in metrics(whole) if line["kind"] == "eval"] == [1, 2]
 
 
 def test_the_interruption_does_come_in_the_middle_of_an_epoch(config, tmp_path):
@@ -91,7 +90,7 @@ def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
     assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
 
 
-@pytest.mark.parametrize("name", ["evaluate", "write_results"])
+@pytest.mark.parametrize("name", ["evaluate", "run_summary"])
 def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
     job = config(*OFTEN, "train.epochs=1")
     with (
@@ -107,7 +106,7 @@ def test_a_finished_run_is_not_trained_again(config, tmp_path, capsys):
     job = config("train.epochs=1")
     train.train(job, one_rank())
     before = contents(tmp_path / "runs")
-    with mock.patch.object(engine, "train_step", side_effect=AssertionError("a step was taken")):
+    with mock.patch.object(train, "train_step", side_effect=AssertionError("a step was taken")):
         train.train(job, one_rank())
     assert contents(tmp_path / "runs") == before
     assert "run.resume=never" in capsys.readouterr().out
@@ -118,7 +117,7 @@ def test_resume_never_trains_anew(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     first = checkpoint(folder)["model"]
     lines = metrics(folder)
-    with mock.patch.object(engine, "train_step", wraps=engine.train_step) as steps:
+    with mock.patch.object(train, "train_step", wraps=train.train_step) as steps:
         train.train(config("train.epochs=1", "run.resume=never"), one_rank())
     assert steps.call_args_list[0].args[2:4] == (0, 0)
     assert steps.call_count == lines[0]["steps"]
@@ -179,15 +178,15 @@ def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
     figures = {"with/recall@20": 0.5}
     with (
-        mock.patch.object(train, "evaluate_now", return_value=figures) as evaluated,
-        mock.patch.object(train, "report"),
+        mock.patch.object(train, "evaluate", return_value=figures) as evaluated,
+        mock.patch.object(train, "finish"),
     ):
         job = ("loader=mix", "train.batch_frames=200", "train.epochs=5", "train.eval_every=2")
         train.train(config(*job), one_rank())
         assert evaluated.call_count == 3  # after epochs 2, 4 and 5
     folder = only_run(Path(config().run.root))
     lines = [line for line in metrics(folder) if line["kind"] == "eval"]
-    assert [(line["epoch"], line["after"]) for line in lines] == [(1, 2), (3, 4), (4, 5)]
+    assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (4, 4), (5, 5)]
 
 
 INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_every=2", "train.log_every=1")
@@ -206,7 +205,7 @@ def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_pa
     steps = [line["steps"] for line in lines if line["kind"] == "epoch"]
     marks = [-(-steps[0] * part // 3) for part in (1, 2)]
     found = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "eval"]
-    assert found == [(epoch, at) for epoch in (0, 1) for at in (*marks, steps[epoch])]
+    assert found == [(epoch + 1, at) for epoch in (0, 1) for at in (*marks, steps[epoch])]
     read = read_epochs(inside.parent)
     assert list(read.epoch) == pytest.approx(
         [epoch + at / steps[epoch] - 1 for epoch in (0, 1) for at in (*marks, steps[epoch])]
@@ -240,7 +239,7 @@ def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(co
         epochs[loader] = figures["epochs"]
         assert abs(figures["epochs"] * figures["processed"] - 400) <= figures["processed"] / 2
         done = [line["epoch"] for line in metrics(folder) if line["kind"] == "epoch"]
-        assert done == [*range(figures["epochs"])]
+        assert done == [*range(1, figures["epochs"] + 1)]
     assert epochs == {"bload": 2, "sampling": 3}
 
 
@@ -257,7 +256,7 @@ def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
         contents[len(contents) // 2] ^= 1
         (folder / "last.pt").write_bytes(contents)
     whole = (folder / "previous.pt").read_bytes()
-    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "report"):
+    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "finish"):
         train.train(config(*OFTEN), one_rank())
     said = capsys.readouterr().out
     assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
@@ -290,7 +289,7 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     for name in ("last.pt", "previous.pt"):
         (folder / name).rename(tmp_path / name)
     before = contents(folder)
-    with pytest.raises(InputError, match=r"second holds metrics.jsonl .*; .* put its last"):
+    with pytest.raises(InputError, match=r"second holds metrics.jsonl .* would write over"):
         train.train(job, one_rank())
     assert contents(folder) == before
     (tmp_path / "last.pt").rename(folder / "last.pt")

@@ -2,13 +2,14 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
+from unittest import mock
 
 import pytest
 
 from bload import BlockSampler
 from bload.errors import InputError
-from tests.training.jobs import compose_config
+from tests.training.jobs import one_rank
 from training.folder import RunFolder, run_name
 
 
@@ -52,33 +53,16 @@ def test_what_does_not_change_training_does_not_change_the_name(config):
     for line in (
         *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
         *("train.checkpoint_every=3", 'wandb.mode="online"', 'wandb.group="mine"'),
-        *("launch.nproc=2", 'experiment.name="mine"', 'run.resume="never"'),
+        *('experiment.name="mine"', 'run.resume="never"'),
         *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
     ):
         assert run_name(change(job, line), 1) == run_name(job, 1), line
 
 
-def test_the_runs_of_the_committed_results_keep_their_names():
-    """A name changes with a value, not with the order or the making of configs."""
-    for line, name in (
-        ("experiment=paper_table", "bload-dds_tiny-synthetic-s0-525c4684"),
-        (
-            "experiment=reset_ablation train.starts=ignored",
-            "bload-dds_tiny-synthetic-starts_ignored-s0-58a5616a",
-        ),
-        (
-            "experiment=tmax_sweep loader=bload_exact loader.t_max=32",
-            "bload_exact-dds_tiny-synthetic-T32-s0-36d6c52a",
-        ),
-    ):
-        assert run_name(compose_config("train", line.split()), 1) == name
-
-
 @pytest.fixture
 def folder(tmp_path):
-    folder = RunFolder(str(tmp_path), "run")
-    folder.open(0)
-    return folder
+    (tmp_path / "run").mkdir()
+    return RunFolder(tmp_path / "run")
 
 
 def sampler(ranks, batch_frames):
@@ -88,7 +72,7 @@ def sampler(ranks, batch_frames):
 
 def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.check_same_config(config(), sampler(1, 64))
-    folder.write_json(folder.config, asdict(config()))
+    folder.begin(config(), one_rank())
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
     folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
     with pytest.raises(InputError, match=r"on 1 rank; .* on 2 ranks, set train.batch_frames=32,"):
@@ -97,21 +81,9 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
 
 
-def test_a_key_that_names_leave_out_is_compared_too(folder, config):
-    folder.write_json(folder.config, asdict(config("train.sync=local")))
-    with pytest.raises(InputError, match=r": train.sync was 'local' and is allreduce;"):
-        folder.check_same_config(config(), sampler(1, 64))
-    early = asdict(config())
-    del early["train"]["sync"]  # as written before there was another
-    folder.write_json(folder.config, early)
-    folder.check_same_config(config(), sampler(1, 64))
-    with pytest.raises(InputError, match=r": train.sync was 'allreduce' and is local;"):
-        folder.check_same_config(config("train.sync=local"), sampler(1, 64))
-
-
 LINES = [
-    {"kind": kind, "epoch": epoch, "step": step, "loss": 0.1 + epoch}
-    for epoch in range(3)
+    {"kind": kind, "epoch": epoch, "step": step, "after": epoch, "loss": 0.1 + epoch}
+    for epoch in (1, 2, 3)
     for kind, step in [("step", 1), ("step", 2), ("step", 3), ("epoch", 3), ("eval", 3)]
 ]
 
@@ -122,15 +94,15 @@ def test_going_back_drops_exactly_the_later_lines(folder):
         folder.rewind_metrics(epoch, step, evaluated)
         return [json.loads(text) for text in folder.metrics.read_text().splitlines()]
 
-    folder.rewind_metrics(0, 0, 0)
+    folder.rewind_metrics(1, 0, 0)
     assert not folder.metrics.exists()
-    for epoch, step, kept in ((0, 0, 0), (0, 2, 2), (1, 0, 5), (1, 1, 6), (2, 2, 12), (3, 0, 15)):
+    for epoch, step, kept in ((1, 0, 0), (1, 2, 2), (2, 0, 5), (2, 1, 6), (3, 2, 12), (4, 0, 15)):
         assert rewound(LINES, epoch, step) == LINES[:kept]
     # A summary will be written again; of half a line the process was killed while it wrote.
-    assert rewound([*LINES, {"kind": "summary", "epoch": 3, "step": 0}], 3, 0) == LINES
-    assert rewound(LINES, 3, 0, cut=-20) == LINES[:-1]
+    assert rewound([*LINES, {"kind": "summary", "epoch": 3, "step": 0}], 4, 0) == LINES
+    assert rewound(LINES, 4, 0, cut=-20) == LINES[:-1]
     # An evaluation that a checkpoint does not know of will be done again.
-    assert rewound(LINES, 2, 1, evaluated=1) == [*LINES[:9], LINES[10]]
+    assert rewound(LINES, 3, 1, evaluated=1) == [*LINES[:9], LINES[10]]
 
 
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
@@ -138,11 +110,6 @@ def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
         path.write_text("old")
         with pytest.raises(InputError, match="nothing is deleted"):
             folder.checkpoints("never")  # perhaps not a run's
-    folder.error.write_text("old")
-    for resume in ("never", "auto", "x.pt"):
-        folder.config.write_text('{"model_type": "bert"}')
-        with pytest.raises(InputError, match=r"config.json is no config of a run"):
-            folder.checkpoints(resume)
     folder.config.write_text('{"loader": {}, "model": {}, "train": {}}')
     assert folder.checkpoints("never") == []
     (folder.path / "notes.txt").write_text("mine")
@@ -150,5 +117,35 @@ def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "config.json",
         "notes.txt",
-        "rank0.log",
     ]
+
+
+@pytest.mark.dist
+def test_one_run_at_a_time_writes_in_a_folder(tmp_path, two_ranks, monkeypatch):
+    monkeypatch.setattr("training.folder.PATIENCE", 0.1)
+    folder = RunFolder(tmp_path / "run")
+    with folder.lock(one_rank()):
+        with pytest.raises(InputError, match="in use by another run"), folder.lock(one_rank()):
+            pass
+        assert two_ranks.run(refused, folder.path) == [True, True]
+    with folder.lock(one_rank()):
+        pass
+
+
+def refused(ranks, path):
+    """True if a rank may not write in a folder, which rank 0 alone can find out."""
+    lock = RunFolder(path).lock(ranks)
+    with mock.patch("training.folder.PATIENCE", 0.1), pytest.raises(InputError), lock:
+        pass
+    return ranks.gather("together") == ["together"] * 2
+
+
+def test_a_longer_run_is_another_and_says_so(config, tmp_path):
+    for epochs, ended in ((2, False), (3, True)):
+        cfg = config(f"train.epochs={epochs}")
+        folder = RunFolder.of(cfg, 1)
+        said = folder.like_it(cfg, sampler(1, 64))
+        assert ("is the same for 2 epochs" in said) == ended
+        folder.path.mkdir(parents=True)
+        folder.begin(cfg, one_rank())
+        folder.last.touch()

@@ -1,0 +1,145 @@
+"""A step of training, called as train.py calls it."""
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import train
+from datasets.synthetic import World
+from tests.training.jobs import compose_config, one_rank
+from training.figures import Clock, epoch_figures, summarise
+from training.ranks import Ranks, autocast
+from training.step import seed_step, train_step
+
+
+def first_steps(cfg, count):
+    """Loss and gradient norm of the first steps, taken as train.py takes them."""
+    ranks = one_rank()
+    data = train.open_data(cfg, ranks)
+    training = train.open_training(cfg, ranks, data)
+    loader, steps = data.loader, []
+    for epoch in range(cfg.train.epochs):
+        loader.set_epoch(epoch)
+        for batches in loader.by_step():
+            step = train_step(training, batches, epoch, loader.step - 1, loader.steps)
+            steps.append((float(np.float32(step.losses["loss"])), step.norm))
+            if len(steps) == count:
+                return steps
+    raise AssertionError(f"only {len(steps)} steps")
+
+
+def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
+    data = train.open_data(config("train.epochs=1"), one_rank())
+    steps = data.loader.steps
+    sums = {"seconds": 2.0, "waiting": 0.5, "start": 100.0, "loss": 7.0 * steps}
+    figures = epoch_figures(data.loader, sums, one_rank())
+    assert figures["loss"] == 7
+    assert (figures["seconds"], figures["start_seconds"]) == (2, 100)
+    assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
+    with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1, 0.0), (1.0, 0.5, 0.0)]):
+        assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2
+
+
+def test_a_clock_adds_up_by_name_and_leaves_out_what_has_none(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    clock = Clock(sums := {"seconds": 1.0})
+    for seconds, names in (
+        (100, ["start"]),
+        (2, ["seconds", "waiting"]),
+        (9, []),
+        (4, ["seconds"]),
+    ):
+        now[0] += seconds
+        clock.lap(*names)
+    assert sums == {"seconds": 7, "start": 100, "waiting": 2}
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(config):
+    cfg = config()
+    data = train.open_data(cfg, one_rank())
+    training = train.open_training(cfg, one_rank(), data)
+    before = {name: value.clone() for name, value in training.model.state_dict().items()}
+    batches = next(data.loader.by_step())
+    nan = torch.tensor(float("nan"))
+    with (
+        mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
+        pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
+    ):
+        train_step(training, batches, 0, 3, 9)
+    for name, value in training.model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_dropout_differs_between_seeds_epochs_steps_and_ranks():
+    def drawn(*place):
+        seed_step(*place)
+        return tuple(torch.rand(8).tolist())
+
+    places = [(s, e, t, r) for s in (0, 1) for e in (0, 1) for t in (0, 1) for r in (0, 1)]
+    assert len({drawn(*place) for place in places}) == len(places)
+    assert drawn(0, 1, 1, 0) == drawn(0, 1, 1, 0)
+
+
+def test_a_step_draws_its_own_dropout(config):
+    cfg = config("model.dropout=0.5", "train.lr=0", "train.backbone_lr=0")
+    data = train.open_data(cfg, one_rank())
+    batches = next(data.loader.by_step())
+
+    def loss(rank, step):
+        training = train.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
+        return train_step(training, batches, 0, step, 9).losses["loss"]
+
+    assert len({loss(0, 0), loss(0, 1), loss(1, 0)}) == 3
+    assert loss(0, 1) == loss(0, 1)
+
+
+def test_the_seed_changes_the_plan_and_the_initial_weights(config):
+    def begin(seed):
+        cfg = config(f"train.seed={seed}")
+        data = train.open_data(cfg, one_rank())
+        weights = train.open_training(cfg, one_rank(), data).model.state_dict()
+        return data.loader.plan.sequence.tolist(), weights["relation.weight"]
+
+    (one, weights), (other, others), (again, same) = begin(0), begin(1), begin(0)
+    assert one == again != other
+    assert torch.equal(weights, same)
+    assert not torch.equal(weights, others)
+
+
+def test_automatic_precision_is_full_on_a_cpu():
+    square = torch.randn(4, 4)
+    for amp, dtype in (("auto", torch.float32), ("off", torch.float32), ("bf16", torch.bfloat16)):
+        with autocast(amp, torch.device("cpu")):
+            assert (square @ square).dtype == dtype, amp
+
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "losses.json").read_text())
+"""Loss and gradient norm of the first 20 steps, by loader, as the first release computed them.
+
+Those of ``muon_steps`` are by the default recipe.
+"""
+
+
+RECIPES = {"steps": ["train.warmup_epochs=1", "train.muon_lr=null"], "muon_steps": []}
+"""What is set of the recipe for an entry: AdamW as in the first release, or nothing."""
+
+
+@pytest.mark.parametrize(("recipe", "loader"), [(r, name) for r in RECIPES for name in GOLDEN[r]])
+def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_path_factory):
+    world = World(train_videos=24, test_videos=2, image_size=32, seed=3, drop_rate=0.1)
+    knobs = [f"dataset.{k}={v}" for k, v in world.manifest().items() if k != "version"]
+    root = tmp_path_factory.getbasetemp() / "golden"
+    job = ["train.epochs=6", "train.batch_frames=64", "train.workers=0", "train.device=cpu"]
+    job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
+    job += [f"loader={loader}", f"dataset.root={root}"]
+    steps = first_steps(compose_config("train", [*knobs, *job]), 20)
+    here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+    if here == GOLDEN["made_with"]:  # one thread, see conftest.py
+        assert steps == [tuple(step) for step in GOLDEN[recipe][loader]]
+    else:  # other kernels round otherwise
+        np.testing.assert_allclose(steps, GOLDEN[recipe][loader], rtol=0.02)
