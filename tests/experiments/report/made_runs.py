@@ -62,11 +62,12 @@ def make_run(
 
     lines: list[dict] = []
     for epoch, each in enumerate(took):
-        line = {"kind": "epoch", "epoch": epoch, "seconds": each, "processed": processed}
+        line = {"kind": "epoch", "epoch": epoch + 1, "seconds": each, "processed": processed}
         line |= {"frames": frames - deleted}
         lines.append(line | {"loss": 60 / (epoch + 1)})
         share = recall * (1 - 0.6 ** (epoch + 1)) / (1 - 0.6**epochs)
-        lines.append({"kind": "eval", "epoch": epoch, "seconds": 9.0, **recalls(share)})
+        evaluated = {"kind": "eval", "epoch": epoch + 1, "after": epoch + 1, "seconds": 9.0}
+        lines.append(evaluated | recalls(share))
     tail = hashlib.sha256(json.dumps(config).encode()).hexdigest()[:8]
     place = folder / (name or f"{loader}-s{seed}-{tail}")
     summary = {"t_max": t_max, "ranks": 1, "device": "cpu", "epochs": epochs, "padding": padding}
