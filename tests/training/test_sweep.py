@@ -153,43 +153,6 @@ def test_jobs_that_cannot_be_are_reported_before_any_starts(
     assert not experiment.exists()
 
 
-def test_a_failed_job_is_noted_and_the_others_go_on(experiment, trained, reports, capsys):
-    trained.fails |= {("naive", 1), ("bload", 0)}
-    with pytest.raises(SystemExit) as end:
-        sweep(["experiment=lengths", "launch.nproc=2"])
-    assert end.value.code == 1
-    assert trained.jobs == [("naive", 0, 2), ("naive", 1, 2), ("bload", 0, 2), ("bload", 1, 2)]
-    out, err = capsys.readouterr()
-    assert out.startswith("lengths: 4 jobs -> ")
-    assert re.search(r"^2 of 4: loader=naive train.seed=1 -> \S+/naive-dds_tiny", out, re.M)
-    assert re.search(r"^loader=naive train.seed=1 +failed$", out, re.M)
-    assert re.search(r"^loader=bload train.seed=1 +7 +0 +1.5 s +25.00 %$", out, re.M)
-    first, *failed = err.splitlines()[-3:]
-    assert "2 of 4" in first
-    assert failed == [
-        "  loader=naive train.seed=1: this one cannot be trained",
-        "  loader=bload train.seed=0: this one cannot be trained",
-    ]
-    errors = [json.loads(path.read_text())["error"] for path in experiment.glob("*/error.json")]
-    assert errors == ["this one cannot be trained"] * 2
-    assert reports.folders == [experiment]
-
-    # The second time only those run, and nothing remembers that they failed.
-    trained.jobs.clear()
-    trained.fails.clear()
-    sweep(["experiment=lengths", "launch.nproc=2"])
-    assert trained.jobs == [("naive", 1, 2), ("bload", 0, 2)]
-    out = capsys.readouterr().out
-    assert out.count("finished before, ") == 2
-    assert out.count(" 25.00 %") == 4
-    assert not list(experiment.glob("*/error.json"))
-
-    # Unless all are to be trained anew.
-    trained.jobs.clear()
-    sweep(["experiment=lengths", "launch.nproc=2", "run.resume=never"])
-    assert len(trained.jobs) == 4
-
-
 def read_record(experiment):
     return json.loads((experiment / "experiment.json").read_text())
 
@@ -261,17 +224,6 @@ def test_a_damaged_record_is_named_and_not_written_over(tmp_path):
     with pytest.raises(InputError, match=r"experiment\.json"):
         write_record(path, {"name": "lengths", "jobs": [], "sweeps": []})
     assert path.read_text() == '{"name": "len'
-
-
-def test_failed_jobs_are_reported_before_a_report_that_fails(experiment, trained, reports, capsys):
-    for reports.error in (InputError("make room"), KeyError("t_max"), RecursionError("deep")):
-        trained.fails.add(("naive", 0))
-        with pytest.raises(SystemExit, match="1"):
-            sweep(["experiment=lengths", "train.seed=0"])
-        *_, failed, _, line = capsys.readouterr().err.splitlines()
-        assert failed == "  loader=naive train.seed=0: this one cannot be trained"
-        assert str(reports.error) in line
-        assert f"python -m experiments.report {experiment}" in line
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import sys
 from tests.training.jobs import REPOSITORY
 
 BAR = """
-import experiments
+import training
 from tqdm import tqdm
 for _ in tqdm(range(3), mininterval=0, disable=None):
     pass
