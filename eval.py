@@ -14,7 +14,6 @@ docs/evaluation.md.
 """
 
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ from datasets.scoring.tables import (
 from datasets.synthetic.yardsticks import Yardsticks
 from training import jobs
 from training.checkpoint import find_checkpoints, load_model, short_name
-from training.config import EvalJob, register
+from training.config import CONFIGS, EvalJob
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import cut_note, describe_starts, observer_rows
 from training.ranks import Ranks, join_ranks
@@ -59,7 +58,7 @@ class Trained:
     yardsticks: Yardsticks | None
 
 
-@hydra.main(config_path="configs", config_name="eval", version_base="1.3")
+@hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
 @jobs.one_job
 def main(cfg: EvalJob) -> None:
     evaluate_all(cfg, join_ranks(cfg.device, cfg.timeout))
@@ -75,9 +74,15 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     rows: list[dict[str, object]] = []
     for path in paths:
         name = short_name(path, cfg.checkpoint)
-        with ranks.together():
-            model, checkpoint = load_model(path, ranks.device)
-            source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources)
+        try:
+            with ranks.together():
+                model, checkpoint = load_model(path, ranks.device)
+                source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources)
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            results[name] = {"error": str(error)}
+            continue
         trained = Trained(path, name, model, checkpoint, source, yardsticks)
         with ranks.each_alone():
             meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
@@ -92,6 +97,8 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             figures = results if len(paths) > 1 else next(iter(results.values()))
             Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
     ranks.barrier()
+    if failed := sum("error" in figures for figures in results.values()):
+        raise InputError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -157,7 +164,6 @@ def evaluate_one(
                 print(f"\n{note}")
         if observed := observer_rows(figures):
             print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
-        sys.stdout.flush()
     folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
     if cfg.pictures_dir:
         folder = Path(cfg.pictures_dir, "" if alone else trained.name)
@@ -183,6 +189,4 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
 
 
 if __name__ == "__main__":
-    register()
-    main()
-    sys.exit(jobs.end())
+    jobs.run(main)

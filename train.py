@@ -9,7 +9,6 @@
 The same command goes on where a run stopped.
 """
 
-import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +23,7 @@ from training import jobs
 from training.build import Training, build_network, build_training
 from training.carried import open_carried, pack_carried
 from training.checkpoint import Progress, load_training, save_training
-from training.config import TrainJob, register
+from training.config import CONFIGS, TrainJob
 from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.exchange import choose_exchange
@@ -40,7 +39,7 @@ from training.step import train_step
 from training.tracking import Tracker
 
 
-@hydra.main(config_path="configs", config_name="train", version_base="1.3")
+@hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")
 @jobs.one_job
 def main(cfg: TrainJob) -> dict[str, Any]:
     return train(cfg, join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic))
@@ -277,6 +276,4 @@ def finish(
 
 
 if __name__ == "__main__":
-    register()
-    main()
-    sys.exit(jobs.end())
+    jobs.run(main)

@@ -5,12 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
-
 from bload.errors import InputError
 from training.config import CONFIGS, TrainJob, register
 
@@ -28,6 +22,12 @@ class Job:
 
 def jobs_of(arguments: Sequence[str]) -> list[Job]:
     """The jobs of ``train.py -m`` with these arguments, as Hydra's sweeper would run them."""
+    from hydra import compose, initialize_config_dir  # here, as the GPU benchmark has no Hydra
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+
     register()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         chosen = [one for one in arguments if one.startswith("experiment=")]

@@ -13,11 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
-
 from bload.errors import InputError, check_choice, check_number
 from bload.packers import PACKERS
 from datasets.annotations.read import SPLITS
@@ -232,6 +227,9 @@ def register() -> None:
     A packer or data set that was added to its dict from outside gets its schema here too, and a
     config of its own if it has no file in configs/.
     """
+    from hydra.core.config_store import ConfigStore  # here, as the GPU benchmark has no Hydra
+    from omegaconf import OmegaConf
+
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)
@@ -249,6 +247,10 @@ def register() -> None:
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
     """The `TrainJob` or `EvalJob` of a command line of ``train`` or ``eval``, outside of Hydra."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
     register()
     inside = GlobalHydra.instance().is_initialized()  # of a job that Hydra runs
     with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch.distributed as dist
 from hydra.core.hydra_config import HydraConfig
@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
+from training.config import register
 from training.ranks import leave_ranks
 from training.stopping import Stopped
 
@@ -34,7 +35,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
     """
 
     @functools.wraps(task)
-    def run(config: DictConfig) -> None:
+    def job(config: DictConfig) -> None:
         hydra = HydraConfig.get()
         overrides, first = " ".join(hydra.overrides.task), os.environ.get("RANK", "0") == "0"
         by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
@@ -61,15 +62,27 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
                 sys.exit(status)
         DONE.append((overrides, status, figures or {}))
 
-    return run  # type: ignore[return-value]
+    return job  # type: ignore[return-value]
 
 
-def end() -> int:
-    """Print a table of several jobs; return the exit status of the process."""
+def run(main: Callable[[], Any]) -> NoReturn:
+    """Run the jobs of this process's command line; print a table of several, and exit.
+
+    Args:
+        main: what stands under ``@hydra.main``.
+    """
+    register()
+    main()
     leave_ranks()
     if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
-    return min((status for _, status, _ in DONE if status), default=0)
+    sys.exit(
+        max(
+            (status for _, status, _ in DONE),
+            default=0,
+            key=lambda status: -status if status else -9,
+        )
+    )
 
 
 def table() -> str:

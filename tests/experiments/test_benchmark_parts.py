@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bload import InputError, make_plan
+from bload import make_plan
 from bload.fewest import fewest_blocks
-from experiments.benchmarks import first_version, small_sets
+from experiments.benchmarks import small_sets
 from experiments.benchmarks.flow_bound import flow_bound
 from experiments.benchmarks.step_profile import OTHER, kind_of
 
@@ -48,12 +48,6 @@ def test_the_linear_program_bounds_the_blocks(lengths, t_max, least):
 
 def test_too_many_lengths_have_no_linear_program():
     assert flow_bound(np.arange(1, 1001), 1000) is None
-
-
-def test_without_the_first_version_its_part_says_what_to_fetch(monkeypatch, tmp_path):
-    monkeypatch.setattr(first_version, "COMMIT", "0" * 40)
-    with pytest.raises(InputError, match="git fetch --unshallow"):
-        first_version.unpack_commit(str(tmp_path))
 
 
 def test_a_call_is_of_the_kind_that_it_is_within():

@@ -15,12 +15,11 @@ from bload import PACKERS, InputError, deal, make_plan
 from bload.packers import packer_options
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
-from training import cli
-from training.config import register
+from training.config import CONFIGS, register
 
 ALL = {
     path.stem: path.read_text()
-    for path in sorted((cli.CONFIGS / "experiment").glob("*.yaml"))
+    for path in sorted((CONFIGS / "experiment").glob("*.yaml"))
     if not path.stem.startswith("_")
 }
 SINGLE = ("action_genome", "frames", "smoke")
@@ -35,7 +34,7 @@ QUICK = [name for name in FILES if name.endswith("_quick")]
 def experiment(name):
     """The job with the defaults of what varies, and what varies: key -> values."""
     register()
-    with initialize_config_dir(str(cli.CONFIGS), version_base="1.3"):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose("train", [f"experiment={name}"], return_hydra_config=True)
     varied = {key: str(of).split(",") for key, of in config.hydra.sweeper.params.items()}
     with open_dict(config):

@@ -147,7 +147,7 @@ def test_units_fail_alone_and_those_without_time_are_named(monkeypatch):
     monkeypatch.setattr(record.time, "monotonic", lambda: next(clock))  # looks, not seconds
     part = run_part(lambda: units, 3, lambda: tidied.append(1))
     assert part["rows"] == [{"one": 1}, {"problem": "it differs"}]
-    assert part["failed"] == ["broken: there is no card", "wrong: it differs"]
+    assert part["failed"] == ["broken: InputError: there is no card", "wrong: it differs"]
     assert part["left_out"] == ["last"]
     assert ran == ["first", "broken", "wrong"]
     assert len(tidied) == 3

@@ -15,20 +15,3 @@ def test_the_summary_takes_overrides_and_prints_a_short_table(capsys):
     kept, fixed, total = (float(rows[name][-2]) for name in ("activations", "weights,", "sum"))
     assert total == pytest.approx(kept + fixed, abs=0.011)
     assert len(text.splitlines()) < 40
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("model=huge", "'huge'"),
-        ("model.depth=3", "'model.depth'"),
-        ("model.checkpoint=all", "model.checkpoint is 'all'"),
-        ("model.backbone=vgg", "'vgg'"),
-    ],
-)
-def test_bad_overrides_end_in_one_sentence(override, words, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main([override])
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert words in line

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -24,7 +24,7 @@ from datasets.scoring.predictions_file import METADATA_KEY, read_metadata, read_
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import SCALARS, VALUES, damaged
 from tests.hostile.test_annotations import HARMFUL
-from training.checkpoint import load_checkpoint, load_model, sealed
+from training.checkpoint import sealed
 
 
 def image(kind: str, mode: str = "RGB", **options) -> bytes:
@@ -126,24 +126,6 @@ def checkpoints(draw: st.DrawFn) -> bytes:
                 return SAVED
         case _:
             return members(draw(st.sampled_from([*HARMFUL.values()])), draw(st.booleans()))
-
-
-@hostile(0.002, few=10)
-@given(content=checkpoints())
-@example(content=SAVED.replace(struct.pack("<f", 5.0), struct.pack("<f", 7.0)))
-@pytest.mark.filterwarnings("ignore")
-def test_a_checkpoint_is_read_or_refused(refused_or, tmp_path_factory, content):
-    path = tmp_path_factory.getbasetemp() / "last.pt"
-    path.write_bytes(content)
-    if refused_or(load_checkpoint, path) is not None:
-        assert content == reseal(content[:-66])
-    refused_or(load_model, path, torch.device("cpu"))
-
-
-@pytest.mark.parametrize("name", ["key of tuples a million deep", "command"])
-def test_no_pickle_in_a_checkpoint_ends_the_process(refused_or, tmp_path, name):
-    (tmp_path / "last.pt").write_bytes(members(HARMFUL[name]))
-    refused_or(load_checkpoint, tmp_path / "last.pt")
 
 
 ROWS = {

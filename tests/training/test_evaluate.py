@@ -1,8 +1,6 @@
 """The figures of an evaluation depend on the model and the data, not on ranks or packing."""
 
 import copy
-import io
-import re
 import threading
 from dataclasses import replace
 
@@ -183,20 +181,6 @@ def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
     assert len(threads) == 1
     assert threading.main_thread() not in threads
     assert len(meter) == len(names)
-
-
-def test_its_bar_says_how_far_and_how_fast_it_is_as_that_of_training_does(config, monkeypatch):
-    seer, source = seer_and_source(config())
-    monkeypatch.setattr("sys.stderr", written := io.StringIO())
-    written.isatty = lambda: True
-    measure(seer, source, one_rank(), batch_frames=1)
-    shown = re.findall(
-        r"evaluate: +(\d+)%\|[^\r]*\| (\d+)/(\d+), [\d,]+ frames/s, (\S+) left", written.getvalue()
-    )
-    assert shown
-    assert {int(share) for share, done, steps, _ in shown} == {
-        round(100 * int(done) / int(steps)) for _, done, steps, _ in shown
-    }
 
 
 def test_an_error_behind_the_model_ends_the_evaluation(config):

@@ -71,7 +71,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     path, out, relations = tmp_path / "p.parquet", tmp_path / "out.json", tmp_path / "r.csv"
     lines = [f"checkpoint={finished}", f"predictions={path}", f"out={out}"]
     lines += ["workers=0", "device=cpu", "iou=continuous"]
-    assert evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     assert read_metadata(path) == {
         "version": 1,
         "checkpoint": str(finished / "last.pt"),

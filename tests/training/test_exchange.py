@@ -16,7 +16,6 @@ from models import Criterion, build_model, counts, to_tensors
 from models.exchange import Spread, away_order, equal_parts, transfers
 from models.temporal import PARTS
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
-from training import step as engine
 from training.build import in_parallel
 from training.exchange import choose_exchange
 
@@ -204,10 +203,7 @@ def test_an_exchange_that_would_not_be_exact_is_refused(config):
             choose_exchange(cfg, build_model(cfg.model), ranks)
         return str(error.value)
 
-    assert "model.temporal=dds" in refused("train.exchange=queries", "model.temporal=dds")
-    gru = ("train.exchange=queries", "model.temporal=gru")
-    assert "2 queries over 3 ranks" in refused(*gru, "model.queries=2", ranks=3)
-    for kind in ("frames", "queries"):
+    for kind in ("frames",):
         said = refused(f"train.exchange={kind}", "model.temporal=gru", "loader.deal=counts")
         assert "loader.deal=counts" in said
 
@@ -220,14 +216,14 @@ def test_one_rank_exchanges_nothing(config):
 
 def last_norm(ranks, config):
     """Norm of the last gradient of a run."""
-    norms, take_step = [], engine.train_step
+    norms, take_step = [], train.train_step
 
     def watched(*arguments):
         step = take_step(*arguments)
         norms.append(step.norm)
         return step
 
-    with mock.patch.object(engine, "train_step", watched):
+    with mock.patch.object(train, "train_step", watched):
         train.train(config, ranks)
     return norms[-1]
 
@@ -243,7 +239,7 @@ def test_evaluation_exchanges_nothing():
 
 @pytest.mark.dist
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["frames", "queries"])
+@pytest.mark.parametrize("kind", ["frames"])
 def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks, kind):
     options = ["loader=naive", "train.epochs=1", "train.batch_frames=45", "train.micro_batches=2"]
     options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]

@@ -2,13 +2,12 @@
 
 from unittest import mock
 
-import pandas as pd
 import pytest
 import torch.distributed as dist
 
 from bload import Plan, deal
 from training.figures import imbalance, losses_of
-from training.printing import CONSTRAINTS, comparison, epoch_line, recall_rows, verdict
+from training.printing import CONSTRAINTS, epoch_line, recall_rows, verdict
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
 FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
@@ -24,12 +23,6 @@ def test_the_fullest_rank_of_each_step_makes_the_imbalance():
 def test_an_imbalance_is_shown_only_where_there_is_one():
     assert epoch_line(1, 2, FIGURES | {"imbalance": 1.126}).endswith("  imbalance 1.126")
     assert epoch_line(1, 2, FIGURES | {"imbalance": 1.0}).endswith("deleted 0")
-    columns = ("padding", "deleted", "epoch_seconds", "with/recall@20", "with/recall@20_memory")
-    runs = pd.DataFrame({name: [1.0, 2.0] for name in columns}).assign(state="finished")
-    assert "imbalance" not in comparison(runs)
-    assert "imbalance" not in comparison(runs.assign(imbalance=1.0))
-    shown = comparison(runs.assign(imbalance=[1.0, 1.126]))
-    assert [line.split()[3] for line in shown.splitlines()[1:]] == ["1.000", "1.126"]
 
 
 def summed(ranks):

@@ -63,7 +63,7 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
         folder.rename(folder.with_name(run_name(job, 1)))
         folder = folder.with_name(run_name(job, 1))
         with pytest.raises(InputError, match=words):
-            RunFolder(str(tmp_path / "runs"), "other").check_siblings(job, here)
+            RunFolder(tmp_path / "runs" / "other").like_it(job, here)
     assert only_run(tmp_path / "runs") == folder
 
 
@@ -99,22 +99,3 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
 def train_until(ranks, config, at):
     with interrupted(at), pytest.raises(KeyboardInterrupt) if at else contextlib.nullcontext():
         train.train(config, ranks)
-
-
-def best_that_counts(ranks, config):
-    """The best Recall@20 of a run that goes on, where rank 1 does not see its checkpoint."""
-    data = train.open_data(config, ranks)
-    folder = RunFolder(config.run.root, run_name(config, ranks.world_size))
-    if not ranks.is_first:
-        folder.best = folder.path / "elsewhere.pt"
-    training = train.open_training(config, ranks, data)
-    return train.go_on(config, folder, training, data).progress.best
-
-
-@pytest.mark.dist
-def test_rank_0_decides_whether_there_is_a_best_checkpoint(config, two_ranks):
-    """All ranks take part in saving a better one if their weights differ."""
-    job = config("loader=naive", "train.batch_frames=180", "train.epochs=1")
-    two_ranks.run(train_whole, job)
-    one, other = two_ranks.run(best_that_counts, job)
-    assert one == other >= 0

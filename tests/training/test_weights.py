@@ -1,5 +1,7 @@
 """Training starts from weights when it starts anew, and never needs the file again."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torchvision
@@ -63,18 +65,19 @@ def test_a_resnet_from_noise_warns_once(config, capsys):
     assert not noise_warning("conv", 1e-3)
 
 
-def test_weights_that_do_not_fit_leave_nothing_behind(config, tmp_path, resnet):
+def test_weights_that_do_not_fit_begin_no_run(config, tmp_path, resnet):
     with pytest.raises(InputError, match="does not fit the model's backbone"):
         train.train(config(f"model.weights={tmp_path}/resnet18.pth"), one_rank())
-    assert not (tmp_path / "runs").exists()
+    assert [path.name for path in (tmp_path / "runs").glob("*/*")] == ["lock"]
 
 
 def load_on_ranks(ranks, job):
     """Train nothing; what every rank's backbone begins with."""
-    folder = RunFolder(job.run.root, "run")
+    folder = RunFolder(Path(job.run.root, "run"))
+    folder.path.mkdir(parents=True, exist_ok=True)
     data = train.open_data(job, ranks)
     training = train.open_training(job, ranks, data)
-    train.go_on(job, folder, training, data)
+    train.open_run(job, folder, training, data)
     return training.model.backbone.conv1.weight.detach().numpy().copy()
 
 

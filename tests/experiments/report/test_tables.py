@@ -113,18 +113,6 @@ def test_runs_at_equal_epochs_stand_in_if_they_are_as_many_and_of_one_setting(co
     assert "BLoad exact, 5 epochs" not in column(exhibits(copied, "details")[WORK], WITH)
 
 
-def test_failed_runs_are_reported_where_the_others_are_averaged(tmp_path):
-    runs = tmp_path / "paper_table"
-    places = [make_run(runs, loader, seed) for loader in ("sampling", "mix") for seed in (0, 1)]
-    for place in places[1:]:  # a seed of sampling, and all of mix
-        (place / "summary.json").unlink()
-        write(place / "error.json", {"error": "the gradient is nan"})
-    table = exhibits(tmp_path, "details")[EPOCHS]
-    assert column(table, "seeds") == {"sampling, 5 epochs": 1}
-    assert "1 of sampling failed: the gradient is nan" in table.note
-    assert "2 of mix pad failed" in table.note
-
-
 def test_only_runs_of_one_setting_are_averaged_and_each_counts_once(tmp_path):
     for seed in (0, 1):
         for loader in ("bload", "naive"):
@@ -311,15 +299,6 @@ def test_every_command_is_listed_with_what_it_trained_and_where(tmp_path):
     ]
     assert "Versions: python 3.11.2." in text
     assert f"`python -m experiments.report '{folder.parent}'`" in text
-
-
-def test_everything_that_is_no_finished_run_is_listed(found):
-    (table,) = (table for title, table in found.items() if title.startswith("Others"))
-    states = {(row["experiment"], row["state"]): row["it says"] for row in table.rows}
-    assert states == {
-        ("paper_table", "failed"): "the gradient is nan",
-        ("paper_table", "unfinished"): "5 of 5 epochs",
-    }
 
 
 def test_a_run_of_before_a_key_compares_with_one_that_has_its_default(tmp_path):

@@ -1,0 +1,95 @@
+"""Several jobs of one command: one that is refused costs nothing but itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bload import InputError
+from tests.training.jobs import REPOSITORY
+
+LAUNCHERS = {
+    "python": [sys.executable],
+    "torchrun": [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+    ],
+}
+SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
+"""Four jobs. Blocks of 9 slots hold no video, so two of them are refused."""
+
+
+def run(launcher, *arguments, script="train.py"):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [*LAUNCHERS[launcher], script, *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
+    command_line, tmp_path, launcher
+):
+    for steps in (True, False):
+        done = run(launcher, "-m", *command_line(*SHORT))
+        assert done.returncode == (2 if launcher == "python" else 1)
+        assert "exitcode  : 2" in done.stderr or launcher == "python"
+        assert done.stderr.count("error: sequence") == 2
+        assert "t_max is 9" in done.stderr
+        assert "loader.t_max=9 loader=naive" in done.stderr
+        table = done.stdout[done.stdout.rindex("\njob ") :].strip().splitlines()
+        assert [("failed" in row, "9 " in row.split("loader=")[0]) for row in table[1:]] == [
+            *((False, False), (False, False), (True, True), (True, True)),
+        ]
+        assert ("epoch   1/1" in done.stdout) == steps
+        assert done.stdout.count("had finished before") == 2 * (not steps)
+    assert len([path for path in (tmp_path / "runs").iterdir() if path.is_dir()]) == 2
+
+
+FAULTY = """
+import train
+from training import jobs
+
+def fail(*_):
+    raise ZeroDivisionError("a bug")
+
+train.train_step = fail
+if __name__ == "__main__":
+    jobs.run(train.main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_bug_is_a_traceback_that_ends_all_ranks_or_one_process_goes_on(
+    command_line, tmp_path, launcher
+):
+    script = tmp_path / "faulty.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{FAULTY}")
+    lines = ("-m", *command_line("loader=naive,bload"))
+    done = run(launcher, *lines, script=str(script))
+    assert done.returncode == 1
+    tried = done.stderr.count("ZeroDivisionError: a bug")
+    assert tried == 2 if launcher == "python" else tried >= 1
+    logs = sorted((tmp_path / "runs").glob("naive*/rank*.log"))
+    assert len(logs) == (1 if launcher == "python" else 2)
+    assert any("ZeroDivisionError: a bug" in log.read_text() for log in logs)
+    began = [path for path in (tmp_path / "runs").glob("bload*") if path.is_dir()]
+    assert bool(began) == (launcher == "python")
+
+
+def refuse_on_rank_0(ranks):
+    """What a rank raises where rank 0 alone finds something, and a sum of both after it."""
+    with pytest.raises(InputError) as error, ranks.together():
+        if ranks.is_first:
+            raise InputError("the folder is in use")
+    import torch
+
+    return str(error.value), ranks.sum(torch.tensor(1.0 + ranks.rank)).item()
+
+
+@pytest.mark.dist
+def test_what_one_rank_finds_all_raise_and_the_next_sum_is_right(two_ranks):
+    assert two_ranks.run(refuse_on_rank_0) == [("the folder is in use", 3.0)] * 2

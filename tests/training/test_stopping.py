@@ -1,0 +1,136 @@
+"""A signal saves the step under way on every rank; nothing outlives the launcher."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.training.jobs import REPOSITORY, assert_same_run, checkpoint, metrics, only_run
+from training.stopping import StopRequest
+
+OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=3")
+USR1 = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+LAUNCHERS = {
+    "python": [sys.executable, "train.py"],
+    "torchrun": [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+        *("--shutdown-timeout=120", "--signals-to-handle", USR1, "train.py"),
+    ],
+}
+MARK = "BLOAD_TEST"
+
+
+def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
+    environment = os.environ | {MARK: mark, "OMP_NUM_THREADS": "1"}
+    command = ["env", "--default-signal", *LAUNCHERS[launcher], *lines]
+    return subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def running(mark: str) -> list[int]:
+    """Processes of a training that are there, its data workers among them."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            there = f"{MARK}={mark}\0".encode() in (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has ended meanwhile
+            continue
+        if there and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition, what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def wait_for_steps(runs: Path, steps: int) -> None:
+    def there():
+        files = [*runs.glob("*/metrics.jsonl")]
+        return bool(files) and len(files[0].read_text().splitlines()) >= steps
+
+    wait_until(there, "no step was trained")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, data_root):
+    """Runs that nobody disturbed, by launcher."""
+    from tests.training.jobs import overrides
+
+    runs = {}
+
+    def of(launcher):
+        if launcher not in runs:
+            runs[launcher] = tmp_path_factory.mktemp(launcher)
+            lines = overrides(data_root, runs[launcher], *OFTEN)
+            process = start(launcher, f"whole {launcher}", lines)
+            assert process.wait(300) == 0, process.stderr.read()
+        return only_run(runs[launcher])
+
+    return of
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+@pytest.mark.parametrize(
+    ("launcher", "number"),
+    [
+        *(("python", n) for n in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")),
+        *(("torchrun", n) for n in ("SIGTERM", "SIGUSR1")),
+    ],
+)
+def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
+    command_line, tmp_path, whole, launcher, number
+):
+    expected, mark = whole(launcher), f"{launcher} {number} {tmp_path}"
+    process = start(launcher, mark, command_line(*OFTEN))
+    wait_for_steps(tmp_path / "runs", 3)
+    process.send_signal(signal.Signals[number])
+    said = process.communicate(timeout=150)[1]
+    assert process.returncode == (128 + signal.Signals[number] if launcher == "python" else 1)
+    assert f"stopped by {number}; the same command goes on from " in said
+    wait_until(lambda: not running(mark), "a process is left")
+    folder = only_run(tmp_path / "runs")
+    last, saved = metrics(folder)[-1], checkpoint(folder)["loader"]
+    assert (last["epoch"], last["step"]) == (saved["epoch"] + 1, saved["step"])
+    assert not (folder / "summary.json").exists()
+    assert start(launcher, mark, command_line(*OFTEN)).wait(300) == 0
+    assert_same_run(expected, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_no_process_outlives_its_torchrun(command_line, tmp_path):
+    mark = f"killed {tmp_path}"
+    process = start("torchrun", mark, command_line(*OFTEN))
+    wait_for_steps(tmp_path / "runs", 2)
+    process.kill()
+    wait_until(lambda: not running(mark), "a process is left")
+
+
+def test_a_signal_is_noted_within_the_body_and_others_are_put_back():
+    stop, before = StopRequest(), signal.getsignal(signal.SIGTERM)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop.heard():
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.number == 0
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.number == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    assert signal.getsignal(signal.SIGTERM) == before
