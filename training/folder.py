@@ -220,8 +220,8 @@ class RunFolder:
             ]
             if differs == ["train.epochs"]:
                 said = (
-                    f"{other.path} is the same for {here['train']['epochs']} epochs; this is another run, from the "
-                    "beginning, since the rates follow from the number of epochs"
+                    f"{other.path} is the same for {here['train']['epochs']} epochs; this is "
+                    "another run, from the beginning, since the rates follow from the number of epochs"
                 )
         return said
 

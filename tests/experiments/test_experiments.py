@@ -1,7 +1,6 @@
 """The experiments' files: every command in them gives the jobs that they speak of."""
 
 import re
-import sys
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -15,7 +14,8 @@ from bload import PACKERS, InputError, deal, make_plan
 from bload.packers import packer_options
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
-from training.config import CONFIGS, register
+from experiments.commands import jobs_of
+from training.config import CONFIGS, compose_job, register
 
 ALL = {
     path.stem: path.read_text()
@@ -65,9 +65,8 @@ def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():
 def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
     for name in SINGLE:
         assert f"train.py experiment={name}" in ALL[name].splitlines()[1]
-        (line,), varied = cli.split("train", [f"experiment={name}"])
-        assert not varied
-        job = cli.check_overrides("train", line)
+        (only,) = jobs_of([f"experiment={name}"])
+        job = only.config
         assert job.experiment.name == name
         assert job.run.root == f"runs/{name}"
 
@@ -82,8 +81,8 @@ def test_a_part_is_the_experiment_itself_by_other_runs():
 
 def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
     register()
-    job = cli.check_overrides("train", ["experiment=action_genome"])
-    plain = cli.check_overrides("train", ["model=dds", "dataset=action_genome"])
+    job = compose_job("train", ["experiment=action_genome"])
+    plain = compose_job("train", ["model=dds", "dataset=action_genome"])
     assert (job.model.name, job.model.weights, job.model.checkpoint) == ("dds", "detr", "auto")
     assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
     assert job.dataset.small_boxes == "computed"
@@ -98,20 +97,19 @@ def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
         monkeypatch.setattr(cores_of, "cores", lambda cores=cores: cores)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-        job = cli.check_overrides("train", ["experiment=action_genome"])
+        job = compose_job("train", ["experiment=action_genome"])
         assert job.train.workers == workers
-    assert cli.check_overrides("train", ["train.workers=3"]).train.workers == 3
+    assert compose_job("train", ["train.workers=3"]).train.workers == 3
     with pytest.raises(InputError, match=r"train\.workers is -2; give -1"):
-        cli.check_overrides("train", ["train.workers=-2"])
+        compose_job("train", ["train.workers=-2"])
 
 
 def test_every_command_in_a_header_is_a_sweep_of_that_experiment():
     for name in FILES.keys() - QUICK:
         for line in re.findall(r"python train\.py -m (.+)", FILES[name]):
             given = ["loader=bload", "train.seed=0", *line.split()]  # for others it is alike
-            lines, _ = cli.split("train", list({of.partition("=")[0]: of for of in given}.values()))
-            for overrides in (lines[0], lines[-1]):
-                assert cli.check_overrides("train", overrides).experiment.name == name
+            jobs = jobs_of(list({of.partition("=")[0]: of for of in given}.values()))
+            assert {job.config.experiment.name for job in jobs} == {name}
 
 
 def test_a_quick_form_takes_a_tenth_of_the_work_of_the_full_one():
@@ -137,19 +135,3 @@ def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
         job, varied = experiment(name)
         sizes = {job.train.batch_frames // int(t) * int(t) for t in varied["loader.t_max"]}
         assert sizes == {256, 258}
-
-
-def test_a_sweep_without_m_is_refused_with_the_command_that_is_meant(monkeypatch, capsys):
-    line = ["experiment=paper_table_quick", "loader=bload,mix"]
-    for count, given in (5, line[:1]), (2, line):
-        monkeypatch.setattr(sys, "argv", ["train.py", *given])
-        with pytest.raises(SystemExit, match="2"):
-            cli.run(pytest.fail, "train")
-        error = capsys.readouterr().err
-        assert f" {count} runs" in error
-        assert "loader" in error.partition("python")[0]
-        assert f"python train.py -m {' '.join(given)}" in error
-    jobs = []
-    monkeypatch.setattr(sys, "argv", ["train.py", line[0], "loader=bload"])
-    cli.run(jobs.append, "train")
-    assert jobs[0].experiment.name == "paper_table_quick"
