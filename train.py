@@ -62,8 +62,9 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     with folder.lock(ranks):
         progress, says, begins = open_run(cfg, folder, training, data)
         log = folder.log(ranks.rank)
-        steps = sum(epoch["steps"] for epoch in progress.epochs)
-        tracker = Tracker(folder, asdict(cfg), cfg.wandb, steps, begins, active=ranks.is_first)
+        tracker = Tracker(
+            folder, asdict(cfg), cfg.wandb, progress.epochs, begins, active=ranks.is_first
+        )
         if ranks.is_first:
             print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, says))
         try:

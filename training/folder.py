@@ -221,7 +221,7 @@ class RunFolder:
             if differs == ["train.epochs"]:
                 said = (
                     f"{other.path} is the same for {here['train']['epochs']} epochs; this is "
-                    "another run, from the beginning, since the rates follow from the number of epochs"
+                    "another run, from the beginning: the rates follow from the number of epochs"
                 )
         return said
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -21,7 +21,7 @@ class Tracker:
     Args:
         config: of the run, as wandb shows it.
         options: what they leave open, wandb's environment and settings say.
-        steps: that were trained before the epoch under way.
+        epochs: figures of those that have ended.
         begins: True for a run that does not go on; it is a new one in wandb too.
         active: True on the first rank.
     """
@@ -31,12 +31,12 @@ class Tracker:
         folder: RunFolder,
         config: dict[str, Any],
         options: WandbConfig,
-        steps: int,
+        epochs: Sequence[Mapping[str, Any]],
         begins: bool,
         active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.steps = steps
+        self.steps, self.ended = sum(epoch["steps"] for epoch in epochs), len(epochs)
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
@@ -84,9 +84,9 @@ class Tracker:
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         values = {f"{kind}/{key}": of for key, of in figures.items() if isinstance(of, int | float)}
-        self._send({"epoch": epoch, **values}, step)
         if kind == "epoch":
-            self.steps += step
+            self.steps, self.ended = self.steps + step, epoch
+        self._send({"epoch": epoch, **values}, step if epoch > self.ended else 0)
 
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of plans by loader."""
@@ -103,7 +103,11 @@ class Tracker:
             self._send({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}, 0)
 
     def _send(self, values: dict[str, Any], step: int) -> None:
-        """Send a row; wandb's own step counts the optimiser's steps over all epochs."""
+        """Send a row; wandb's own step counts the optimiser's steps over all epochs.
+
+        Args:
+            step: of the epoch under way.
+        """
         if self.wandb is not None:
             self._in_wandb(lambda: self.wandb.log(values, step=self.steps + step))
 
