@@ -18,7 +18,6 @@ from experiments.report.page import SECTIONS, write_report
 from experiments.report.results import read_results
 from tests.experiments.report.made_runs import command, make_record, make_run, write
 from tests.training.jobs import REPOSITORY
-from tests.training.test_help import SLOW
 from training.page import charts
 
 
@@ -150,15 +149,6 @@ def test_the_command_prints_verdicts_and_paths_and_refuses_in_a_sentence(
     (runs / "report.md").mkdir()
     with pytest.raises(InputError, match=r"report\.md"):
         write_report(runs)
-
-
-def test_help_imports_nothing_slow():
-    line = [sys.executable, "-X", "importtime", "-m", "experiments.report", "--help"]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
-    assert "--latex FILE" in done.stdout
-    imported = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
-    assert "experiments.report" in imported
-    assert not imported & {*SLOW, "numpy", "jinja2"}
 
 
 def test_the_readmes_table_says_what_the_report_says():
