@@ -40,7 +40,7 @@ from training import jobs
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.evaluation import figures_of, measure, measure_and_write
-from training.printing import cut_note, describe_starts, observer_rows
+from training.printing import STARTS, best_rows
 from training.ranks import Ranks, join_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -124,7 +124,7 @@ def evaluate_one(
     if ranks.is_first:
         print(
             f"{trained.path}: {config['model']['name']} trained with loader "
-            f"{config['loader']['name']}, after epoch {epoch}{describe_starts(starts)}",
+            f"{config['loader']['name']}, after epoch {epoch}{STARTS[starts]}",
             flush=True,
         )
     album = Album(source, cfg.pictures)
@@ -160,10 +160,8 @@ def evaluate_one(
         )
         if alone:
             print(format_recall(figures))
-            if note := cut_note(config["model"]["queries"]):
-                print(f"\n{note}")
-        if observed := observer_rows(figures):
-            print("\n" + tabulate(observed, tablefmt="plain", disable_numparse=True))
+        if best := best_rows(figures):
+            print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
     folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
     if cfg.pictures_dir:
         folder = Path(cfg.pictures_dir, "" if alone else trained.name)

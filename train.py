@@ -27,13 +27,12 @@ from training.config import CONFIGS, TrainJob
 from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
-from training.folder import RunFolder
+from training.folder import RunFolder, read_object
 from training.memory import check_memory, recompute, reset_peak_memory
 from training.page.record import RELATIONS, evaluated_after
 from training.page.write import begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, join_ranks
-from training.runs import read_object
 from training.step import train_step
 from training.tracking import Tracker
 
@@ -269,7 +268,7 @@ def finish(
         tracker.log("summary", training.cfg.epochs, 0, summary)
         folder.write_json(folder.summary, summary)
         write_or_warn(folder.path, training.ranks.device, data.test_source)
-        tracker.show(drawn(folder.path).values())
+        tracker.show(drawn(folder.path))
         print(summary_text(summary, drawn(folder.path)))
     training.ranks.barrier()
     return summary

@@ -28,10 +28,10 @@ from datasets.build import build_source
 from experiments.commands import jobs_of
 from experiments.measured import measure
 from experiments.report.alternatives import beside_exact
+from experiments.report.exhibits import cell
 from experiments.turns import Rows, Taken, Way, on_ranks, take_turns
 from training.config import TrainJob, register
 from training.figures import imbalance
-from training.page.exhibits import cell
 from training.ranks import Ranks
 from training.same_steps import counted
 

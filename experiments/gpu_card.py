@@ -43,7 +43,8 @@ from experiments.card.peak import card_name
 from experiments.card.record import Unit, read_json, run_part, write_json
 from experiments.card.scale import full, rehearsal
 from experiments.commands import wrong_input_in_one_sentence
-from training.provenance import now, surroundings
+from experiments.measured import now
+from training.provenance import surroundings
 
 
 def peak_units(bench: Bench) -> list[Unit]:

@@ -10,12 +10,13 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-from training.provenance import now, surroundings
+from training.provenance import surroundings
 
 
 def measure(
@@ -72,6 +73,11 @@ def measure(
     end_record(folder / f"{stem}.json", record)
     if not record.get("as_expected", True):
         sys.exit(1)
+
+
+def now() -> str:
+    """The time as records have it: UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def begin_record(module: str, name: str) -> dict[str, Any]:

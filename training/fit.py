@@ -18,8 +18,8 @@ from datasets.build import build_letterbox
 from models import build_criterion
 from training.build import Training, build_network, build_training
 from training.config import TrainJob
+from training.folder import read_object
 from training.ranks import Ranks
-from training.runs import read_object
 from training.step import backward
 
 SHAPES = [(rows, part) for part in (1, 2, 4) for rows in (1, 2, 4)]

@@ -28,7 +28,6 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
-from training.runs import metric_lines, read_object
 from training.same_steps import counted, fitting
 
 IN_NAME = (
@@ -275,3 +274,26 @@ class RunFolder:
             if before and not pending and line["kind"] != "summary":
                 kept += f"{text}\n"
         write_whole(self.metrics, kept)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises `InputError` if there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no JSON object; put it back or remove it")
+    return value
+
+
+def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Text and values of each line of metrics.jsonl, but half a line where a process was killed."""
+    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for text in content.splitlines():
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and line.get("kind") and isinstance(line.get("epoch"), int):
+            yield text, line

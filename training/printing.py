@@ -1,24 +1,19 @@
-"""Output of a run: one line per epoch, the summary at the end, and runs side by side."""
+"""What a run prints: its beginning, one line per epoch, the summary at the end."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
 from bload import BlockSampler
-from datasets.annotations.vocabulary import GROUPS
 from datasets.cores import crowded
-from datasets.scoring.ranking import LIST_LENGTH, SEMI_THRESHOLD
 from training.ranks import Ranks
-from training.same_steps import counted
 
 Figures = Mapping[str, Any]
 EVEN = 1.0005
 """An imbalance up to this is none."""
-LEVEL = 0.05
-"""Points of Recall that no line shows."""
 NOTHING = 0.01
 """Recall@20 below which a model has learned nothing yet."""
 CONSTRAINTS = {
@@ -32,6 +27,7 @@ STARTS = {
     "ignored": ", states run over from video to video (starts=ignored)",
     "wrong": ", states cleared in mid-video (starts=wrong)",
 }
+"""How states are cleared, to end a sentence with."""
 
 
 def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, says: str) -> str:
@@ -60,24 +56,26 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     )
 
 
-def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
+def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
     """The end of a run: what it cost, what it reached, where everything is.
 
     Args:
-        made: what was drawn of the run and is there -> file.
+        drawn: files of pictures and the page.
     """
     share = 100 * summary["padding"] / summary["processed"]
-    ranks = counted(summary["ranks"], "rank")
-    blocks = f"{summary['loader']}, T_max {summary['t_max']}, {ranks}"
     rows = [
-        ("loader", blocks + describe_starts(summary["starts"])),
+        (
+            "loader",
+            f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
+            f"{STARTS[summary['starts']]}",
+        ),
         ("padding", f"{summary['padding']:,.0f} frames per epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
     ]
-    if (uneven := summary.get("imbalance", 1.0)) > EVEN:
-        rows.append(("imbalance", f"{uneven:.3f} (work of a step's fullest rank over the mean)"))
-    start = summary.get("start_seconds", 0.0)
+    if summary["imbalance"] > EVEN:
+        uneven = f"{summary['imbalance']:.3f} (work of a step's fullest rank over the mean)"
+        rows.append(("imbalance", uneven))
     rows += [
         (
             "epoch time",
@@ -85,88 +83,52 @@ def summary_text(summary: Figures, made: Mapping[str, Path] = {}) -> str:
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
-        (
-            "training time",
-            f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"
-            f"{f'; before it {start:.1f} s to start data workers' if start else ''}",
-        ),
+        ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         *recall_rows(summary),
+        ("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"),
+        *(("", str(path)) for path in drawn),
     ]
-    if said := compared(summary):
-        rows.append(("conclusion", f"Recall@20 is {said}"))
-    rows.append(("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"))
-    rows += [(of, str(path)) for of, path in made.items()]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
 
-def recall_rows(summary: Figures) -> list[tuple[str, str]]:
-    """Recall under each constraint, what observers reach, and `cut_note`."""
+def recall_rows(figures: Figures) -> list[tuple[str, str]]:
+    """Recall under each constraint; of synthetic data, also beside the best possible."""
     rows = []
     for name, (words, listed) in CONSTRAINTS.items():
-        at = {k: f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
+        at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
         value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
-    notes = (observed(summary), cut_note(summary.get("queries", 0)))
-    rows[1:1] = [*(("", note) for note in notes if note), *observer_rows(summary)[1:]]
+    rows[1:1] = best_rows(figures)
+    if said := verdict(figures):
+        rows.append(("conclusion", f"Recall@20 is {said}"))
     return rows
 
 
-def cut_note(queries: int) -> str:
-    """From which K on lists may end before K; empty for an unknown model, and if none does."""
-    if not 0 < queries < LIST_LENGTH:
-        return ""
-    return (
-        f"Columns may be equal. With constraint each of {queries} queries lists {len(GROUPS)} "
-        f"relations, so K above {len(GROUPS) * queries} cuts nothing; with semi constraint most "
-        f"list 1, with more only above {SEMI_THRESHOLD}, so K above {queries} cuts little."
-    )
+def best_rows(figures: Figures) -> list[tuple[str, str]]:
+    """The highest Recall@20 that is possible with and without memory, where it is known.
 
-
-def observer_rows(figures: Figures) -> list[tuple[str, str]]:
-    """Recall@20 beside that of ideal observers, which remember everything or nothing.
-
-    Empty for real data, for which that is not known.
+    Of all relations, and of those whose cue was in an earlier frame.
     """
     rows = []
-    for name, ending in (("all relations", ""), ("must be remembered", "_memory")):
-        model = 100 * figures.get(f"with/recall@20{ending}", math.nan)
-        if math.isfinite(model) and (others := observed(figures, ending)):
-            rows.append((f"Recall@20, {name}", f"{model:.2f} %   ({others})"))
+    for name, ending in (("all relations", ""), ("if a cue must be remembered", "_memory")):
+        keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
+        model, best, without = (100 * figures.get(key, math.nan) for key in keys)
+        if math.isfinite(model + best + without):
+            value = f"{model:.2f} %   (possible: {best:.2f} with memory, {without:.2f} without)"
+            rows.append((f"  {name}", value))
     return rows
-
-
-def observed(figures: Figures, ending: str = "") -> str:
-    """What observers reach of all relations or, ending in ``_memory``, of some; empty if none."""
-    keys = [f"{of}/recall@20{ending}" for of in ("remembering", "memoryless")]
-    remembering, memoryless = (100 * figures.get(key, math.nan) for key in keys)
-    if not math.isfinite(remembering + memoryless):
-        return ""
-    return f"an ideal observer: {remembering:.2f} with memory, {memoryless:.2f} without"
 
 
 def verdict(figures: Figures) -> str:
-    """`compared` with its figures; empty where no observer is known."""
-    if not (said := compared(figures)):
-        return ""
-    model, other = (100 * figures[f"{of}/recall@20"] for of in ("with", "memoryless"))
-    beside = f" ({other:.1f} %)" if model >= 100 * NOTHING else ""
-    return f"Recall@20 of {model:.1f} % is {said}{beside}"
-
-
-def compared(figures: Figures) -> str:
-    """How far Recall@20 is from the ideal observer without memory; empty where none is known."""
-    model, other = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
-    if not math.isfinite(points := 100 * (model - other)):
+    """How far Recall@20 is from the best without memory; empty where that is not known."""
+    model, without = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
+    if not math.isfinite(model + without):
         return ""
     if model < NOTHING:
         return "near 0: the run was too short to learn anything"
-    side = f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
-    if abs(points) < LEVEL:
-        side = "level with"
-    return f"{side} the ideal observer without memory"
-
-
-def describe_starts(starts: str) -> str:
-    """Describe how states are cleared, to end a sentence with; nothing if it is by the table."""
-    return STARTS[starts]
+    points = 100 * (model - without)
+    side = "above" if points >= 0 else "below"
+    return (
+        f"{abs(points):.1f} points {side} the best possible without memory ({100 * without:.1f} %)"
+    )

@@ -1,4 +1,4 @@
-"""``python -m experiments.report FOLDER``: one run on a page, or finished runs beside the paper."""
+"""``python -m experiments.report FOLDER``: finished runs beside each other and the paper."""
 
 import argparse
 from pathlib import Path
@@ -7,14 +7,14 @@ from pathlib import Path
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.report",
-        description="One run on a page, or runs beside each other and the paper.",
+        description="Runs beside each other and the paper.",
     )
     parser.add_argument(
         "folder",
         nargs="?",
         default="runs",
         type=Path,
-        help="a run, finished or not; or an experiment's folder, or one of several",
+        help="an experiment's folder, or one of several",
     )
     parser.add_argument(
         "--charts", metavar="FOLDER", help="write every chart there, as SVG and PDF"
@@ -25,28 +25,19 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    import torch
-
     from bload.errors import InputError
     from experiments.report.page import write_report
-    from training.page.write import drawn, write_page
-    from training.runs import RUN_FILES, write_tables
+    from experiments.runs import write_tables
 
     try:
-        if any((args.folder / name).exists() for name in RUN_FILES):
-            if args.charts or args.latex or args.tables:
-                raise InputError(f"{args.folder} is one run; give it alone")
-            write_page(args.folder, torch.device("cpu"))
-            print(*drawn(args.folder).values(), sep="\n")
-        else:
-            report = write_report(args.folder, args.charts, args.latex)
-            print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
-            if args.charts:
-                print(f"{args.charts}: {report.charts} files")
-            if args.latex:
-                print(args.latex)
-            if args.tables:
-                print(*write_tables(args.folder, args.tables), sep="\n")
+        report = write_report(args.folder, args.charts, args.latex)
+        print(f"{report.summary}\n\n{report.html}\n{report.markdown}")
+        if args.charts:
+            print(f"{args.charts}: {report.charts} files")
+        if args.latex:
+            print(args.latex)
+        if args.tables:
+            print(*write_tables(args.folder, args.tables), sep="\n")
     except (InputError, OSError) as error:
         parser.exit(2, f"report: error: {error}\n")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
+from experiments.report.exhibits import Estimate, Exhibit, Part, missing, note, ratio, rows
 from experiments.report.results import Results
-from training.page.exhibits import Estimate, Exhibit, Part, missing, note, ratio, rows
 from training.same_steps import counted
 
 WAY = ["loader", "padding", "ranks"]

@@ -6,12 +6,12 @@ from math import isnan
 
 from bload.packers import PACKERS
 from bload.paper import PAPER
+from experiments.report.exhibits import Cell, Estimate, Exhibit, command_of, estimate, note
 from experiments.report.horizon import side, worth_of_starts
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.plots import by_value
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times
-from training.page.exhibits import Cell, Estimate, Exhibit, command_of, estimate, note
 
 REPRODUCED, NEAR, NOT_REPRODUCED = "reproduced", "within 5 %", "not reproduced"
 UNDECIDED, NOT_TESTED = "undecided", "not tested"

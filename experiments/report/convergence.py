@@ -9,9 +9,18 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
+from experiments.report.charts import line_chart
+from experiments.report.exhibits import (
+    Estimate,
+    Exhibit,
+    Part,
+    estimate,
+    missing,
+    note,
+    ratio,
+    rows,
+)
 from experiments.report.results import NAMES, Compared, Results, compare
-from training.page.charts import line_chart
-from training.page.exhibits import Estimate, Exhibit, Part, estimate, missing, note, ratio, rows
 
 SHARE = 0.9
 """Share of a Recall@20 that is to be reached."""

@@ -18,9 +18,9 @@ from bload.draw import INK, colour_of, label_of
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
+from experiments.report.charts import chart
+from experiments.report.exhibits import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.results import Compared, Results, compare
-from training.page.charts import chart
-from training.page.exhibits import Estimate, Exhibit, Part, estimate, missing, note, rows
 
 DWELL, CUES, FIRST = "dataset.dwell", "dataset.cue_rate", "a state lasts"
 WHOLE = "bload"

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 
 from bload.draw import INK, label_of
 from experiments.length_variance import CUT, DOUBLE
-from experiments.report.results import Results
-from training.page.charts import chart
-from training.page.exhibits import (
+from experiments.report.charts import chart
+from experiments.report.exhibits import (
     Cell,
     Estimate,
     Exhibit,
@@ -22,6 +21,7 @@ from training.page.exhibits import (
     note,
     rows,
 )
+from experiments.report.results import Results
 
 COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
 BESIDE: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5}

@@ -8,8 +8,8 @@ from pandas import Index
 from tabulate import tabulate
 
 from experiments.report.claims import NOT_TESTED
+from experiments.report.exhibits import NOT_HERE, Cell, Exhibit, Part, Rows
 from experiments.report.results import Results
-from training.page.exhibits import NOT_HERE, Cell, Exhibit, Part, Rows
 from training.printing import EVEN
 
 LAST = ("claims", "paper", "origin")

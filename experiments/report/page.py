@@ -14,8 +14,10 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from experiments.report import plots, provenance, tables
 from experiments.report.alternatives import alternatives
+from experiments.report.charts import KINDS
 from experiments.report.claims import claims
 from experiments.report.convergence import convergence
+from experiments.report.exhibits import Exhibit, Part, note, template
 from experiments.report.horizon import horizon
 from experiments.report.latex import main_table
 from experiments.report.lengths import lengths
@@ -23,9 +25,7 @@ from experiments.report.own import own_first, own_lines, verdict_lines
 from experiments.report.relations import relations
 from experiments.report.results import Results, read_results
 from experiments.report.settings import settings
-from training.page.charts import KINDS
-from training.page.exhibits import Exhibit, Part, note, template
-from training.page.write import PAGE, UNREADABLE, shown
+from training.page.write import PAGE
 
 SECTIONS: dict[str, tuple[str, Callable[[Results], list[Part]]]] = {
     "story": ("At a glance", plots.story),
@@ -59,6 +59,14 @@ class Written:
     markdown: Path
     summary: str
     charts: int = 0
+
+
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
+def shown(parts: list[Part]) -> list[Part]:
+    """The parts that have something to show: figures that are missing leave no row."""
+    return [part for part in parts if isinstance(part, str) or part.rows or part.svg]
 
 
 def write_report(

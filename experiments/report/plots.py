@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 
 from bload.draw import label_of
+from experiments.report.charts import line_chart
+from experiments.report.exhibits import Estimate, Exhibit, Part, estimate, missing, note, rows
 from experiments.report.horizon import side
 from experiments.report.results import (
     NAMES,
@@ -14,8 +16,6 @@ from experiments.report.results import (
     equal_work,
     in_order,
 )
-from training.page.charts import line_chart
-from training.page.exhibits import Estimate, Exhibit, Part, estimate, missing, note, rows
 
 ABLATIONS = {
     "reset_ablation": ("train.starts", "Where states are cleared", "table ignored wrong"),

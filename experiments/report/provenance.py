@@ -6,9 +6,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from bload.draw import label_of
+from experiments.report.exhibits import Exhibit, Part, Rows, note, rows
 from experiments.report.results import Results
-from training.page.exhibits import Exhibit, Part, Rows, note, rows
-from training.page.sections import pairs
 
 
 def every_run(results: Results) -> list[Part]:
@@ -70,3 +69,10 @@ def origin(results: Results) -> list[Part]:
         blocks.append(f"Versions: {'; '.join(found.versions.map(pairs).unique())}.")
     folder = shlex.quote(str(results.folder))
     return [*blocks, f"This page: `python -m experiments.report {folder}`."]
+
+
+def pairs(values: dict) -> str:
+    """What `surroundings` found of a machine, or versions, in words."""
+    forms = {"memory_gib": "memory {} GiB"}
+    said = {key: forms.get(key, f"{key} {{}}").format(of) for key, of in values.items()}
+    return ", ".join(said[key] for key, of in values.items() if of is not None)

@@ -2,9 +2,9 @@
 
 from pathlib import PurePath
 
+from experiments.report.exhibits import NOT_HERE, Part
+from experiments.report.relation_chart import by_relation
 from experiments.report.results import RELATIONS, Results
-from training.page.exhibits import NOT_HERE, Part
-from training.page.relations import by_relation
 
 MOST = 12
 """Checkpoints that are shown beside each other."""

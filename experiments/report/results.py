@@ -12,11 +12,11 @@ import pandas as pd
 
 from bload.errors import InputError, printable
 from bload.packers import PACKERS
+from experiments.report.exhibits import note
+from experiments.runs import experiment_folders, read_epochs, read_record, read_runs
 from training.config import CONFIGS, LoaderConfig, TrainJob, loader_schema
-from training.page.exhibits import note
 from training.page.record import RELATIONS
 from training.page.write import PAGE
-from training.runs import experiment_folders, read_epochs, read_record, read_runs
 
 NAMES = ["experiment", "run"]
 LATER = {"train.evals_per_epoch": 0}

@@ -7,10 +7,10 @@ import pandas as pd
 import torch
 
 from bload.errors import InputError
+from experiments.report.exhibits import Exhibit, Part, cell, note, rows
 from experiments.report.results import Results, config_keys, text_of
 from models import build_model
 from models.config import ModelConfig, computed_keys
-from training.page.exhibits import Exhibit, Part, cell, note, rows
 
 
 def settings(results: Results) -> list[Part]:

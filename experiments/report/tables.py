@@ -10,10 +10,10 @@ from bload.packers import PACKERS, makes_batches
 from bload.paper import NOT_DERIVABLE
 from experiments.report.alternatives import speed_lines
 from experiments.report.convergence import work_beside_naive
+from experiments.report.exhibits import Cell, Exhibit, Part, cell, estimate, missing, note, rows
 from experiments.report.packing import COMMAND, packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs, equal_work
 from experiments.report.times import best_times, time_table, timed_runs, turn_times, turns_table
-from training.page.exhibits import Cell, Exhibit, Part, cell, estimate, missing, note, rows
 
 
 def overview(results: Results) -> Exhibit:

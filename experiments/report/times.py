@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from experiments.report.exhibits import Estimate, Exhibit, estimate, note, ratio, rows
 from experiments.report.packing import packed, paper
 from experiments.report.results import Compared, Results, compare, equal_epochs
-from training.page.exhibits import Estimate, Exhibit, estimate, note, ratio, rows
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tests.training.jobs import compose_config, one_rank, only_run, overrides
 from tests.training.test_evaluate import seer_and_source
 from training import evaluation as measuring
 from training.evaluation import evaluate
-from training.printing import observer_rows
+from training.printing import best_rows
 
 NOT_EQUAL = ("seconds", "frames_per_second")
 
@@ -54,7 +54,7 @@ def test_real_data_have_no_yardsticks(config):
     reading = DatasetConfig("action_genome", dataset.root, dataset.frame_size)
     source = build_source(reading, "test")
     assert build_yardsticks(source, reading) is None
-    assert not observer_rows(recall(*seer_and_source(config())))
+    assert not best_rows(recall(*seer_and_source(config())))
 
 
 class StartingAt(nn.Module):
@@ -113,4 +113,4 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     assert {*used} == {(wanted, 0)}
     text = capsys.readouterr().out
     assert (f"(starts={wanted})\n" in text) == (wanted != "table")
-    assert "\nRecall@20, must be remembered " in text
+    assert "if a cue must be remembered " in text

@@ -13,6 +13,7 @@ import train
 from bload import InputError
 from bload.ahead import Ahead
 from experiments.report.results import read_results
+from experiments.runs import read_epochs
 from tests.training.jobs import (
     assert_same_run,
     assert_same_state,
@@ -26,7 +27,6 @@ from tests.training.jobs import (
     overrides,
 )
 from training.checkpoint import load_model
-from training.runs import read_epochs
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
 

@@ -17,7 +17,7 @@ from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import compose_config, contents, interrupted, one_rank, only_run
 from training.checkpoint import load_model
 from training.evaluation import measure
-from training.page import curves as charts
+from training.page import charts
 from training.page import picture as run_picture
 from training.page import write as run_page
 from training.page.picture import predict_video, read_video, telling
@@ -41,11 +41,11 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
         assert shown == (finished / f"prediction.{kind}").read_bytes()
         assert shown.startswith(beginning)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 3  # one epoch: nothing by epoch, no curve of Recall, nothing learned
+    assert len(drawings) == 4  # one epoch: nothing by epoch
     assert not any("var(" in drawing or "color-mix" in drawing for drawing in drawings)
     assert "mathdefault" not in page  # a label as TeX
     summary = json.loads((finished / "summary.json").read_text())
-    reached = f"{100 * summary['with/recall@20']:.1f} % is"
+    reached = f"is {100 * summary['with/recall@20']:.1f} %"
     for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_frames"):
         assert text in page, text
     commit = read_record(finished).made_on["git"]
@@ -57,7 +57,7 @@ def test_the_page_is_made_again_to_the_last_bit(finished, run):
     before["report.html"] = before["report.html"].replace(
         *(str(p).encode() for p in (finished, run))
     )
-    for file in drawn(run).values():
+    for file in drawn(run):
         file.unlink()
     write_page(run, CPU)
     assert contents(run) == before
@@ -95,12 +95,12 @@ def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
     with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
     folder = only_run(tmp_path / "runs")
-    assert drawn(folder) == {}
+    assert drawn(folder) == []
     write_page(folder, CPU)
     assert "not finished, 1 epoch so far" in (folder / "report.html").read_text()
     with interrupted((1, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
-    assert drawn(folder) == {}  # it was of before
+    assert drawn(folder) == []  # it was of before
 
 
 def test_a_page_shows_what_is_there(run, tmp_path):
@@ -112,7 +112,7 @@ def test_a_page_shows_what_is_there(run, tmp_path):
     write_page(run, CPU)
     page = (run / "report.html").read_text()
     assert "There is no picture" in page
-    assert "has no <code>relations.csv</code>" in page
+    assert "has no relations.csv" in page
     assert "Commit and machine were not recorded" in page
 
 
@@ -123,16 +123,15 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
     assert "warning" in said
     assert f"python -m training.page {folder}" in said
     assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
-    assert drawn(folder) == {}
+    assert drawn(folder) == []
 
 
 def test_the_summary_names_the_files_and_what_a_short_run_has_learned(config, tmp_path, capsys):
     train.train(config("train.epochs=1"), one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     lines = dict(line.split(maxsplit=1) for line in said.splitlines() if len(line.split()) > 1)
-    assert lines["report"] == str(folder / "report.html")
-    assert lines["picture"] == str(folder / "prediction.png")
-    assert lines["moving"].split() == ["picture", str(folder / "prediction.webp")]
+    for name in ("report.html", "prediction.png", "prediction.webp"):
+        assert str(folder / name) in said
     assert "near 0" in lines["conclusion"]
 
 
@@ -144,9 +143,9 @@ def test_real_data_have_no_observers(command_line, real_root, tmp_path, capsys):
     train.train(job, one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "conclusion" not in said
-    assert sorted(drawn(folder)) == ["moving picture", "picture", "report"]
+    assert len(drawn(folder)) == 3
     page = (folder / "report.html").read_text()
-    assert "observer" not in page
+    assert "possible without memory" not in page
     assert "Recall@20" in page
     assert "dataset.root" in page
 
@@ -172,7 +171,7 @@ def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
     for title in ("Seconds of an epoch", "Peak memory of a rank", "Slots without a frame"):
         assert f"<figcaption>{title}" in page
     steps = lines[-1]["step"]
-    assert charts._at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
+    assert charts.at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
     assert "Recall@20 from " in page
     assert "is not of this run" in page  # the relations are of the first evaluation
 
@@ -202,7 +201,7 @@ def test_the_last_evaluation_says_what_of_each_relation_is_found(finished, data_
     there = sum(row["triplets"] != "0" for row in rows)
     page = (finished / "report.html").read_text()
     low = np.sum(recall_R < 0.03)
-    assert f"below 3 %: {f'all {there}' if low == there else f'{low} of {there}'} relations" in page
+    assert f"below 3% for {low} of {there} relations" in page
 
 
 def test_a_loader_and_a_data_set_of_ones_own_leave_the_other_defaults(run):

@@ -11,4 +11,4 @@ parser = argparse.ArgumentParser(prog="python -m training.page", description=__d
 parser.add_argument("run", type=Path, help="folder of a run")
 folder = parser.parse_args().run
 write_page(folder, torch.device("cpu"))
-print(*drawn(folder).values(), sep="\n")
+print(*drawn(folder), sep="\n")

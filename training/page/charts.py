@@ -1,136 +1,270 @@
-"""Charts by matplotlib in literal colours on white: drawn into a page, and as files of their own.
-
-Loaders have the labels and colours of `bload.draw`.
-"""
+"""The charts of a run's page: losses and Recall over steps, costs by epoch, Recall by relation."""
 
 import io
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import cycle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from textwrap import fill
 
 import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from bload.draw import INK, colour_of, label_of
-from bload.packers import PACKERS
-from training.page.exhibits import Exhibit, Rows
+from bload.draw import INK, colour_of
+from training.page.record import Record, Row
 
 WIDTH = 5.7
 """Inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
-KINDS: dict[str, dict[str, str | None]] = {
-    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
-    "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
+QUIET, WAITING, DELETED, MODEL = "#9aa3af", "#d9822b", "#a83260", "#0f62ad"
+PARTS = {
+    "loss_class": ("object class", "#0f62ad"),
+    "loss_l1": ("boxes, L1", "#b4500b"),
+    "loss_giou": ("boxes, overlap", "#0a7a52"),
+    "loss_attention": ("attention", "#7a3fb8"),
+    "loss_labels": ("spatial and contacting", "#5f6673"),
+    "loss_dense": ("dense task", "#a83260"),
 }
-"""Kind of file -> what is left out of it, so that it has the same bytes each time."""
-Draw = Callable[[Axes], None]
+"""Part of the loss -> what it is of, and its colour."""
+GROUPS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
+OBSERVERS = {
+    "with": ("this model", "-", MODEL),
+    "remembering": ("best with memory", "--", INK),
+    "memoryless": ("best without memory", ":", QUIET),
+}
+"""Beginning of a figure's key -> whose recall it is, and how it is drawn."""
+TICKS = 8
+"""Most epochs that are named over a chart by steps."""
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, what it shows in words, and a note."""
+
+    title: str
+    svg: str
+    alternative: str
+    note: str = ""
 
 
 def chart(
-    title: str, height: float, draw: Draw, alternative: str, rows: Rows, note: str
-) -> Exhibit:
-    """A drawing of so many inches, with the figures that it shows."""
-    svg, save = plain_svg(title, height, draw), partial(_save, title, height, draw)
-    return Exhibit(title, rows, note, svg, alternative, save=save)
+    title: str, alternative: str, draw: Callable[[Axes], None], height: float = 3.4, note: str = ""
+) -> Chart:
+    """Draw on white, with a legend if something has a label; the same text each time."""
+    file = io.StringIO()
+    with style.context([STYLE, {"svg.hashsalt": title, "svg.fonttype": "none"}]):
+        figure = Figure((WIDTH, height), layout="constrained")
+        axis = figure.add_subplot()
+        draw(axis)
+        if axis.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", metadata=nothing)
+    text = file.getvalue()
+    # The page gives the size and the font.
+    own = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
+    return Chart(title, re.sub(own, "", text[text.index("<svg ") :]), alternative, note)
 
 
-class BetweenPowers(LogFormatter):
-    """Labels of ticks between powers of ten, which short axes alone have, as plain numbers."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        return f"{x:,.10g}" if super().__call__(x, pos) else ""
-
-
-def line_chart(
-    title: str,
-    points: pd.DataFrame,
-    labels: tuple[str, str],
-    rows: Rows,
-    note: str,
-    *,
-    xscale: str = "linear",
-    levels: Mapping[str, float] | None = None,
-) -> Exhibit:
-    """A line with a band per loader over a common plane.
-
-    Args:
-        points: columns `loader`, `x`, `y`, `low` and `high`, by x.
-        labels: of the two axes.
-        rows, note: of the exhibit.
-        levels: name -> y of broken lines across.
-    """
-    lines = dict(iter(points.groupby("loader", sort=False)))
-    marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
+def loss(run: Record) -> Chart:
+    """The whole loss, of steps and of epochs."""
+    steps, epochs = of_steps(run, "loss"), of_epochs(run, "loss")
+    found = epochs or steps
 
     def draw(axis: Axes) -> None:
-        axis.set(xlabel=labels[0], title=labels[1], xscale=xscale)
-        for loader, part in lines.items():
-            colour, mark = colour_of(loader), marks.get(loader.split(" ")[0], "*")
-            (line,) = axis.plot(part.x, part.y, color=colour, marker=mark, label=label_of(loader))
-            line.set_markevery(0.04 if len(part) > 12 else None)  # of the axes' diagonal, apart
-            axis.fill_between(part.x, part.low, part.high, color=colour, alpha=0.15, lw=0)
-            if len(part) == 1:  # a dot without a line is easily missed
-                axis.annotate(
-                    label_of(loader),
-                    (part.x.iloc[0], part.y.iloc[0]),
-                    (8, 0),
-                    textcoords="offset points",
-                    color=colour,
-                    va="center",
-                )
-        for (name, level), broken in zip((levels or {}).items(), ("--", ":"), strict=False):
-            axis.axhline(level, ls=broken, color=INK, linewidth=1.6, label=name)
+        axis.plot(*columns(steps), color=QUIET, lw=1.2, label="of a step")
+        axis.plot(*columns(epochs), "o-", color=colour(run), label="mean of an epoch")
         axis.set_ylim(bottom=0)
-        if xscale == "linear":
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        else:
-            axis.xaxis.set_minor_formatter(BetweenPowers())
-        axis.xaxis.set_major_formatter("{x:,.10g}")
-        axis.figure.legend(loc="outside upper left", ncols=2 if levels else 3, borderaxespad=0)
+        by_step(axis, run)
 
-    shown = []
-    for loader, part in lines.items():
-        ends = dict.fromkeys(zip(part.y.iloc[[0, -1]], part.x.iloc[[0, -1]], strict=True))
-        shown.append(f"{label_of(loader)} {' to '.join(f'{y:,.1f} at {x:,.1f}' for y, x in ends)}")
-    text = f"{labels[1]} by {labels[0]}: {'; '.join([*shown, *(levels or {})])}."
-    return chart(title, 4, draw, re.sub(r"\.0(?![0-9])", "", text), rows, note)
+    return chart("Loss", f"Loss from {found[0][1]:.3g} to {found[-1][1]:.3g}", draw)
 
 
-def across(axis: Axes, found: Mapping[float, float], width: float, colour: str, label: str) -> None:
+def parts(run: Record) -> Chart | None:
+    """The parts of the loss, of steps and of epochs; None if none was logged."""
+    lines = [*run.steps, *run.epochs]
+    logged = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
+    looks = {
+        key: PARTS.get(key, (key.removeprefix("loss_"), None))
+        for key in logged
+        if any(line.get(key, 0) > 0 for line in lines)
+    }
+    if not looks:
+        return None
+
+    def draw(axis: Axes) -> None:
+        axis.set_yscale("log")
+        for key, (name, colour) in looks.items():
+            (line,) = axis.plot(*columns(of_epochs(run, key)), "o-", ms=4, color=colour)
+            axis.plot(*columns(of_steps(run, key)), lw=1, alpha=0.6, color=line.get_color())
+            line.set_label(name)
+        by_step(axis, run)
+
+    text = f"Parts of the loss: {', '.join(name for name, _ in looks.values())}"
+    note = (
+        "Thin lines are steps, dots means of epochs. These are of the last layer; the whole loss "
+        "adds up all layers."
+    )
+    return chart("Parts of the loss", text, draw, 4, note)
+
+
+def recall(run: Record) -> Chart:
+    """Recall@20 by evaluation, or of the only one; beside the ideal observers, if they are known.
+
+    Those of one evaluation are told apart by what has to be remembered.
+    """
+    title, reached = "Recall@20 with constraint, %", run.reached
+    known = {of: look for of, look in OBSERVERS.items() if f"{of}/recall@20" in reached}
+    if len(run.evals) > 1:
+        found = [(at(run, line), 100 * line["with/recall@20"]) for line in run.evals]
+
+        def draw(axis: Axes) -> None:
+            for of, (name, broken, ink) in known.items():
+                if of == "with":
+                    axis.plot(*columns(found), "o-", color=colour(run), label=name)
+                else:
+                    level = 100 * reached[f"{of}/recall@20"]
+                    axis.axhline(level, ls=broken, color=ink, lw=1.6, label=f"{name} {level:.1f}")
+            axis.set_ylim(0, 100)
+            by_step(axis, run)
+
+        text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
+        return chart(title, text, draw)
+
+    kinds = {"": "all relations", "_memory": "those that must be remembered"}
+    figures = {
+        (of, kind): 100 * reached[f"{of}/recall@20{kind}"]
+        for of in known
+        for kind in kinds
+        if f"{of}/recall@20{kind}" in reached
+    }
+
+    def draw_bars(axis: Axes) -> None:
+        for place, (of, (name, _, ink)) in enumerate(known.items()):
+            mine = {
+                row + 0.27 * place: figures[of, kind]
+                for row, kind in enumerate(kinds)
+                if (of, kind) in figures
+            }
+            bars(axis, mine, 0.25, ink, name)
+        shown = [row for row, kind in enumerate(kinds) if ("with", kind) in figures]
+        names = [fill([*kinds.values()][row], 16) for row in shown]
+        axis.set_yticks([row + 0.27 for row in shown], names)
+
+    text = "; ".join(f"{known[of][0]}, {kinds[kind]} {x:.1f}" for (of, kind), x in figures.items())
+    return chart(title, text, draw_bars)
+
+
+def seconds(run: Record) -> Chart:
+    """Time of each epoch, and how much of it was waiting for data."""
+    waited = [line["waiting_seconds"] for line in run.epochs]
+    worked = [line["seconds"] - line["waiting_seconds"] for line in run.epochs]
+    text = f"{sum(waited):,.1f} s of {sum(worked) + sum(waited):,.1f} s waiting for data"
+    series = {"computing": (worked, colour(run)), "waiting for data": (waited, WAITING)}
+    return by_epoch(run, "Seconds of an epoch", text, series)
+
+
+def slots(run: Record) -> Chart | str:
+    """Padding, filler and deleted frames of each epoch, or the sentence that there were none."""
+    colours = {"padding": QUIET, "filler": WAITING, "deleted": DELETED}
+    found = {name: [line[name] for line in run.epochs] for name in colours}
+    series = {name: (values, colours[name]) for name, values in found.items() if any(values)}
+    if not series:
+        return "No slot was padded or empty, and no frame was deleted."
+    text = ", ".join(f"{name} {of[-1]:,} in the last epoch" for name, (of, _) in series.items())
+    return by_epoch(run, "Slots without a frame, and deleted frames", text, series)
+
+
+def memory(run: Record) -> Chart:
+    """Peak memory of each epoch, of the rank that took most."""
+    peaks = [line["peak_memory_mib"] for line in run.epochs]
+    text = f"Up to {max(peaks):,.0f} MiB"
+    return by_epoch(run, "Peak memory of a rank, MiB", text, {"": (peaks, colour(run))})
+
+
+def relations(found: pd.DataFrame) -> Chart:
+    """Bars of all relations that the test split has, best first within their group.
+
+    Args:
+        found: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
+    """
+    found = found.sort_values("recall", ascending=False)
+    found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
+    found = found.reset_index(drop=True)
+
+    def draw(axis: Axes) -> None:
+        for group, of in found.groupby("group", sort=False):
+            bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
+        counts = [f"{of.name} ({of.triplets:,.0f})" for of in found.itertuples(index=False)]
+        axis.set_yticks(found.index, counts)
+        axis.tick_params(axis="y", labelsize=9.5, length=0)
+
+    best = (100 * found.groupby("group", sort=False).recall.max()).items()
+    text = "; ".join(f"{group} up to {most:.1f} %" for group, most in best)
+    return chart("Recall@20 by relation, with constraint, %", text, draw, 1.2 + 0.2 * len(found))
+
+
+def by_epoch(
+    run: Record, title: str, text: str, series: Mapping[str, tuple[Sequence[float], str]]
+) -> Chart:
+    """Bars for each epoch, one series on another."""
+
+    def draw(axis: Axes) -> None:
+        ends, below = [line["epoch"] for line in run.epochs], [0.0] * len(run.epochs)
+        for name, (values, ink) in series.items():
+            axis.bar(ends, values, 0.6, below, color=ink, label=name)
+            below = [a + b for a, b in zip(below, values, strict=True)]
+        axis.set_xlabel("epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.yaxis.set_major_formatter("{x:,.10g}")
+
+    return chart(title, text, draw)
+
+
+def by_step(axis: Axes, run: Record) -> None:
+    """Name the steps of the run below, and the ends of its epochs on top."""
+    axis.set_xlabel("step")
+    axis.xaxis.set_major_formatter("{x:,.10g}")
+    axis.yaxis.set_major_formatter("{x:,.10g}")
+    axis.set_xlim(0, 1.02 * max([at(run, line) for line in (*run.steps, *run.epochs)], default=1))
+    ends = [(at(run, line), line["epoch"]) for line in run.epochs]
+    if ends := ends[:: -(-len(ends) // TICKS) or 1]:
+        top = axis.secondary_xaxis("top")
+        top.set_xticks(*zip(*ends, strict=True))
+        top.set_xlabel("end of epoch")
+
+
+def bars(axis: Axes, found: Mapping[float, float], width: float, ink: str, label: str) -> None:
     """Bars to the right, of values in percent by their places from the top."""
-    bars = axis.barh([*found], [*found.values()], width, color=colour, label=label)
-    axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=9.5)
+    drawn = axis.barh([*found], [*found.values()], width, color=ink, label=label)
+    axis.bar_label(drawn, fmt="%.1f", padding=3, fontsize=9.5)
     axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
     axis.yaxis.set_inverted(True)
     axis.grid(axis="y", visible=False)
 
 
-def plain_svg(title: str, height: float, draw: Draw) -> str:
-    """A drawing in its own colours, without a size, for a page; the same text each time."""
-    file = io.StringIO()
-    _save(title, height, draw, file, "svg", {"svg.fonttype": "none"})
-    own = r' (width|height)="[\d.]+pt"| id="[\w.]+_\d+"| ?font-family: [^;\"]+;?|<title>.*?</title>'
-    text = file.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg ") :], flags=re.DOTALL)
-    return re.sub(own, "", text)
+def colour(run: Record) -> str:
+    return colour_of(run.config["loader"]["name"])
 
 
-def _save(
-    title: str,
-    height: float,
-    draw: Draw,
-    file: Path | IO[Any],
-    kind: str,
-    look: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a drawing; its texts are paths in an SVG file and embedded type in a PDF file."""
-    with style.context([STYLE, {"svg.hashsalt": title}, dict(look or {})]):
-        figure = Figure((WIDTH, height), layout="constrained")
-        draw(figure.add_subplot())
-        figure.savefig(file, format=kind, metadata={"Title": title, **KINDS[kind]})
+def at(run: Record, line: Row) -> int:
+    """The step of the whole run at which a line was written; epochs need not have as many."""
+    of = {epoch["epoch"]: epoch["step"] for epoch in run.epochs}
+    return sum(of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
+
+
+def of_steps(run: Record, key: str) -> Points:
+    return [(at(run, line), line[key]) for line in run.steps if key in line]
+
+
+def of_epochs(run: Record, key: str) -> Points:
+    """At the middle of each epoch, of whose steps it is the mean."""
+    return [(at(run, line) - line["step"] / 2, line[key]) for line in run.epochs if key in line]
+
+
+def columns(found: Points) -> tuple[list[float], list[float]]:
+    return [x for x, _ in found], [y for _, y in found]

@@ -7,8 +7,8 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
+from training.folder import metric_lines, read_object
 from training.provenance import surroundings
-from training.runs import metric_lines, read_object
 
 MADE_ON = "made_on.json"
 RELATIONS = "relations.csv"

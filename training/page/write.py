@@ -1,33 +1,32 @@
 """A run on one page: ``report.html`` in its folder, with ``prediction.png`` and ``.webp`` in it."""
 
+import re
 import traceback
 from pathlib import Path
 
 import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from datasets.action_genome import VideoSource
 from datasets.write_whole import write_whole
 from training.folder import LAST
-from training.page.exhibits import Part, template
 from training.page.picture import draw_run
 from training.page.record import Record, note_machine, read_record
 from training.page.sections import PICTURES, SECTIONS, lead
 
 PAGE = "report.html"
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def begin_page(path: Path) -> None:
     """Note the machine on which a run begins or goes on; forget what was drawn of it before."""
     note_machine(path)
-    for file in drawn(path).values():
+    for file in drawn(path):
         file.unlink()
 
 
-def drawn(path: Path) -> dict[str, Path]:
-    """The files drawn of a run that are there, by what they are."""
-    files = zip(("picture", "moving picture", "report"), (*PICTURES, PAGE), strict=True)
-    return {of: path / name for of, name in files if (path / name).exists()}
+def drawn(path: Path) -> list[Path]:
+    """The files drawn of a run that are there."""
+    return [path / name for name in (PAGE, *PICTURES) if (path / name).exists()]
 
 
 def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> None:
@@ -55,12 +54,15 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
         print(f"warning: no page; python -m training.page {path} tries it again")
 
 
-def shown(parts: list[Part]) -> list[Part]:
-    """The parts that have something to show: figures that are missing leave no row."""
-    return [part for part in parts if isinstance(part, str) or part.rows or part.svg]
-
-
 def _render(run: Record) -> str:
-    page = {anchor: (title, shown(make(run))) for anchor, (title, make) in SECTIONS.items()}
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["figure"] = lambda cell: re.fullmatch(r"[-\d.,]+", cell) is not None
+    page = {anchor: (title, make(run)) for anchor, (title, make) in SECTIONS.items()}
     title = f"BLoad: run {run.path.name}"
-    return template("page.html").render(title=title, lead=lead(run), page=page)
+    return environment.get_template("page.html").render(title=title, lead=lead(run), page=page)

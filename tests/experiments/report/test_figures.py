@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from training.page.exhibits import cell, estimate, ratio
+from experiments.report.exhibits import cell, estimate, ratio
 
 ONES, OTHERS = [60.1, 61.4, 59.2, 60.8], [57.0, 58.9, 57.7]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from experiments.report.exhibits import Exhibit
 from experiments.report.horizon import horizon
 from experiments.report.results import read_results
 from tests.experiments.report.made_runs import make_run
-from training.page.exhibits import Exhibit
 
 WORLD = {
     **{"train_videos": 30, "test_videos": 4, "image_size": 32, "seed": 0, "object_classes": 12},

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 from bload.errors import InputError
+from experiments.report import charts
 from experiments.report import page as page_module
 from experiments.report.__main__ import main
 from experiments.report.page import SECTIONS, write_report
 from experiments.report.results import read_results
 from tests.experiments.report.made_runs import command, make_record, make_run, write
 from tests.training.jobs import REPOSITORY
-from training.page import charts
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from bload.errors import InputError
+from experiments.report import charts
+from experiments.report.exhibits import Exhibit
 from experiments.report.page import SECTIONS
 from experiments.report.plots import block_sizes
 from experiments.report.relations import MOST, relations
@@ -22,8 +24,6 @@ from tests.experiments.report.made_runs import (
     write,
 )
 from tests.training.jobs import compose_config
-from training.page import charts
-from training.page.exhibits import Exhibit
 
 OVERVIEW, WITH = "The paper's one table, with ours", "with constraint, %"
 EPOCHS, WORK = "Recall@20 at equal epochs", "Recall@20 at equal work"

@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from datasets.scoring.ranking import CONSTRAINTS
-from training.page.charts import across, chart
-from training.page.exhibits import Exhibit, note, rows
+from experiments.report.charts import across, chart
+from experiments.report.exhibits import Exhibit, note, rows
 
 COLOURS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
 HARDLY = 0.03

@@ -11,17 +11,15 @@ import os
 from collections.abc import Iterable, Iterator
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
-
-if TYPE_CHECKING:  # it is imported where tables are made, since a command line needs none
-    import pandas as pd
+from training.folder import metric_lines, read_object
 
 Row = dict[str, Any]
-PATIENCE = 60.0
-"""Seconds to wait for another process that writes the same table or record."""
 RUN_FILES = ("config.json", "metrics.jsonl", "summary.json")
 FIGURES = (
     *("t_max", "padding", "deleted", "processed", "frames", "epochs", "epoch_seconds"),
@@ -33,7 +31,7 @@ FIGURES = (
 TEXTS = ("experiment", "run", "state", "says", "overrides", "loader.name", "device")
 
 
-def read_runs(folder: Path | str) -> "pd.DataFrame":
+def read_runs(folder: Path | str) -> pd.DataFrame:
     """One row per run of an experiment's folder, or of a folder of several experiments.
 
     Columns: `experiment`; `run`, the name of its folder; `state` (finished, failed, unfinished or
@@ -47,7 +45,7 @@ def read_runs(folder: Path | str) -> "pd.DataFrame":
     return _table(row for place in experiment_folders(folder) for row in _runs(place))
 
 
-def read_epochs(folder: Path | str) -> "pd.DataFrame":
+def read_epochs(folder: Path | str) -> pd.DataFrame:
     """One row per epoch of each run in a folder, with the evaluation after it if there was one.
 
     Columns: `experiment`, `run`, `epoch` (from 0), `seconds`, `processed` slots, `frames`, the
@@ -115,15 +113,13 @@ def _is_job(job: Row) -> bool:
     return isinstance(run, str) and of_texts
 
 
-def _table(rows: Iterable[Row]) -> "pd.DataFrame":
+def _table(rows: Iterable[Row]) -> pd.DataFrame:
     runs = _frame(list(rows), TEXTS, FIGURES)
     return runs.drop_duplicates(["experiment", "run"], ignore_index=True)
 
 
-def _frame(rows: list[Row], texts: Iterable[str], figures: Iterable[str]) -> "pd.DataFrame":
+def _frame(rows: list[Row], texts: Iterable[str], figures: Iterable[str]) -> pd.DataFrame:
     """The rows with at least these columns, and with numbers in those of `figures`."""
-    import pandas as pd
-
     frame = pd.DataFrame(rows)
     frame = frame.reindex(columns=list(dict.fromkeys([*texts, *figures, *frame])))
     frame = frame.astype(dict.fromkeys(texts, object))
@@ -186,8 +182,6 @@ def _epochs(place: Path) -> Iterator[Row]:
 def _csv_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
-    import pandas as pd
-
     try:
         # "none" and "null" are values, so only an empty cell is nothing
         rows = pd.read_csv(path, dtype={"run": str}, keep_default_na=False, na_values=[""])
@@ -204,29 +198,6 @@ def _folders(folder: Path) -> list[Path]:
 def _is_run(folder: Path) -> bool:
     # One that may not be entered is none; `Path.exists` would raise.
     return any(os.path.exists(folder / name) for name in RUN_FILES)
-
-
-def read_object(path: Path) -> Row:
-    """The object in a JSON file. Raises `InputError` if there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path} holds no JSON object; put it back or remove it")
-    return value
-
-
-def metric_lines(path: Path) -> Iterator[tuple[str, Row]]:
-    """Text and values of each line of metrics.jsonl, but half a line where a process was killed."""
-    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for text in content.splitlines():
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict) and line.get("kind") and isinstance(line.get("epoch"), int):
-            yield text, line
 
 
 def _encodable(text: str) -> str:

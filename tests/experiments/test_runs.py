@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from bload.errors import InputError
+from experiments.runs import read_epochs, read_runs, write_tables
 from tests.experiments.report.made_runs import make_record, make_run
-from training.runs import read_epochs, read_runs, write_tables
 
 
 def test_a_run_is_a_row_with_its_config_summary_and_state(tmp_path):

@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    select_autoescape,
+)
 from markupsafe import Markup, escape
 from scipy import stats
 
@@ -136,7 +143,9 @@ NOT_HERE = "Not here: "
 def template(name: str) -> Template:
     """A template of this folder; ``{{ value | figure("1") }}`` shows a value as `cell` does."""
     environment = Environment(
-        loader=PackageLoader("training.page", "."),
+        loader=ChoiceLoader(
+            [PackageLoader("experiments.report", "."), PackageLoader("training.page", ".")]
+        ),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
