@@ -26,7 +26,6 @@ from training.checkpoint import Progress, load_training, save_training
 from training.config import CONFIGS, TrainJob
 from training.data import Data, open_data
 from training.evaluation import evaluate
-from training.exchange import choose_exchange
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder
 from training.memory import check_memory, recompute, reset_peak_memory
@@ -87,7 +86,7 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     with ranks.together():
         check_memory(cfg.model, cfg.dataset.frame_size, blocks * slots, ranks.device)
         model = build_network(cfg, ranks.device)
-        model.exchange = choose_exchange(cfg, model, ranks.world_size)
+        model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)
     job = cfg.train.for_slots(data.loader.account.processed)
     return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)

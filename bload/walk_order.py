@@ -44,7 +44,7 @@ class WalkOrder:
         It is computed on the host, so that starts on another device are waited for, once.
         """
         blocks, slots = start_BT.shape
-        begins_BT = start_BT.detach().cpu().numpy().copy()
+        begins_BT = start_BT.cpu().numpy().copy()
         starts_B = begins_BT[:, 0].copy()
         begins_BT[:, 0] = True
         slot_S = np.flatnonzero(begins_BT)
@@ -70,6 +70,11 @@ class WalkOrder:
     def steps(self) -> int:
         """Steps that a walk takes, one after another: slots of the longest segment."""
         return len(self.rows_T)
+
+    @property
+    def slots(self) -> int:
+        """T, slots of a block."""
+        return len(self.slot_V) // len(self.last_B)
 
     def packed(self, values_BT: Tensor) -> Tensor:
         """``(B, T, ...)`` -> ``(V, ...)``, step by step."""

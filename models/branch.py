@@ -3,20 +3,20 @@
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W waves.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
+from bload.walk_order import WalkOrder
 from models.anchors import Windows
 from models.exchange import HERE, Spread
 from models.padding import put
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import build_temporal
-from models.temporal.layers import Remember, in_chunks
-from models.temporal.together import through_time_together, timelines_of
+from models.temporal.layers import in_chunks
 from models.transformer import LayerSizes, SpatialDecoder
 
 GAP_WAVES = 16
@@ -88,67 +88,43 @@ class Branch(nn.Module):
             position_ND = sine_position(self.windows.points_N2, width, **NEAR_WAVES)
             self.query_embed.weight = nn.Parameter(position_ND)
 
-    def spatial(
+    def forward(
         self,
         tokens: Tokens,
-        block: tuple[int, int],
+        start_BT: Tensor,
+        orders: Sequence[WalkOrder],
         gap_BT: Tensor | None = None,
         computed_BT: Tensor | None = None,
         spread: Spread = HERE,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the embeddings of all spatial layers ``(L, B, T, N, D)``, for so many B and T.
+        state: Any = None,
+    ) -> tuple[Tensor, Any]:
+        """Return the embeddings of all layers, spatial and temporal, ``(L, B, T, N, D)``.
 
-        Also return those that the temporal part takes. `computed_BT` marks the slots whose tokens
-        are given, on the ranks that `spread` says; `gap_BT` as in `models.dds.DDS.forward`.
+        Also return the state of the temporal part. `computed_BT` marks the slots whose tokens are
+        given, on the ranks that `spread` says; `orders` as in `models.temporal.layers.in_chunks`,
+        `gap_BT` and `state` as in `models.dds.DDS.forward`.
         """
+        spatial_LIND = spread.home(self.spatial(tokens))
+        spatial = put(spatial_LIND, (start_BT.shape[0], start_BT.shape[1]), computed_BT)
+        last = spatial[-1]
+        if self.gap is not None:
+            last = last + self.gap(gap_BT)[:, :, None].to(last.dtype)
+        temporal, state = in_chunks(
+            self.temporal, last, self.query_embed.weight, start_BT, orders, computed_BT, state
+        )
+        return torch.cat((spatial, temporal)), state
+
+    def spatial(self, tokens: Tokens) -> Tensor:
+        """Return the embeddings of the spatial layers, ``(L, I, N, D)``."""
         position_ND = self.query_embed.weight
         seen = as_keys(tokens.inside_IS)
         if self.windows is None:
-            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, seen)
-        else:
-            # Values with positions too: boxes are places, and few layers are there to find them.
-            windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
-            if seen is not None:
-                windows = windows.masked_fill(~seen, float("-inf"))
-            spatial = self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
-        spatial = put(spread.home(spatial), block, computed_BT)
-        timed = spatial[-1]
-        if self.gap is not None:
-            timed = timed + self.gap(gap_BT)[:, :, None].to(timed.dtype)
-        return spatial, timed
-
-
-def through_time(
-    branches: Sequence[Branch],
-    timed: Iterable[Tensor],
-    start_BT: Tensor,
-    bptt: int | None = None,
-    computed_BT: Tensor | None = None,
-    remember: Remember | None = None,
-    state: Sequence[Any] | None = None,
-    together: bool = True,
-) -> tuple[Sequence[Tensor], Sequence[Any]]:
-    """Return the outputs of the branches' temporal layers, ``(L, B, T, N, D)``, and their states.
-
-    `timed` are those of `Branch.spatial`, each asked for when the one before is in use; `bptt` and
-    `state` as in `models.dds.DDS.forward`. `remember` as in `models.temporal.layers.TemporalStack`;
-    it looks after `bptt` too. With `together` they walk segments, with one another.
-    """
-    position = [branch.query_embed.weight for branch in branches]
-    if together and remember is None:
-        timelines = timelines_of(start_BT, bptt, len(branches))
-        stacks = [branch.temporal for branch in branches]
-        return through_time_together(stacks, timed, position, timelines, computed_BT, state)
-    found = []
-    each = zip(branches, timed, position, state or [None] * len(branches), strict=True)
-    for branch, one, where, before in each:
-        if remember is None:
-            past = start_BT, bptt, computed_BT, before
-            found.append(in_chunks(branch.temporal, one, where, *past))
-        else:
-            found.append(branch.temporal(one, where, start_BT, remember=remember))
-    outputs, states = zip(*found, strict=True)
-    return outputs, states
+            return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, seen)
+        # Values with positions too: boxes are places, and few layers are there to find them.
+        windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
+        if seen is not None:
+            windows = windows.masked_fill(~seen, float("-inf"))
+        return self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)
 
 
 def as_keys(inside_IS: Tensor | None) -> Tensor | None:

@@ -77,10 +77,6 @@ class ModelConfig:
     # skipped: what sees one frame alone leaves padding out; the outputs are the same
     padding: str = field(default="computed", metadata={"computed": False, "later": True})
 
-    # how recurrent parts walk, to rounding the same: slots, one after another; segments, side by
-    # side, in as many steps as the longest has frames; auto: segments
-    walk: str = field(default="auto", metadata={"computed": False, "later": True})
-
     def __post_init__(self) -> None:
         layers = ("encoder_layers", "decoder_layers", "temporal_layers")
         bounds: dict[str, tuple[float, float]] = {
@@ -94,7 +90,6 @@ class ModelConfig:
         check_choice("model.backbone", self.backbone, BACKBONES)
         check_choice("model.temporal", self.temporal, PARTS)
         check_choice("model.time", self.time, ("none", "gap"))
-        check_choice("model.walk", self.walk, ("auto", "segments", "slots"))
         check_choice("model.padding", self.padding, ("computed", "skipped"))
         if self.checkpoint != "auto":
             share_of(self.checkpoint)

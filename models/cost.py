@@ -7,6 +7,7 @@ memory nor the time of the real thing is needed.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +16,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.module_tracker import ModuleTracker
 
+from bload.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
 from models.recompute import CHUNK
+from models.temporal.layers import walk_orders
 
 PER_FRAME = ("backbone", "input_proj", "encoder")
 """Parts that see one picture at a time; these are recomputed."""
 OTHER = "other"
 """Key for FLOPs and bytes that belong to no named part."""
 GIB = 2**30
-Arguments = tuple[Tensor | None, ...]
+Arguments = tuple[Any, ...]
 """Arguments of the network's forward pass, in their order."""
 
 
@@ -106,13 +109,14 @@ def measure_cost(
     while the cost of a frame may depend on the length of its block. `precision` is the autocast of
     forward passes; kernels differ by device in what they keep.
     """
-    with FakeTensorMode():
+    # How many steps a walk takes stands in data: one video in each block.
+    orders = [walk_orders((torch.arange(slots) == 0).repeat(blocks, 1), None) for blocks in (1, 2)]
+    with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
             model = build_model(cfg).train()
-        model.walk = "slots"  # where segments begin stands in data, which there are none of
         everything = list(model.named_parameters())
         trainable = [(name, p) for name, p in everything if p.requires_grad]
-        few, more = (_arguments(blocks, slots, frame_size, device) for blocks in (1, 2))
+        few, more = (_arguments(order, frame_size, device) for order in orders)
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
         few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
         model.recompute = 1.0
@@ -151,7 +155,7 @@ def kept_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) ->
     A storage counts once and whole, however many tensors look at it; parameters, buffers and the
     batch itself, which are there anyway, do not count.
     """
-    given = [tensor for tensor in batch if tensor is not None]
+    given = [tensor for tensor in batch if isinstance(tensor, Tensor)]
     seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *given)}
     alive: list[Tensor] = []
     sizes: Counter[str] = Counter()
@@ -173,13 +177,14 @@ def kept_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) ->
 
 
 def _arguments(
-    blocks: int, slots: int, frame_size: tuple[int, int], device: torch.device
+    orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.device
 ) -> Arguments:
-    """Frames, starts, valid, no truncation, no extents, gaps."""
+    """Frames, starts, valid, no truncation, no extents, gaps, no state, orders."""
+    blocks, slots = len(orders[0].last_B), orders[0].slots
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
     gaps = torch.empty(blocks, slots, device=device)
-    return pixels, *flags, None, None, gaps
+    return pixels, *flags, None, None, gaps, None, orders
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

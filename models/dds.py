@@ -10,27 +10,26 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bload.errors import InputError, check_choice
+from bload.walk_order import WalkOrder
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.box_head import BoxHead
-from models.branch import Branch, Tokens, as_keys, through_time
-from models.exchange import HERE, Spread, compute_with_ranks
+from models.branch import Branch, Tokens, as_keys
+from models.exchange import HERE, meet
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.outputs import CLASSES, LABELS, Outputs
 from models.padding import put, take, to_compute
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.recompute import offloaded, recomputed
-from models.temporal import WALKED
-from models.temporal.layers import Remember
+from models.temporal.layers import walk_orders
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -93,7 +92,6 @@ class DDS(nn.Module):
         super().__init__()
         check_choice("model.time", time, ("none", "gap"))
         self.time = time
-        self.temporal = temporal
         self.queries = queries
         sizes = LayerSizes(
             width=width,
@@ -123,10 +121,8 @@ class DDS(nn.Module):
         self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
         self.skips_padding = False
         """Compute what sees one frame alone for valid frames only, see `models.padding`."""
-        self.walk = "segments"
-        """How recurrent temporal parts walk: segments side by side, or slot after slot."""
-        self.exchange = "none"
-        """Work of other ranks done in training, see ``train.exchange``."""
+        self.exchanges = False
+        """Compute in training as many frames as other ranks do, see `models.exchange`."""
         self.recompute = 0.0
         """Share of the pictures whose per-frame part is recomputed in the backward pass."""
         self.offload = False
@@ -149,6 +145,7 @@ class DDS(nn.Module):
         extent_BT2: Tensor | None = None,
         gap_BT: Tensor | None = None,
         state: Any = None,
+        orders: Sequence[WalkOrder] | None = None,
     ) -> Outputs:
         """Predict every slot of a batch.
 
@@ -166,6 +163,8 @@ class DDS(nn.Module):
                 video's first; read only if `time` is ``gap``.
             state: that of earlier `Outputs`, to go on where the slots of a row ended; None: every
                 row begins anew.
+            orders: `models.temporal.layers.walk_orders` of `start_BT` and `bptt`, if they are at
+                hand; else starts on a device are waited for.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
@@ -190,50 +189,23 @@ class DDS(nn.Module):
             extent_I2 = take(extent_BT2, computed_BT)
         if gap_BT is not None and valid_BT is not None:
             gap_BT = gap_BT.masked_fill(~valid_BT, 0)
-        batch = (take(frames_BTCHW, computed_BT), extent_I2, start_BT, computed_BT, gap_BT, bptt)
-        if self.exchange == "none" or not self.training:
-            outputs = self.compute(*batch, state=state)
-        else:
-            outputs = compute_with_ranks(self.exchange, self.compute, *batch, state)
-        return replace(outputs, extent_BT2=extent_BT2)
-
-    def compute(
-        self,
-        frames_ICHW: Tensor,
-        extent_I2: Tensor | None,
-        start_BT: Tensor,
-        computed_BT: Tensor | None,
-        gap_BT: Tensor | None,
-        bptt: int | None,
-        spread: Spread = HERE,
-        remember: Remember | None = None,
-        state: Any = None,
-    ) -> Outputs:
-        """Predict the slots whose frames are given, by `spread` those of other ranks too.
-
-        The other arguments as in `models.branch`; the state is of both branches.
-        """
+        frames_ICHW, spread = take(frames_BTCHW, computed_BT), HERE
+        if self.exchanges and self.training:
+            spread, extent_I2 = meet(frames_ICHW, extent_I2)
+            frames_ICHW = spread.away(frames_ICHW)
         tokens = self.encode(frames_ICHW, extent_I2)
-        block = start_BT.shape[0], start_BT.shape[1]
-        branches = self.object_branch, self.relation_branch
-        inside = block, gap_BT, computed_BT, spread
-        spatial = []
-
-        def timed() -> Iterator[Tensor]:
-            for branch in branches:
-                layers, last = branch.spatial(tokens, *inside)
-                spatial.append(layers)
-                yield last
-
-        together = self.walk == "segments" and self.temporal in WALKED
-        past = start_BT, bptt, computed_BT, remember, state
-        temporal, state = through_time(branches, timed(), *past, together=together)
-        objects, relations = map(torch.cat, zip(spatial, temporal, strict=True))
+        found = walk_orders(start_BT, bptt) if orders is None else orders
+        here = [order.to(frames_ICHW.device) for order in found]
+        past = start_BT, here, gap_BT, computed_BT, spread
+        before = state or (None, None)
+        objects, object_state = self.object_branch(tokens, *past, before[0])
+        relations, relation_state = self.relation_branch(tokens, *past, before[1])
         precision = self.relation.weight.dtype
         with torch.autocast(frames_ICHW.device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
             memory_ISD = tokens.memory_ISD.to(precision)
             person, dense = None, None
+            block = start_BT.shape[0], start_BT.shape[1]
             if self.person_place is not None:
                 person = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
                 person = spread.home(person[None])[0]
@@ -252,7 +224,8 @@ class DDS(nn.Module):
                 union_boxes_LBTN4=predict(self.union_box, relations, self.reference),
                 relation_logits_LBTNR=predict(self.relation, relations),
                 dense_logits_BTHWE=dense,
-                state=tuple(state),
+                extent_BT2=extent_BT2,
+                state=(object_state, relation_state),
             )
 
     def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:

@@ -77,7 +77,6 @@ def build_network(cfg: TrainJob, device: torch.device) -> DDS:
     model = build_model(cfg.model).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     model.skips_padding = cfg.model.padding == "skipped"
-    model.walk = "slots" if cfg.model.walk == "slots" else "segments"
     model.recompute = 1.0 if choice == "auto" else share_of(choice)
     model.offload = choice == "offload"
     if cfg.model.weights:

@@ -185,6 +185,20 @@ class TrainJob:
     # the copy of the figures in wandb: docs/tracking.md
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
+    def __post_init__(self) -> None:
+        if self.train.exchange == "none":
+            return
+        if self.loader.deal == "counts":
+            raise InputError(
+                "train.exchange=frames takes as many batches on every rank, and loader.deal=counts "
+                "does not deal so; choose another deal or set train.exchange=none"
+            )
+        if self.train.sync != "allreduce":
+            raise InputError(
+                "train.exchange=frames needs ranks with equal weights, and under "
+                f"train.sync={self.train.sync} they are apart; set train.sync=allreduce"
+            )
+
 
 @dataclass
 class EvalJob:

@@ -15,7 +15,6 @@ STEPS = 20
 WITHIN = {
     "reading": "reading",
     "Optimizer.step": "optimiser",
-    "DDSWalk": "the walk, with all that it calls",
 }
 """Words in the name of a call, and the kind of all calls within it."""
 KINDS = {

@@ -14,6 +14,7 @@ from experiments.benchmarks.call_counter import CallCounter
 from experiments.benchmarks.part import Part, Rows
 from experiments.commands import jobs_of
 from experiments.turns import Way
+from models.temporal import PARTS
 from training.config import register
 from training.step import backward, train_step
 from training.stopping import apart
@@ -37,25 +38,19 @@ def build_way(*overrides: str) -> Way:
 
 
 def measure_walk(quick: bool) -> Rows:
-    """Temporal parts, walked slot by slot and with segments side by side."""
+    """The temporal parts."""
     torch.set_num_threads(1)
     register()
     rows: Rows = []
     for blocks in BLOCKS_OF_STEP[: 1 if quick else None]:
-        names = [(t, w) for t in ("dds", "gru") for w in ("slots", "segments")]
-        names += [("attention", ""), ("scan", ""), ("none", "")]
         ways = [
-            build_way(
-                f"train.batch_frames={blocks * 94}",
-                f"model.temporal={temporal}",
-                *([f"model.walk={walk}"] if walk else []),
-            )
-            for temporal, walk in names
+            build_way(f"train.batch_frames={blocks * 94}", f"model.temporal={temporal}")
+            for temporal in PARTS
         ]
         rates = _rates(ways, 1 if quick else ROUNDS)
-        for (temporal, walk), way, rate in zip(names, ways, rates, strict=True):
+        for temporal, way, rate in zip(PARTS, ways, rates, strict=True):
             calls = calls_of_step(way, next(iter(way.loader.by_step())))
-            rows.append([blocks, temporal, walk, rate, rate / rates[0], calls])
+            rows.append([blocks, temporal, rate, rate / rates[0], calls])
     return rows
 
 
@@ -71,11 +66,10 @@ def _rates(ways: Sequence[Way], rounds: int) -> list[float]:
 
 
 def measure_blocks(quick: bool) -> Rows:
-    """Steps on blocks as they come, and on the same blocks out of memory; there without resets."""
+    """Steps on blocks as they come, and on the same blocks out of memory."""
     torch.set_num_threads(1)
     register()
-    usual, slots = build_way(), build_way("model.walk=slots")
-    without = build_way("model.walk=slots", "train.starts=ignored")
+    usual = build_way()
     loader = BlockLoader(
         build_source(usual.cfg.dataset, "train", progress=True),
         "bload_exact",
@@ -101,19 +95,16 @@ def measure_blocks(quick: bool) -> Rows:
     for _ in range(1 if quick else 2 * ROUNDS):
         ready = train("as a worker reads them", usual, islice(arriving, STEPS))
         train("out of memory", usual, ready)
-        train("out of memory, walked slot by slot", slots, ready)
-        train("the same without resets", without, ready)
     names = list(rates)
-    compared = [names[1], names[1], names[1], names[2]]
     return [
-        [name, median(rates[name]), median(map(truediv, rates[name], rates[of]))]
-        for name, of in zip(names, compared, strict=True)
+        [name, median(rates[name]), median(map(truediv, rates[name], rates[names[1]]))]
+        for name in names
     ]
 
 
 WALK = Part(
-    ("blocks", "memory", "walk", "frames/s", "of the first", "operator calls"),
-    (",", "", "", ",.0f", ".2f", ","),
+    ("blocks", "memory", "frames/s", "of the first", "operator calls"),
+    (",", "", ",.0f", ".2f", ","),
     measure_walk,
 )
 BLOCKS = Part(

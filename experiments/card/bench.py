@@ -20,6 +20,7 @@ from experiments.card.scale import LOADERS, Scale, Subject
 from models import build_criterion, build_model
 from models.config import LossConfig, ModelConfig
 from models.cost import forward_flops
+from models.temporal.layers import walk_orders
 from training.build import Training, build_network, build_training
 from training.config import CONFIGS, TrainConfig, TrainJob
 from training.loader_config import loader_schema
@@ -52,14 +53,17 @@ class Bench:
     def flops(self, subject: Subject) -> float:
         """FLOPs that a slot adds to a forward pass, found once; a multiply-add counts as two."""
         if subject.model not in self._flops:
-            with FakeTensorMode(), torch.device(self.device):
+            sizes, nothing = (SLOTS, 2 * SLOTS), (None,) * 5
+            orders = {slots: walk_orders(torch.arange(slots)[None] == 0, None) for slots in sizes}
+            with FakeTensorMode(allow_non_fake_inputs=True), torch.device(self.device):
                 model = build_model(job_of(subject, "none", "off").model).train()
-                model.walk = "slots"  # segments stand in data
                 pixels = torch.empty(1, 2 * SLOTS, 3, *subject.frame_size, dtype=torch.uint8)
                 flags_BT = torch.zeros(1, 2 * SLOTS, dtype=torch.bool)
                 less, more = (
-                    forward_flops(model, (pixels[:, :slots], flags_BT[:, :slots])).total()
-                    for slots in (SLOTS, 2 * SLOTS)
+                    forward_flops(
+                        model, (pixels[:, :slots], flags_BT[:, :slots], *nothing, orders[slots])
+                    ).total()
+                    for slots in sizes
                 )
             self._flops[subject.model] = (more - less) / SLOTS
         return self._flops[subject.model]

@@ -116,12 +116,12 @@ def _rate(row: Row) -> str:
 def _walk(rows: Sequence[Row]) -> Iterable[str]:
     yield "The temporal parts of both branches, forward and backward, in a step of bload_exact."
     yield _table(
-        ["network", "walk", "slots of a block", "ms of a step", "ms of the walk", "share"],
+        ["network", "slots of a block", "ms of a step", "ms of the walk", "share"],
         [
-            [row["model"], row["walk"], "", "", "", row["skipped"]]
+            [row["model"], "", "", "", row["skipped"]]
             if "skipped" in row
             else [
-                *(row["model"], row["walk"], row["slots"]),
+                *(row["model"], row["slots"]),
                 *(f"{row['step_ms']:,.1f}", f"{row['walk_ms']:,.1f}", f"{row['share']:.1%}"),
             ]
             for row in rows

@@ -1,7 +1,6 @@
 """How much of a training step the temporal parts take, which walk through time.
 
-They go forward and backward by themselves, on what the spatial layers make of the batch of a step;
-with `model.walk` at each of its values.
+They go forward and backward by themselves, on what the spatial layers make of the batch of a step.
 """
 
 import time
@@ -16,36 +15,28 @@ from bload import Batch
 from experiments.card.bench import Bench
 from experiments.card.record import Row, Unit
 from experiments.card.scale import RECOMPUTED, Subject
-from models.branch import through_time
-from models.exchange import HERE
 from models.padding import take
-from models.temporal import WALKED
+from models.temporal.layers import in_chunks, walk_orders
 from training.build import Training
 from training.ranks import autocast
 from training.step import train_step
 
-WALKS = ("slots", "segments")
-"""Values of `model.walk`."""
-
 
 def units(bench: Bench) -> list[Unit]:
-    """One for each network and way to walk."""
+    """One for each network."""
     return [
-        (f"{subject.model}, walk {walk}", partial(share_rows, bench, subject, walk))
-        for subject in bench.scale.subjects
-        for walk in WALKS
+        (subject.model, partial(share_rows, bench, subject)) for subject in bench.scale.subjects
     ]
 
 
-def share_rows(bench: Bench, subject: Subject, walk: str) -> list[Row]:
+def share_rows(bench: Bench, subject: Subject) -> list[Row]:
     """One row: milliseconds of a step and of its walk."""
     training = bench.training(subject, RECOMPUTED[1])
-    training.model.walk = walk
     batches = next(bench.loader(subject).by_step())
     inputs = walked_inputs(training, batches[0])
     step_s = timed(bench, lambda: train_step(training, batches, 0, 0, 1))
     walk_s = timed(bench, lambda: walk_once(training, *inputs))
-    row: Row = {"model": subject.model, "walk": walk}
+    row: Row = {"model": subject.model}
     found = {"step_ms": 1000 * step_s, "walk_ms": 1000 * walk_s, "share": walk_s / step_s}
     return [row | found | {"slots": batches[0].valid_BT.shape[1]}]
 
@@ -60,7 +51,7 @@ def walked_inputs(training: Training, batch: Batch) -> tuple[list[Tensor], Tenso
     with autocast(training.cfg.amp, training.ranks.device):
         tokens = model.encode(take(batch.frames_BT, None), extent_I2)
         branches = model.object_branch, model.relation_branch
-        given = [branch.spatial(tokens, block, None, None, HERE)[1] for branch in branches]
+        given = [branch.spatial(tokens)[-1].unflatten(0, block) for branch in branches]
     return given, batch.start_BT
 
 
@@ -68,10 +59,13 @@ def walk_once(training: Training, given: Sequence[Tensor], start_BT: Tensor) -> 
     """Go forward and backward through the temporal parts; their outputs ``(L, B, T, N, D)``."""
     model = training.model
     branches = model.object_branch, model.relation_branch
-    together = model.walk == "segments" and model.temporal in WALKED
+    orders = [order.to(start_BT.device) for order in walk_orders(start_BT, None)]
     inputs = [one.detach().requires_grad_() for one in given]
     with autocast(training.cfg.amp, training.ranks.device):
-        outputs, _ = through_time(branches, inputs, start_BT, together=together)
+        outputs = [
+            in_chunks(branch.temporal, one, branch.query_embed.weight, start_BT, orders)[0]
+            for branch, one in zip(branches, inputs, strict=True)
+        ]
     torch.stack([output.float().sum() for output in outputs]).sum().backward()
     model.zero_grad(set_to_none=True)
     return [output.detach() for output in outputs]

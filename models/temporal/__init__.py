@@ -1,21 +1,21 @@
 """The temporal part: how the embeddings of the frames before reach the present one.
 
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state,
-computed_BT)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and the
-state after the last slot. A new part is one class of layers, which
+computed_BT, order)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and
+the state after the last slot. A new part is one class of layers, which
 `models.temporal.layers.TemporalStack` calls, and one entry in `PARTS`, which ``model.temporal``
 names; the tests go over all entries. Modules that need torch are imported when a layer is built, so
 that a config can be checked against the names in an instant.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
-| dds | the embeddings of all queries one frame before, mixed in by a gate | T steps, or fewer |
-| gru | its own state, by a gated recurrent unit | T steps, or fewer |
+| dds | the embeddings of all queries one frame before, mixed in by a gate | a walk |
+| gru | its own state, by a gated recurrent unit | a walk |
 | attention | its own frames of the video so far | a step per 128 slots |
 | scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
 | none | nothing: the baseline | one |
 
-Those that take fewer walk segments side by side, in as many steps as the longest has slots.
+A walk (`bload.walk`) takes segments side by side, in as many steps as the longest has slots.
 """
 
 from collections.abc import Callable
@@ -46,9 +46,6 @@ PARTS: dict[str, Callable[..., Any]] = {
     "none": partial(_layer, "layers", "MemorylessLayer"),
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
-
-WALKED = ("dds", "gru")
-"""The parts that can walk segments side by side, by `models.temporal.together`."""
 
 
 def build_temporal(name: str, layers: int, **sizes: Any) -> "TemporalStack":

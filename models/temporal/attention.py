@@ -3,7 +3,7 @@
 B blocks, T slots, S cached slots, N queries, D width, H heads, E = D / H channels of a head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -68,7 +68,7 @@ class AttentionMemory(nn.Module):
         nn.init.zeros_(self.in_proj.bias)
 
     def forward(
-        self, read_BTND: Tensor, start_BT: Tensor, state: Cache | None
+        self, read_BTND: Tensor, start_BT: Tensor, state: Cache | None, order: Any = None
     ) -> tuple[Tensor, Cache]:
         slots, queries = read_BTND.shape[1:3]
         query, keys, values = self.in_proj(read_BTND).chunk(3, dim=-1)

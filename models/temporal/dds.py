@@ -4,16 +4,16 @@ B blocks, T slots, N queries, D width.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bload.state import walk
+from bload.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
-from models.temporal.layers import MemorylessLayer, Remember, gate_bias
-from models.temporal.operator import EPS
-from models.temporal.recurrence import Begun, exactly
+from models.temporal.layers import MemorylessLayer, exactly, gate_bias
 from models.transformer import LayerSizes
 
 
@@ -21,45 +21,34 @@ from models.transformer import LayerSizes
 class Recurrence:
     """One temporal layer's step from slot to slot.
 
-    The inputs of a slot are, side by side in the last dimension, the query projection, the present
-    embedding with the output's bias and the present frame's share of the gate, ``(B, N, 3 D)``: all
-    that can be computed without the state has been.
+    The inputs of a slot are, side by side in the last dimension, the query, the present embedding
+    with the attention's output bias and the present frame's share of the gate, ``(B, N, 3 D)``: all
+    that can be computed without the memory has been.
     """
 
-    heads: int
-    empty_D: Tensor
+    layer: "TemporalLayer"
     weight: Tensor
-    """Keys, values and gate of the normed memory, ``(D, 3 D)``."""
+    """Of keys, values and the memory's share of the gate, ``(3 D, D)``."""
     bias: Tensor
-    """Their biases with the position of each query, ``(N, 3 D)``."""
-    out_weight: Tensor
-
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """Those of the operator."""
-        return self.weight, self.bias, self.out_weight
+    """Their biases, with the position of each query, ``(N, 3 D)``."""
 
     def init_state(self, inputs: Tensor) -> Tensor:
         """No previous frame: every query finds the learned empty memory."""
-        return self.empty_D.expand(*inputs.shape[:2], -1)
+        return self.layer.empty.expand(*inputs.shape[:2], -1)
 
-    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
-        """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new memory, twice."""
-        query, present, gate = inputs.chunk(3, dim=-1)
-        memory = F.layer_norm(state, state.shape[-1:], eps=EPS)
-        key, value, memory_gate = (memory @ self.weight + self.bias).chunk(3, dim=-1)
-        query, key, value = (split_heads(tokens, self.heads) for tokens in (query, key, value))
-        read = F.scaled_dot_product_attention(query, key, value)
-        update = F.linear(join_heads(read), self.out_weight) + present
-        state = torch.lerp(state, update, torch.sigmoid(gate + memory_gate))
-        return state, state
-
-    operator: ClassVar = "dds"
-
-    @property
-    def options(self) -> tuple[int, ...]:
-        """What else the operator takes."""
-        return (self.heads,)
+    def step(self, inputs: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
+        """One slot: inputs ``(B, N, 3 D)``, memory ``(B, N, D)`` -> the new memory, twice."""
+        layer = self.layer
+        query, present, present_gate = inputs.chunk(3, dim=-1)
+        norm = layer.memory_norm
+        normed = F.layer_norm(memory, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        projected = F.linear(normed, self.weight) + self.bias
+        key, value, memory_gate = projected.chunk(3, dim=-1)
+        query, key, value = (split_heads(tokens, layer.heads) for tokens in (query, key, value))
+        read = join_heads(F.scaled_dot_product_attention(query, key, value))
+        update = present + F.linear(read, layer.memory_attn.out_proj.weight)
+        memory = torch.lerp(memory, update, torch.sigmoid(present_gate + memory_gate))
+        return memory, memory
 
 
 class TemporalLayer(MemorylessLayer):
@@ -78,8 +67,6 @@ class TemporalLayer(MemorylessLayer):
     an untrained memory blurs nothing: boxes in particular are the present frame's. The paper's
     public description does not say how its layer is normed or mixed; this is our reading.
     """
-
-    mixes_queries = True
 
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__(**sizes)
@@ -106,46 +93,30 @@ class TemporalLayer(MemorylessLayer):
         start_BT: Tensor,
         state: Any,
         computed_BT: Tensor | None = None,
-        remember: Remember | None = None,
+        order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        assert remember is None  # it mixes queries
-        return self.begin(embeddings_BTND, query_position_ND, computed_BT).by_slots(start_BT, state)
-
-    def begin(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None
-    ) -> Begun:
-        """Do everything that can be done before the walk."""
         present = self.present(embeddings_BTND, query_position_ND, computed_BT)
         with exactly(present.device):
             present = self.present_norm(present.to(self.empty.dtype))
-            position = query_position_ND.to(self.empty.dtype)
+            position_ND = query_position_ND.to(self.empty.dtype)
             attention, width = self.memory_attn, len(self.empty)
-            query = F.linear(
-                present + position, attention.in_proj_weight[:width], attention.in_proj_bias[:width]
+            weight_q, weight_kv = attention.in_proj_weight.tensor_split((width,))
+            bias_q, bias_kv = attention.in_proj_bias.tensor_split((width,))
+            inputs = torch.cat(
+                (
+                    F.linear(present + position_ND, weight_q, bias_q),
+                    present + attention.out_proj.bias,
+                    self.present_gate(present),
+                ),
+                dim=-1,
             )
-            biased = present + attention.out_proj.bias
-            inputs = torch.cat((query, biased, self.present_gate(present)), dim=-1)
-            recurrence = self.recurrence(position)
-
-        def finish(memory_BTND: Tensor) -> Tensor:
-            with exactly(present.device):
-                return present + self.readout(memory_BTND)
-
-        return Begun(recurrence, inputs, finish)
-
-    def recurrence(self, position_ND: Tensor) -> Recurrence:
-        """The weights as a step takes them, those of the norm within those that follow it."""
-        attention, norm, width = self.memory_attn, self.memory_norm, len(self.empty)
-        weight_kv, bias_kv = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
-        weight = torch.cat((weight_kv, self.memory_gate.weight)).t()
-        # Positions belong to keys alone; values and the gate's share have none.
-        bias = F.pad(bias_kv, (0, width)) + norm.bias @ weight
-        position = F.pad(F.linear(position_ND, weight_kv[:width]), (0, 2 * width))
-        return Recurrence(
-            heads=self.heads,
-            empty_D=self.empty,
-            weight=norm.weight[:, None] * weight,
-            bias=bias + position,
-            out_weight=attention.out_proj.weight,
-        )
+            # Positions belong to keys alone; the gate's share has no bias either.
+            position_ND = F.linear(position_ND, weight_kv[:width])
+            recurrence = Recurrence(
+                layer=self,
+                weight=torch.cat((weight_kv, self.memory_gate.weight)),
+                bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
+            )
+            memory, state = walk(recurrence, inputs, start_BT, state, order or "segments")
+            return present + self.readout(memory), state

@@ -3,16 +3,16 @@
 B blocks, T slots, N queries, D width.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.temporal.layers import gate_bias
-from models.temporal.recurrence import Begun, exactly
+from bload.state import walk
+from bload.walk_order import WalkOrder
+from models.temporal.layers import exactly, gate_bias
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,6 @@ class Recurrence:
         state = torch.lerp(new, state, keep)
         return state, state
 
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """Those of the operator."""
-        return self.weight, self.bias
-
-    operator: ClassVar = "gru"
-
-    @property
-    def options(self) -> tuple[int, ...]:
-        """What else the operator takes."""
-        return ()
-
 
 class GRUMemory(nn.Module):
     """A memory that walks: as many steps as the longest segment has slots, of a few kernels each.
@@ -71,12 +59,11 @@ class GRUMemory(nn.Module):
             self.cell.bias_ih[keep] = -gate_bias(width)
             self.cell.bias_hh[keep] = 0
 
-    def forward(self, read_BTND: Tensor, start_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return self.begin(read_BTND, lambda memory: memory).by_slots(start_BT, state)
-
-    def begin(self, read_BTND: Tensor, finish: Callable[[Tensor], Tensor]) -> Begun:
-        """Do everything that can be done before the walk."""
+    def forward(
+        self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: WalkOrder | None = None
+    ) -> tuple[Tensor, Any]:
         cell = self.cell
         with exactly(read_BTND.device):
-            inputs = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
-        return Begun(Recurrence(self.start, cell.weight_hh, cell.bias_hh), inputs, finish)
+            inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
+            recurrence = Recurrence(self.start, cell.weight_hh, cell.bias_hh)
+            return walk(recurrence, inputs_BTND, start_BT, state, order or "segments")

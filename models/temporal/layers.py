@@ -3,19 +3,17 @@
 B blocks, T slots, N queries, D width, L layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from bload.walk_order import WalkOrder
 from models.padding import put, take
-from models.temporal.recurrence import Begun
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
-Remember = Callable[[nn.Module, Tensor], Tensor]
-"""Calls the memory of a `MemoryLayer`, for frames that are not slots of blocks."""
 LONGEST_MEMORY = 94
 """Frames that the slowest channels remember before training: a full block."""
 
@@ -23,10 +21,10 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, computed_BT)``
-    and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all
-    slots before the next one begins. Where `computed_BT` is False, its outputs may be anything;
-    None: it is True everywhere.
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, computed_BT,
+    order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
+    does all slots before the next one begins. Where `computed_BT` is False, its outputs may be
+    anything; None: it is True everywhere. `order` is that of `bload.walk` over these starts.
     `sizes` are as in `models.dds.DDS`.
     """
 
@@ -44,20 +42,18 @@ class TemporalStack(nn.Module):
         start_BT: Tensor,
         state: list[Any] | None = None,
         computed_BT: Tensor | None = None,
-        remember: Remember | None = None,
+        order: WalkOrder | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
 
         `state` is what an earlier call returned, to continue inside a video; None starts anew.
-        With `remember`, which looks for the past itself, slots are any frames: starts and state
-        are not read. Only layers that do not mix queries take it.
         """
+        order = order or WalkOrder.of(start_BT)
         outputs_L, states = [], []
-        more = {} if remember is None else {"remember": remember}
         for index, layer in enumerate(self.layers):
             before = None if state is None else state[index]
             embeddings_BTND, after = layer(
-                embeddings_BTND, query_position_ND, start_BT, before, computed_BT, **more
+                embeddings_BTND, query_position_ND, start_BT, before, computed_BT, order
             )
             outputs_L.append(embeddings_BTND)
             states.append(after)
@@ -69,27 +65,40 @@ def in_chunks(
     embeddings_BTND: Tensor,
     query_position_ND: Tensor,
     start_BT: Tensor,
-    slots: int | None,
+    orders: Sequence[WalkOrder],
     computed_BT: Tensor | None = None,
     state: Any = None,
 ) -> tuple[Tensor, Any]:
-    """Outputs ``(L, B, T, N, D)`` of a temporal part whose gradients go back `slots` slots at most.
+    """Outputs ``(L, B, T, N, D)`` of a temporal part, a chunk of slots at a time.
 
     The values are those of the whole block: the state passes from chunk to chunk, its gradient does
-    not (truncated back-propagation through time). None or 0: one chunk. Also return the state after
-    the last slot, without gradient; `state` is that of the slots before.
+    not (truncated back-propagation through time). Also return the state after the last slot,
+    without gradient; `state` is that of the slots before. `orders` are those of `walk_orders`.
     """
-    outputs, after = [], state
-    slots = slots or start_BT.shape[1]
-    for first in range(0, start_BT.shape[1], slots):
-        chunk = slice(first, first + slots)
+    outputs, first = [], 0
+    for order in orders:
+        chunk = slice(first, first + order.slots)
         computed = None if computed_BT is None else computed_BT[:, chunk]
-        output, after = part(
-            embeddings_BTND[:, chunk], query_position_ND, start_BT[:, chunk], after, computed
+        output, state = part(
+            embeddings_BTND[:, chunk], query_position_ND, start_BT[:, chunk], state, computed, order
         )
-        after = tree_map_only(Tensor, Tensor.detach, after)
+        state = tree_map_only(Tensor, Tensor.detach, state)
         outputs.append(output)
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), after
+        first += order.slots
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
+
+
+def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
+    """Orders, on the host, of the chunks of so many slots, or of all, that gradients do not leave.
+
+    Starts on a device are waited for, once.
+    """
+    return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
+
+
+def exactly(device: torch.device) -> torch.autocast:
+    """Within it autocast is off: roundings of half precision would add up over the slots."""
+    return torch.autocast(device.type, enabled=False)
 
 
 class MemorylessLayer(nn.Module):
@@ -97,9 +106,6 @@ class MemorylessLayer(nn.Module):
 
     Self-attention among a frame's queries, then feed-forward, on all slots at once.
     """
-
-    mixes_queries = False
-    """True if queries find each other's past, so that they cannot be shared over ranks."""
 
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
         super().__init__()
@@ -120,7 +126,7 @@ class MemorylessLayer(nn.Module):
         start_BT: Tensor,
         state: Any,
         computed_BT: Tensor | None = None,
-        remember: Remember | None = None,
+        order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
         return self.present(embeddings_BTND, query_position_ND, computed_BT), None
@@ -129,9 +135,8 @@ class MemorylessLayer(nn.Module):
 class MemoryLayer(MemorylessLayer):
     """The present frames first; then a memory along time, for every query by itself.
 
-    The memory is called as ``memory(read_BTND, start_BT, state)`` and returns what each slot
-    remembers, itself included, ``(B, T, N, D)``, and the state after the last slot. One that walks
-    has ``begin(read_BTND, finish)`` as well, see `models.temporal.recurrence.Begun`.
+    The memory is called as ``memory(read_BTND, start_BT, state, order)`` and returns what each slot
+    remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
     """
 
     def __init__(
@@ -150,27 +155,12 @@ class MemoryLayer(MemorylessLayer):
         start_BT: Tensor,
         state: Any,
         computed_BT: Tensor | None = None,
-        remember: Remember | None = None,
+        order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         present_BTND = self.present(embeddings_BTND, query_position_ND, computed_BT)
         read_BTND = self.sublayer.before(present_BTND)
-        if remember is None:
-            remembered_BTND, state = self.memory(read_BTND, start_BT, state)
-        else:
-            remembered_BTND = remember(self.memory, read_BTND)
+        remembered_BTND, state = self.memory(read_BTND, start_BT, state, order)
         return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state
-
-    def begin(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None
-    ) -> Begun:
-        """Do everything that can be done before the walk."""
-        present_BTND = self.present(embeddings_BTND, query_position_ND, computed_BT)
-
-        def finish(memory_BTND: Tensor) -> Tensor:
-            return self.sublayer.after(present_BTND, self.out_proj(memory_BTND))
-
-        begin: Callable[..., Begun] = self.memory.begin  # type: ignore[assignment]
-        return begin(self.sublayer.before(present_BTND), finish)
 
 
 def gate_bias(width: int) -> Tensor:

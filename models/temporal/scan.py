@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from models.temporal.layers import gate_bias
+from models.temporal.layers import exactly, gate_bias
 
 
 class ScanMemory(nn.Module):
@@ -46,9 +46,10 @@ class ScanMemory(nn.Module):
         with torch.no_grad():
             self.gate.bias.copy_(gate_bias(width))
 
-    def forward(self, read_BTND: Tensor, start_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        # Autocast ends here: roundings of half precision would add up over the slots.
-        with torch.autocast(read_BTND.device.type, enabled=False):
+    def forward(
+        self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: Any = None
+    ) -> tuple[Tensor, Any]:
+        with exactly(read_BTND.device):
             read_BTND = read_BTND.to(self.start.dtype)
             gate_BTND = torch.sigmoid(self.gate(read_BTND))
             keep_BTND = 1 - gate_BTND

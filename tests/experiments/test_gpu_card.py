@@ -20,7 +20,7 @@ from experiments.card.frames import FramesInMemory
 from experiments.card.record import read_json, run_part
 from experiments.card.scale import LOADERS, full, rehearsal
 from experiments.card.throughput import Turns
-from models import dds
+from models import branch
 from tests.training.jobs import REPOSITORY, compose_config
 from training.step import compute_losses, step_counts
 
@@ -233,21 +233,19 @@ def test_the_walk_that_is_timed_is_the_one_of_the_step(bench):
     subject = bench.scale.subjects[1]
     training, batches = bench.training(subject), next(bench.loader(subject).by_step())
     expected = []
-    through_time = dds.through_time
+    through_time = branch.in_chunks
 
-    def keep(*given, **named):
-        outputs, state = through_time(*given, **named)
-        expected.extend(output.detach() for output in outputs)
-        return outputs, state
+    def keep(*given):
+        output, state = through_time(*given)
+        expected.append(output.detach())
+        return output, state
 
-    with mock.patch.object(dds, "through_time", keep):
+    with mock.patch.object(branch, "in_chunks", keep):
         compute_losses(training, batches[0], 0, step_counts(training, batches)[0])
     inputs = walk_share.walked_inputs(training, batches[0])
-    for walk in walk_share.WALKS:
-        training.model.walk = walk
-        for output, one in zip(walk_share.walk_once(training, *inputs), expected, strict=True):
-            torch.testing.assert_close(output, one, atol=1e-2, rtol=1e-2)  # half precision
-    (row,) = walk_share.share_rows(bench, subject, "segments")
+    for output, one in zip(walk_share.walk_once(training, *inputs), expected, strict=True):
+        torch.testing.assert_close(output, one, atol=1e-2, rtol=1e-2)  # half precision
+    (row,) = walk_share.share_rows(bench, subject)
     assert row["walk_ms"] > 0
     assert row["step_ms"] > 0
 

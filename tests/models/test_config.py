@@ -30,7 +30,7 @@ def test_a_network_is_built_from_every_key_that_is_computed():
 
 def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
     keys = {key.name: key.metadata.get("defining", True) for key in fields(ModelConfig)}
-    others = {"weights", "checkpoint", "memory", "padding", "walk"}
+    others = {"weights", "checkpoint", "memory", "padding"}
     assert keys.keys() - {*computed_keys()} == others
     assert [key for key, defining in keys.items() if not defining] == ["checkpoint", "memory"]
 
@@ -42,7 +42,6 @@ def test_impossible_values_of_the_model_are_refused():
         ("dropout", (-0.1, 0)),
         ("dropout", (1, "0 to 0.99")),
         ("checkpoint", ("all", "0 to 1")),
-        ("walk", ("frames", "auto, segments or slots")),
     )
     for key, (value, bound) in (*least.items(), *others):
         with pytest.raises(InputError, match=rf"model\.{key} is .?{value}.* {bound}( to .*)?$"):

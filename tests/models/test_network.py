@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
-from experiments.benchmarks.call_counter import CallCounter
 from models import DDS, Criterion, counts, to_tensors
 from models.anchors import Windows
 from models.extent import cell_points
@@ -120,19 +119,3 @@ def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
 def test_unknown_names_and_sizes_are_refused_with_the_way_out(sizes, sentence):
     with pytest.raises(InputError, match=sentence):
         DDS(**({"backbone": "conv"} | sizes))
-
-
-@pytest.mark.parametrize(("temporal", "most"), [("dds", 5000), ("gru", 3300)])
-def test_a_pass_of_the_tiny_network_takes_a_bounded_number_of_operator_calls(temporal, most):
-    changes = {"width": 64, "heads": 4, "feedforward": 128, "queries": 9, "temporal_layers": 1}
-    model = tiny(temporal=temporal, anchored=True, dense=True, **changes).float()
-    frames, start_BT = batch(1, 86)
-    start_BT[0, [43, 60]] = True
-    calls = {}
-    for model.walk in ("slots", "segments"):
-        with CallCounter() as counted:
-            outputs = model(frames, start_BT, torch.ones_like(start_BT))
-            torch.stack([field.sum() for field in tensors(outputs).values()]).sum().backward()
-        calls[model.walk] = counted.calls.total()
-    assert calls["segments"] < most, calls
-    assert calls["segments"] < 0.5 * calls["slots"], calls

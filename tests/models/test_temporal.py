@@ -8,18 +8,13 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
-from experiments.benchmarks.call_counter import CallCounter
-from models.temporal import PARTS, WALKED
+from models.temporal import PARTS
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
-from models.temporal.layers import gate_bias, in_chunks
-from models.temporal.operator import walked
+from models.temporal.layers import gate_bias
 from models.temporal.scan import ScanMemory, linear_scan
-from models.temporal.together import through_time_together, timelines_of
 from tests.models.conftest import gradients, tiny
-from tests.models.live import Live
 
 
 def part_of(temporal: str, **changes) -> nn.Module:
@@ -62,69 +57,6 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
         assert (streamed - whole).abs().max() < 1e-12
         (streamed * weights).sum().backward()
         torch.testing.assert_close(gradients(part), wanted, rtol=1e-8, atol=1e-11)
-
-
-@pytest.mark.parametrize("temporal", WALKED)
-@pytest.mark.parametrize("chunk", [None, 4])
-def test_parts_that_walk_segments_together_equal_each_walking_slots(temporal, chunk):
-    model = tiny(temporal=temporal)
-    parts = [model.object_branch.temporal, model.relation_branch.temporal]
-    # Rows that go on from a state, start anew, have padding at their ends or nothing else.
-    start = starts(11, (0, 5), (0, 3, 4, 9), (), (2,))
-    found = []
-    for together in (False, True):
-        for carried in (False, True):
-            embeddings = tuple((draw(4, 11, 4, 16) + part).requires_grad_() for part in (0, 1))
-            position = tuple((draw(4, 16) - part).requires_grad_() for part in (0, 1))
-            before = [[draw(4, 4, 16).sin().requires_grad_() for _ in (0, 1)] for _ in (0, 1)]
-            arguments = start, chunk, None
-            if together:
-                timelines = timelines_of(start, chunk, 2)
-                state = before if carried else None
-                outputs, after = through_time_together(
-                    parts, embeddings, position, timelines, None, state
-                )
-            else:
-                states = before if carried else (None, None)
-                each = zip(parts, embeddings, position, states, strict=True)
-                ran = [in_chunks(part, e, p, *arguments, state) for part, e, p, state in each]
-                outputs, after = zip(*ran, strict=True)
-            sum((one * draw(*one.shape).cos()).sum() for one in outputs).backward()
-            given = tree_leaves([embeddings, position, before if carried else []])
-            learned = [gradients(part) for part in parts]
-            found.append([*outputs, *tree_leaves(after), *learned, *(one.grad for one in given)])
-    torch.testing.assert_close(found[2:], found[:2], rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("temporal", WALKED)
-def test_a_walk_takes_as_many_steps_as_the_longest_segment_has_slots(temporal):
-    part, position, calls = part_of(temporal, temporal_layers=1), draw(4, 16), []
-    for row in ((0, 5, 10, 15), (0, 4, 10, 16)):
-        start = starts(20, row)
-        with CallCounter() as counted, torch.no_grad():
-            timelines = timelines_of(start, None, 1)
-            through_time_together([part], [draw(1, 20, 4, 16)], [position], timelines)
-        calls.append(counted.calls["aten.baddbmm.default"])
-    a_step = 2 if temporal == "dds" else 1
-    assert calls == [5 * a_step, 6 * a_step]
-
-
-@pytest.mark.parametrize("temporal", WALKED)
-def test_a_walk_without_gradients_holds_its_outputs_and_a_step(temporal):
-    slots, queries, width = 100, 4, 16
-    part = part_of(temporal, temporal_layers=1).layers[0]
-    begun = part.begin(draw(1, slots, queries, width), draw(queries, width), None)
-    inputs_WNX = begun.inputs_BTNX[0].detach()
-    recurrence = begun.recurrence
-    weights = [weight.detach()[None] for weight in recurrence.weights]
-    order = (1,) * slots, *recurrence.options, torch.arange(slots)
-    first = recurrence.init_state(inputs_WNX[:1])[None].detach()
-    kept = walked(temporal, *order, inputs_WNX.requires_grad_(), first, *weights)
-    with torch.no_grad(), Live("cpu") as live:
-        outputs = walked(temporal, *order, inputs_WNX, first, *weights)
-    assert torch.equal(outputs, kept)
-    assert live.now == outputs.nbytes
-    assert live.peak < 1.3 * outputs.nbytes
 
 
 @pytest.mark.parametrize("temporal", ["attention", "scan"])  # the others walk whatever the length

@@ -12,12 +12,11 @@ import torch
 
 import train
 from bload import InputError
-from models import Criterion, build_model, counts, to_tensors
-from models.exchange import Spread, away_order, equal_parts, transfers
+from models import Criterion, counts, to_tensors
+from models.exchange import Spread, transfers
 from models.temporal import PARTS
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
 from training.build import in_parallel
-from training.exchange import choose_exchange
 
 QUERIES = 5
 PADDINGS = {
@@ -86,20 +85,12 @@ def on_one_rank(lengths, changes, skips, bptt):
     return outputs, gradients_of(model)
 
 
-def on_a_rank(ranks, lengths, kind, changes, skips, bptt):
-    """This rank's outputs, the gradients that DDP leaves, and what this rank computes.
-
-    The latter are the pictures of its backbone, and the queries of a memory if it has one.
-    """
-    model, batches, seen = tiny(**changes), make_batches(lengths), {}
-    model.exchange, model.skips_padding = kind, skips
+def on_a_rank(ranks, lengths, changes, skips, bptt):
+    """This rank's outputs, the gradients that DDP leaves, and how many pictures it computes."""
+    model, batches, seen = tiny(**changes), make_batches(lengths), []
+    model.exchanges, model.skips_padding = True, skips
     parallel = in_parallel(model, ranks)
-    first = model.object_branch.temporal.layers[0]
-    model.backbone.register_forward_pre_hook(lambda _, given: seen.update(pictures=len(given[0])))
-    if hasattr(first, "memory"):
-        first.memory.register_forward_pre_hook(
-            lambda _, given: seen.update(queries=given[0].shape[2])
-        )
+    model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     outputs, loss = losses_of(parallel, batches, batches[ranks.rank], bptt)
     (loss * ranks.world_size).backward()
     return outputs, gradients_of(model), seen
@@ -107,57 +98,39 @@ def on_a_rank(ranks, lengths, kind, changes, skips, bptt):
 
 def cases():
     """Every way with every temporal part; all that the ranks may hold with one, else slow."""
-    for kind in ("frames", "queries"):
-        for temporal in PARTS:
-            for name in LENGTHS:
-                for padding in PADDINGS:
-                    if (kind, temporal) == ("queries", "dds"):
-                        continue
-                    quick = temporal == "gru" or (name, padding) == ("other-shapes", "skipped")
-                    yield pytest.param(
-                        *(kind, temporal, name, padding),
-                        marks=() if quick else pytest.mark.slow,
-                    )
+    for temporal in PARTS:
+        for name in LENGTHS:
+            for padding in PADDINGS:
+                quick = temporal == "gru" or (name, padding) == ("other-shapes", "skipped")
+                yield pytest.param(temporal, name, padding, marks=() if quick else pytest.mark.slow)
 
 
 @pytest.mark.dist
-@pytest.mark.parametrize(("kind", "temporal", "name", "padding"), list(cases()))
-def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, kind, temporal, name, padding):
-    seen = compare(two_ranks, kind, temporal, LENGTHS[name], padding)
-    if kind == "queries" and temporal != "none":
-        assert [of["queries"] for of in seen] == [3, 2]
+@pytest.mark.parametrize(("temporal", "name", "padding"), list(cases()))
+def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, temporal, name, padding):
+    compare(two_ranks, temporal, LENGTHS[name], padding)
 
 
 @pytest.mark.dist
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["frames", "queries"])
-def test_three_ranks_give_outputs_and_gradients_of_one(three_ranks, kind):
+def test_three_ranks_give_outputs_and_gradients_of_one(three_ranks):
     """With two, pictures that move keep the order of all pictures; not with three."""
-    seen = compare(three_ranks, kind, "gru", OF_THREE, "skipped")
-    assert kind == "frames" or [of["queries"] for of in seen] == [2, 2, 1]
+    compare(three_ranks, "gru", OF_THREE, "skipped")
 
 
-def compare(ranks, kind, temporal, lengths, padding):
-    """Compare ranks with one rank, whose outputs they give; what each has computed."""
+def compare(ranks, temporal, lengths, padding):
+    """Compare ranks with one rank, whose outputs they give; all compute as many pictures."""
     changes, bptt = PADDINGS[padding]
     changes, skips = changes | {"temporal": temporal}, padding == "skipped"
     expected, gradients = on_one_rank(lengths, changes, skips, bptt)
-    found = ranks.run(on_a_rank, lengths, kind, changes, skips, bptt)
+    found = ranks.run(on_a_rank, lengths, changes, skips, bptt)
     assert max(abs(gradient).max() for gradient in gradients.values()) > 0.01
     for rank, (outputs, summed, _) in enumerate(found):
         for field, values in expected[rank].items():
             np.testing.assert_allclose(outputs[field], values, rtol=0, atol=1e-12, err_msg=field)
         for name, gradient in gradients.items():
             np.testing.assert_allclose(summed[name], gradient, rtol=0, atol=1e-10, err_msg=name)
-    seen = [of for _, _, of in found]
-    assert np.ptp([of["pictures"] for of in seen]) <= 1
-    return seen
-
-
-def test_pictures_that_other_ranks_compute_are_found_again():
-    given_RR = np.array([[1, 2, 1], [0, 2, 0], [0, 0, 1]])
-    # Of all pictures, rank 0 has 0 to 3, rank 1 has 4 and 5, rank 2 has 6.
-    assert away_order(given_RR).tolist() == [0, 1, 2, 4, 5, 3, 6]
+    assert np.ptp([pictures for _, _, pictures in found]) <= 1
 
 
 def there_and_back(ranks, given_RR):
@@ -192,26 +165,14 @@ def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
             assert (given_RR.sum(axis=1) == have_R).all()
             assert np.ptp(given_RR.sum(axis=0)) <= 1
             moved = given_RR.sum() - given_RR.trace()
-            ends = permutations(equal_parts(int(have_R.sum()), ranks))
+            ends = permutations(given_RR.sum(axis=0))
             assert moved == min(np.maximum(have_R - want_R, 0).sum() for want_R in ends)
 
 
 def test_an_exchange_that_would_not_be_exact_is_refused(config):
-    def refused(*options, ranks=2):
-        cfg = config(*options)
-        with pytest.raises(InputError) as error:
-            choose_exchange(cfg, build_model(cfg.model), ranks)
-        return str(error.value)
-
-    for kind in ("frames",):
-        said = refused(f"train.exchange={kind}", "model.temporal=gru", "loader.deal=counts")
-        assert "loader.deal=counts" in said
-
-
-def test_one_rank_exchanges_nothing(config):
-    cfg = config("train.exchange=frames")
-    assert choose_exchange(cfg, build_model(cfg.model), 1) == "none"
-    assert choose_exchange(cfg, build_model(cfg.model), 2) == "frames"
+    for option in ("loader.deal=counts", "train.sync=local"):
+        with pytest.raises(InputError, match=option):
+            config("train.exchange=frames", option)
 
 
 def last_norm(ranks, config):
@@ -233,19 +194,18 @@ def test_evaluation_exchanges_nothing():
     (frames, options, _), *_ = make_batches(LENGTHS["uneven"])
     model = tiny().eval()
     alone = model(*frames, **options)
-    model.exchange = "frames"
+    model.exchanges = True
     assert difference(model(*frames, **options), alone) == 0
 
 
 @pytest.mark.dist
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["frames"])
-def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks, kind):
+def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks):
     options = ["loader=naive", "train.epochs=1", "train.batch_frames=45", "train.micro_batches=2"]
     options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]
     norms = [
         two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"), timeout=180)
-        for exchange in ("none", kind)
+        for exchange in ("none", "frames")
     ]
     assert norms[0][0] == norms[0][1]
     np.testing.assert_allclose(norms[1], norms[0], rtol=1e-3)

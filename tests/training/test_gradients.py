@@ -11,7 +11,6 @@ from datasets.build import build_letterbox, build_source
 from models import build_criterion, build_model, counts, to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
-from training.exchange import choose_exchange
 from training.step import backward
 
 VIDEOS = WORLD.train_videos
@@ -46,7 +45,7 @@ def double_training(ranks, cfg, source=None, hook=None):
     model = double_model(cfg)
     model.recompute = cfg.model.checkpoint == "backbone"
     model.skips_padding = cfg.model.padding == "skipped"
-    model.exchange = choose_exchange(cfg, model, ranks.world_size)
+    model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     if hook:
         model.register_forward_pre_hook(hook)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
