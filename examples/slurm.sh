@@ -22,10 +22,10 @@ source .venv/bin/activate
 gpus=${SLURM_GPUS_ON_NODE:-4}
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / gpus))
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=240  # seconds that torchrun gives a step and its checkpoint
 
 srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" \
     --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
+    --shutdown-timeout 240 --signals-to-handle SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 \
     train.py "$@" &
 step=$!
 save_and_requeue() {
