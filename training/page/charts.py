@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from bload.draw import INK, colour_of
 from training.page.record import Record, Row
@@ -230,6 +230,8 @@ def by_step(axis: Axes, run: Record) -> None:
     axis.set_xlabel("step")
     axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.yaxis.set_major_formatter("{x:,.10g}")
+    if axis.get_yscale() == "log":
+        axis.yaxis.set_minor_formatter(LogFormatter())
     axis.set_xlim(0, 1.02 * max([at(run, line) for line in (*run.steps, *run.epochs)], default=1))
     ends = [(at(run, line), line["epoch"]) for line in run.epochs]
     if ends := ends[:: -(-len(ends) // TICKS) or 1]:
