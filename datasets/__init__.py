@@ -1,5 +1,1 @@
 """Action Genome: its formats, its rules, its measure, and a synthetic stand-in for it."""
-
-from datasets.supported import check
-
-check()

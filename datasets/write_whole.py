@@ -1,10 +1,7 @@
 """Atomic files: a reader finds the old contents or the new, never half of them."""
 
-import contextlib
-import errno
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from bload.errors import InputError
@@ -20,7 +17,7 @@ def write_whole(
     It is on the disk, not only in the system's memory, when this returns.
 
     Raises:
-        InputError: the disk is full, and the old file is as it was; or `path` is no plain file.
+        InputError: `path` is no plain file.
 
     Args:
         path: written in a folder that exists.
@@ -31,8 +28,7 @@ def write_whole(
     if path.exists() and not path.is_file():  # a device, which a rename would take away
         raise InputError(f"{path} is a folder or a device; give a file")
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    needed = None if callable(content) else len(content)
-    with full_disk_named(path, needed), _removed(part):
+    try:
         if callable(content):
             content(part)
         elif isinstance(content, bytes):
@@ -44,32 +40,6 @@ def write_whole(
             os.replace(path, previous)
         os.replace(part, path)
         _sync(path.parent)
-
-
-@contextlib.contextmanager
-def full_disk_named(path: Path, needed: int | None = None) -> Iterator[None]:
-    """Say which file the body was writing when the disk of its folder was full.
-
-    Raises:
-        InputError: it is full; with the bytes that are free, and needed if that is known.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        wanted = "" if needed is None else f"{needed:,} bytes are needed and "
-        raise InputError(
-            f"{path} cannot be written: no space on its disk, {wanted}"
-            f"{shutil.disk_usage(path.parent).free:,} bytes are free; nothing there is lost, make "
-            "space and give the same command again"
-        ) from error
-
-
-@contextlib.contextmanager
-def _removed(part: Path) -> Iterator[None]:
-    try:
-        yield
     finally:
         part.unlink(missing_ok=True)
 

@@ -8,7 +8,6 @@ from typing import Any
 from tabulate import tabulate
 
 from bload import BlockSampler
-from datasets.cores import crowded
 from training.ranks import Ranks
 
 Figures = Mapping[str, Any]
@@ -41,8 +40,7 @@ def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, s
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    slow = crowded() if ranks.device.type == "cpu" else ""
-    return "\n".join(text for text in (first, sampler.note, says, slow) if text)
+    return "\n".join(text for text in (first, sampler.note, says) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:

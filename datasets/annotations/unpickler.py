@@ -5,11 +5,10 @@ that numpy arrays and scalars are made of and refuses every other one before it 
 own dtype is not among them: a pickle can set its flags so that the bytes of an array count as
 pointers to objects. `_Dtype` takes its place.
 
-A hostile file runs no code. What would end the process, or never end, `try_pickle` finds before.
+A hostile file runs no code; it can still exhaust memory, or nest so deeply that Python ends.
 """
 
 import gc
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,6 @@ import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.problems import shown
-from datasets.pickle_trial import try_pickle
-
-MOST_BYTES = 4 * 2**30
-"""Size above which a file is not loaded; loading takes 6 to 10 times the size in memory."""
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 
@@ -96,28 +91,21 @@ class _PlainUnpickler(pickle.Unpickler):
 def read_pickle(path: Path) -> Any:
     """Return the plain value in the pickle at `path`: dict, list, tuple, str, number, numpy array.
 
-    Raises `InputError`, naming the file, if it is missing, empty, cut off, larger than
-    `MOST_BYTES`, or asks for anything but plain values.
+    Raises `InputError`, naming the file, if it is missing, empty, cut off, or asks for anything
+    but plain values.
     """
-    size, collecting = 0, gc.isenabled()
+    if not path.exists():
+        raise InputError(f"{path} is missing; put Action Genome's annotations there")
+    collecting = gc.isenabled()
     gc.disable()  # it would look at millions of new values in vain
     try:
         with path.open("rb") as file:
-            if (size := path.stat().st_size) > MOST_BYTES:
-                raise pickle.UnpicklingError(f"it is larger than {MOST_BYTES:,} bytes")
-            content = file.read()
-        try_pickle(content)
-        return _PlainUnpickler(io.BytesIO(content)).load()
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing; put Action Genome's annotations there") from None
-    except (OSError, MemoryError) as error:  # of this machine, or of the trial's process
-        raise InputError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); check its permissions, the "
-            "disk and the memory that is free"
-        ) from error
+            return _PlainUnpickler(file).load()
+    except OSError:  # of this machine
+        raise
     except Exception as error:  # a broken pickle raises nearly anything
         raise InputError(
-            f"{path} ({size:,} bytes) is not a whole pickle of plain values "
+            f"{path} ({path.stat().st_size:,} bytes) is not a whole pickle of plain values "
             f"({type(error).__name__}: {' '.join(str(error).split())[:200]}); download it again "
             "from Action Genome, or make it again"
         ) from error

@@ -64,17 +64,14 @@ class FrameCache:
         size_hw, start = self.stored_size(targets[0].size_hw), int(self.offsets_F1[first])
         frames_T3hw = torch.empty((len(targets), 3, *size_hw), dtype=torch.uint8)
         buffer, done = frames_T3hw.numpy().data.cast("B"), 0
-        try:
-            while done < len(buffer):  # one call reads 2 GiB at most
-                got = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
-                if not got:
-                    raise OSError(0, f"it ends at byte {start + done}")
-                done += got
-        except OSError as error:
-            raise InputError(
-                f"the frame cache {self.folder / DATA} cannot be read ({error.strerror}); "
-                f"remove {self.folder} and it is made again"
-            ) from error
+        while done < len(buffer):  # one call reads 2 GiB at most
+            got = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
+            if not got:
+                raise InputError(
+                    f"the frame cache {self.folder / DATA} ends at byte {start + done}; remove "
+                    f"{self.folder} and it is made again"
+                )
+            done += got
         return frames_T3hw
 
     def __del__(self) -> None:
@@ -147,20 +144,14 @@ def _make(
     folder: Path, manifest: dict[str, Any], write: Callable[[Path], None], progress: bool
 ) -> None:
     """Write the frames, then the manifest, unless another process has done so by now."""
-    try:
-        with one_writer(folder):
-            if not (folder / MANIFEST).exists():
-                _make_room(folder, manifest["bytes"])
-                if progress:
-                    said = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
-                    print(f"frame cache {folder}: {said}", flush=True)
-                write_whole(folder / DATA, write)
-                write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
-    except OSError as error:
-        raise InputError(
-            f"the frame cache {folder} cannot be written ({error.strerror}); free some space, give "
-            "another path, or do without it"
-        ) from error
+    with one_writer(folder):
+        if not (folder / MANIFEST).exists():
+            _make_room(folder, manifest["bytes"])
+            if progress:
+                said = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
+                print(f"frame cache {folder}: {said}", flush=True)
+            write_whole(folder / DATA, write)
+            write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
 
 
 def _make_room(folder: Path, needed: int) -> None:

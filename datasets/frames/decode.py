@@ -51,15 +51,13 @@ def check_image(data: bytes, path: Path) -> tuple[int, int]:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a frame's file; `InputError` names it if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        wrong = "is missing" if not path.exists() else f"cannot be read ({error.strerror})"
+    """Return the bytes of a frame's file; raises `InputError` if it is missing."""
+    if not path.exists():
         raise InputError(
-            f"frame {path} {wrong}; extract it with python -m datasets.prepare, or leave it out of "
-            "the annotations"
-        ) from error
+            f"frame {path} is missing; extract it with python -m datasets.prepare, or leave it out "
+            "of the annotations"
+        )
+    return path.read_bytes()
 
 
 @contextmanager

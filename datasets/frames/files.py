@@ -59,8 +59,8 @@ class FrameFiles:
                 problems.add("missing frames", str(path.relative_to(self.folder)))
         problems.refuse(
             self.folder,
-            "python -m datasets.prepare makes them from the videos, python -m datasets.verify "
-            "reports every frame; a synthetic root is made again under another dataset.root",
+            "python -m datasets.prepare makes them from the videos, with --check it reports every "
+            "frame; a synthetic root is made again under another dataset.root",
         )
 
     def identity(self, table: FrameTable) -> str:
@@ -101,8 +101,8 @@ class FrameFiles:
             if (height, width) != size_hw:
                 raise InputError(
                     f"frame {path} is {width} x {height} pixels but its annotation asks for "
-                    f"{size_hw[1]} x {size_hw[0]}; python -m datasets.verify lists all such "
-                    "frames, python -m datasets.prepare writes them as annotated"
+                    f"{size_hw[1]} x {size_hw[0]}; python -m datasets.prepare --check lists all "
+                    "such frames, without --check it writes them as annotated"
                 )
             frame_Chw.copy_(pixels_hwC.permute(2, 0, 1))
         return frames_TChw

@@ -33,15 +33,5 @@ def gib(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"
 
 
-def duration(seconds: float) -> str:
-    """Format a time for people, as ``3.5 hours``, ``90 minutes`` or ``5 seconds``."""
-    for unit, length in (("days", 86400), ("hours", 3600)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    if seconds >= 120:
-        return f"{seconds / 60:.0f} minutes"
-    return "1 second" if round(seconds) == 1 else f"{seconds:.0f} seconds"
-
-
 def _scaled(side: int, numerator: int, denominator: int) -> int:
     return (2 * side * numerator + denominator) // (2 * denominator)

@@ -2,9 +2,10 @@
 
 Reads ROOT/videos/*.mp4 and ROOT/annotations/, writes ROOT/frames/VIDEO.mp4/000089.png and
 ROOT/frames/manifest.json. The same command goes on where a run stopped, and extracts videos again
-whose frames have another size in bytes than was written; with --check all are read, and other
-content is found too. The exit status is 0 if every annotated frame is there, 1 if not, 2 for what
-must be fixed first, 130 for Ctrl-C, 143 for SIGTERM.
+whose frames have another size in bytes than was written. With --check it reads everything instead,
+says what is there, what is missing or damaged and what to type next, and writes nothing. The exit
+status is 0 if every annotated frame is there, 1 if not, 2 for what must be fixed first, 130 for
+Ctrl-C, 143 for SIGTERM.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from datasets.annotations.read import FRAMES_FOLDER
 from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Manifest
 from datasets.frames.sizes import gib
+from datasets.prepare.check import check
 from datasets.prepare.extract import prepare
 
 JPEG_QUALITY = 95
@@ -32,14 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
     add("--quality", type=int, help=f"of jpeg, 1 to 100; default {JPEG_QUALITY}")
     add("--short-side", type=int, help="pixels; default: native size")
     add("--workers", type=int, default=cores(), help="videos at a time; default: one per core")
-    add("--check", action="store_true", help="read all frames that are there")
+    add("--check", action="store_true", help="report what is there; write nothing")
     args = parser.parse_args(arguments)
     if args.format == "jpeg" and args.quality is None:
         args.quality = JPEG_QUALITY
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if args.check:
+            found, command = check(Path(args.root), max(1, args.workers))
+            print(f"{found}\n\nnext: {command or 'mend the problems above, then this again'}")
+            return 1 if found.problems else 0
         stored_as = Manifest(args.format, args.quality, args.short_side)
-        manifest = prepare(args.root, stored_as, workers=max(1, args.workers), check=args.check)
+        manifest = prepare(args.root, stored_as, workers=max(1, args.workers))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -20,7 +20,6 @@ from PIL import Image
 from bload.errors import InputError
 
 _PPM = re.compile(rb"P6\n(\d+) (\d+)\n255\n")
-_RATE = re.compile(r"^Output #0.*?, (\d+(?:\.\d+)?)(k?) fps", re.DOTALL | re.MULTILINE)
 
 
 class VideoError(Exception):
@@ -36,19 +35,6 @@ def decoder_version() -> str:
     return f"ffmpeg {program} (imageio-ffmpeg {imageio_ffmpeg.__version__})"
 
 
-def frame_rate(video: Path) -> float:
-    """Return how many frames a second `Decoder` gives of a video.
-
-    Raises `VideoError` if it is no video.
-    """
-    none, command = subprocess.DEVNULL, _command(video, "info", 1)
-    done = subprocess.run(command, stdin=none, stdout=none, stderr=subprocess.PIPE)
-    text = done.stderr.decode(errors="replace")
-    if not (rate := _RATE.search(text)):
-        raise VideoError(f"not decodable: {_complaints(text)[-1]}")
-    return float(rate[1]) * (1000 if rate[2] else 1)
-
-
 class Decoder:
     """Decodes videos in any number of threads, until `stop` ends all of them."""
 
@@ -62,16 +48,13 @@ class Decoder:
         for process in list(self._running):
             process.kill()
 
-    def decode(
-        self, video: Path, numbers: Collection[int] | None = None
-    ) -> Iterator[tuple[int, Image.Image]]:
+    def decode(self, video: Path, numbers: Collection[int]) -> Iterator[tuple[int, Image.Image]]:
         """Yield the frames `numbers` of a video, counted from 1, in order, with their numbers.
 
-        Ends after the last of them; without `numbers` yields all frames. Raises `VideoError` if it
-        is no video, and after the frames that could be had if it ends too soon or the decoder
-        complained.
+        Ends after the last of them. Raises `VideoError` if it is no video, and after the frames
+        that could be had if it ends too soon or the decoder complained.
         """
-        command = _command(video, "error", None if numbers is None else max(numbers))
+        command = _command(video, max(numbers))
         decoded, pipe, none = 0, subprocess.PIPE, subprocess.DEVNULL
         with (
             tempfile.TemporaryFile() as log,
@@ -89,7 +72,7 @@ class Decoder:
                     if len(pixels) < 3 * width * height:
                         break
                     decoded += 1
-                    if numbers is None or decoded in numbers:
+                    if decoded in numbers:
                         yield decoded, Image.frombytes("RGB", (width, height), pixels)
                 if not self._stopped:
                     stream.close()
@@ -98,13 +81,12 @@ class Decoder:
                 process.kill()
                 self._running.discard(process)
             log.seek(0)
-            _judge(numbers or (), decoded, log.read().decode(errors="replace"))
+            _judge(numbers, decoded, log.read().decode(errors="replace"))
 
 
-def _command(video: Path, loglevel: str, frames: int | None) -> list[str]:
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", loglevel, "-threads", "1"]
-    command += ["-protocol_whitelist", "file", "-i", f"file:{video}"]
-    command += [] if frames is None else ["-frames:v", str(frames)]
+def _command(video: Path, frames: int) -> list[str]:
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-threads", "1"]
+    command += ["-protocol_whitelist", "file", "-i", f"file:{video}", "-frames:v", str(frames)]
     return [*command, "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "pipe:"]
 
 
@@ -126,5 +108,4 @@ def _judge(numbers: Collection[int], decoded: int, log: str) -> None:
             f"it, {beyond[0]} first; {complaint}"
         )
     if complaint:
-        which = "all annotated frames" if numbers else "its frames"
-        raise VideoError(f"damaged: {complaint}; {which} were kept as decoded")
+        raise VideoError(f"damaged: {complaint}; all annotated frames were kept as decoded")

@@ -2,8 +2,6 @@
 
 import io
 import random
-import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +17,11 @@ from datasets.annotations.read import FRAMES_FOLDER, read_files
 from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, read_manifest
 from datasets.frames.one_writer import one_writer
-from datasets.frames.sizes import duration, gib, stored_size
+from datasets.frames.sizes import stored_size
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
 from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
 PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
-PILOT = 8  # videos per worker after which time and disk are estimated
 AS_PUBLISHED = Manifest()
 
 
@@ -32,50 +29,42 @@ def prepare(
     root: Path | str,
     stored_as: Manifest = AS_PUBLISHED,
     workers: int | None = None,
-    check: bool = False,
 ) -> Manifest:
     """Write the annotated frames of all videos of `root` that are not there yet, and print how far.
 
     Args:
         stored_as: format, quality and short side of the files; default: PNG of native size.
         workers: videos at a time, each with an ffmpeg of its own; None: one per core.
-        check: read every frame that is there. A frame that has another size in bytes than was
-            written, or with `check` other content, is missing: its video is extracted again.
 
-    Returns what is there now; videos that are missing or not sound are among its `problems`.
-    Raises `InputError` for a root that cannot be used and a disk that is full or too small.
+    Returns what is there now; videos that are missing or not sound are among its `problems`. A
+    frame of another size in bytes than was written is missing: its video is extracted again.
+    Raises `InputError` for a root that cannot be used.
     """
     root, workers = Path(root), workers or cores()
     wanted, manifest = _check_root(root, stored_as)
     path = root / FRAMES_FOLDER
-    try:
-        path.mkdir(exist_ok=True)
-        with one_writer(path, lock=root / LOCK, seconds=1):
-            folder = FramesFolder(root, wanted, manifest, readers=workers if check else 0)
+    path.mkdir(exist_ok=True)
+    with one_writer(path, lock=root / LOCK, seconds=1):
+        folder = FramesFolder(root, wanted, manifest)
+        folder.clear()
+        if todo := folder.to_do():
+            before, now = manifest.decoder, f"{decoder_version()}, Pillow {PIL.__version__}"
+            tools = dict.fromkeys([*filter(None, before.split("; ")), now])
+            folder.manifest = replace(manifest, decoder="; ".join(tools))
+        folder.save()
+        if folder.altered:
+            count, first = len(folder.altered), min(folder.altered)
+            print(f"not as written, to be extracted again: {count:,} frames ({first} first)")
+        print(
+            f"{root}: {len(folder.files):,} annotated frames in {len(wanted):,} videos, "
+            f"{len(folder.sound):,} there already; {len(todo):,} videos to do "
+            f"({manifest.stored_as()})"
+        )
+        try:
+            _extract_all(folder, todo, workers)
+        finally:
             folder.clear()
-            if todo := folder.to_do():
-                before, now = manifest.decoder, f"{decoder_version()}, Pillow {PIL.__version__}"
-                tools = dict.fromkeys([*filter(None, before.split("; ")), now])
-                folder.manifest = replace(manifest, decoder="; ".join(tools))
-            folder.save()
-            if folder.altered:
-                count, first = len(folder.altered), min(folder.altered)
-                print(f"not as written, to be extracted again: {count:,} frames ({first} first)")
-            print(
-                f"{root}: {len(folder.files):,} annotated frames in {len(wanted):,} videos, "
-                f"{len(folder.sound):,} there already; {len(todo):,} videos to do "
-                f"({manifest.stored_as()})"
-            )
-            try:
-                _extract_all(folder, todo, workers)
-            finally:
-                folder.clear()
-                manifest = folder.save()
-    except OSError as error:
-        raise InputError(
-            f"{error.filename or path} cannot be written ({error.strerror}); check the disk, make "
-            "room and run the same command again"
-        ) from error
+            manifest = folder.save()
     return manifest
 
 
@@ -102,43 +91,21 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[Wanted, Manifest]:
 
 
 def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> None:
-    """Extract videos in random order; after the first few, estimate what the rest takes."""
+    """Extract videos in random order, so that the bar tells early how long all of them take."""
     random.Random(0).shuffle(todo)
-    decoder, began, written = Decoder(), time.perf_counter(), 0
+    decoder = Decoder()
     with (
         tqdm(total=sum(map(len, todo)), unit="frame", disable=None) as bar,
         ThreadPoolExecutor(workers) as pool,  # ffmpeg, Pillow and files free the lock
     ):
         try:
             jobs = {pool.submit(extract, folder, decoder, frames): len(frames) for frames in todo}
-            frames_done = 0
-            for done, job in enumerate(as_completed(jobs), 1):
+            for job in as_completed(jobs):
                 folder.take(*job.result())
                 bar.update(jobs[job])
-                frames_done += jobs[job]
-                written += sum(checksum.bytes for checksum in job.result()[1].values())
-                if done == PILOT * workers < len(todo):
-                    rest = sum(jobs.values()) / frames_done - 1
-                    seconds = rest * (time.perf_counter() - began)
-                    tqdm.write(_estimate(folder.path, len(todo) - done, seconds, rest * written))
         finally:
             decoder.stop()
             pool.shutdown(cancel_futures=True)
-
-
-def _estimate(path: Path, videos: int, seconds: float, needed: float) -> str:
-    """Return time and disk for the rest; refuse if four fifths of that are more than is free."""
-    free = shutil.disk_usage(path).free
-    if 0.8 * needed > free:
-        raise InputError(
-            f"{path} needs about {gib(needed)} more and the disk has {gib(free)} free; make room "
-            "and run the same command again, or remove the folder and choose --format jpeg or "
-            "--short-side"
-        )
-    return (
-        f"the other {videos:,} videos take about {duration(seconds)} and "
-        f"{gib(needed)} ({gib(free)} free)"
-    )
 
 
 def extract(

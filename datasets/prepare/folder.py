@@ -3,12 +3,9 @@
 import os
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-
-from tqdm import tqdm
 
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames import manifest as record
@@ -25,12 +22,12 @@ Wanted = Mapping[str, list[str]]
 class FramesFolder:
     """The frames folder of a root, looked at once; files are named ``VIDEO/FRAME`` below it.
 
-    A file is as written if it has the same size and, where `readers` threads read all files, the
-    same content. Attributes: `sound`, the wanted files that are as written, with checksums;
-    `altered`, those that are not; `problems`, video -> why it is not sound.
+    A file is as written if it has the same size in bytes. Attributes: `sound`, the wanted files
+    that are as written, with checksums; `altered`, those that are not; `problems`, video -> why it
+    is not sound.
     """
 
-    def __init__(self, root: Path, wanted: Wanted, manifest: Manifest, readers: int = 0) -> None:
+    def __init__(self, root: Path, wanted: Wanted, manifest: Manifest) -> None:
         self.path, self.videos = root / FRAMES_FOLDER, root / VIDEOS_FOLDER
         self.wanted, self.manifest = wanted, manifest
         why_of = manifest.problems.items()  # missing videos are looked up anew
@@ -38,17 +35,12 @@ class FramesFolder:
         self.files = [self.file_of(frame) for frame in chain(*wanted.values())]
         written = record.read_checksums(self.path)
 
-        def is_sound(file: str) -> bool:
-            path = self.path / file
-            if not readers:
-                return path.stat().st_size == written[file].bytes
-            return record.checksum_of(path.read_bytes()) == written[file]
-
         there = [file for file in self.files if file in written and (self.path / file).exists()]
-        with ThreadPoolExecutor(readers or 1) as pool:  # reading and checksums free the lock
-            found = zip(there, pool.map(is_sound, there), strict=True)
-            bar = tqdm(found, "looking", len(there), leave=False, disable=None)
-            self.sound = {file: written[file] for file, same in bar if same}
+        self.sound = {
+            file: written[file]
+            for file in there
+            if (self.path / file).stat().st_size == written[file].bytes
+        }
         self.altered = set(there) - self.sound.keys()
 
     def file_of(self, frame: str) -> str:

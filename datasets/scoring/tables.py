@@ -13,7 +13,6 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
-from datasets.csv_file import csv_text
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
 from datasets.write_whole import write_whole
@@ -59,7 +58,7 @@ def relation_rows(meter: RecallMeter, checkpoint: str) -> list[dict[str, Any]]:
 
 def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of `relation_rows` as CSV; a recall of nothing is an empty cell."""
-    write_whole(path, csv_text(pd.DataFrame(rows)))
+    write_whole(path, pd.DataFrame(rows).to_csv(index=False))
 
 
 def format_recall(figures: Mapping[str, float]) -> str:

@@ -22,7 +22,6 @@ from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import World
-from datasets.write_whole import full_disk_named
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
@@ -35,8 +34,7 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     if not (root / MADE_BY).exists():
         with one_writer(root):
             if not (root / MADE_BY).exists():
-                with full_disk_named(root):
-                    _write_root(root, world, progress)
+                _write_root(root, world, progress)
     _check_manifest(root, world)
     return root
 
@@ -48,12 +46,8 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
         )
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    try:
-        _write_files(partial, root, world, progress)
-        os.replace(partial, root)
-    except OSError:
-        shutil.rmtree(partial, ignore_errors=True)  # it may be what fills the disk
-        raise
+    _write_files(partial, root, world, progress)
+    os.replace(partial, root)
 
 
 def _write_files(partial: Path, root: Path, world: World, progress: bool) -> None:

@@ -11,7 +11,7 @@ import eval as evaluation
 import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
-from datasets.verify import main as verify
+from datasets.prepare.check import check
 from models import DDS
 from tests.training.jobs import compose_config, metrics, one_rank, only_run
 from tests.video_root import make_video_root
@@ -22,7 +22,7 @@ def root(tmp_path_factory) -> Path:
     root = make_video_root(tmp_path_factory.mktemp("downloaded") / "root")
     stored = ["--format=jpeg", "--short-side=64"]
     assert prepare(["--root", str(root), "--workers=1", *stored]) == 0
-    assert verify(["--root", str(root), "--decode", "--workers=1"]) == 0
+    assert not check(root)[0].problems
     return root
 
 

@@ -1,15 +1,11 @@
 import os
 import pickle
-import resource
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets import pickle_trial
-from datasets.annotations import unpickler
 from datasets.annotations.unpickler import read_pickle
 from tests.datasets.annotations.hostile_pickles import HOSTILE, array
 
@@ -19,8 +15,7 @@ happened: list[str] | None = None
 
 
 def listen(event: str, arguments: tuple) -> None:
-    ours = event == "subprocess.Popen" and pickle_trial.__file__ in arguments[1]
-    if happened is not None and not ours:
+    if happened is not None:
         happened.append(f"{event} {arguments[0]}" if event == "import" else event)
 
 
@@ -112,38 +107,9 @@ def test_what_a_hostile_pickle_asks_for_is_named(read):
         read(pickle.dumps(np.array([1, "a"], dtype=object)))
 
 
-def test_a_broken_missing_or_gigantic_pickle_is_named_with_its_size(read, tmp_path, monkeypatch):
+def test_a_broken_or_missing_pickle_is_named_with_its_size(read, tmp_path):
     for content in (b"", b"not a pickle", pickle.dumps([1, 2, 3])[:-4]):
         with pytest.raises(InputError, match=rf"annotations\.pkl \({len(content)} bytes\)"):
             read(content)
     with pytest.raises(InputError, match=r"none\.pkl is missing"):
         read_pickle(tmp_path / "none.pkl")
-    monkeypatch.setattr(unpickler, "MOST_BYTES", 20)
-    assert read(pickle.dumps([1])) == [1]
-    with pytest.raises(InputError, match=r"larger than 20 bytes"):
-        read(pickle.dumps([1] * 20))
-
-
-@pytest.mark.parametrize("error", [BlockingIOError(11, "no process"), MemoryError()])
-def test_what_the_machine_lacks_is_not_blamed_on_the_pickle(read, monkeypatch, error):
-    def fail(content):
-        raise error
-
-    monkeypatch.setattr(unpickler, "try_pickle", fail)
-    with pytest.raises(InputError, match=r"annotations\.pkl cannot be read"):
-        read(pickle.dumps([1]))
-
-
-def test_a_trial_keeps_within_the_limits_of_its_parent():
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (2**28, 2**28))
-
-    content = pickle.dumps([1])
-    command = [sys.executable, "-I", "-S", pickle_trial.__file__, str(len(content))]
-    done = subprocess.run(command, input=content, capture_output=True, preexec_fn=limit)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path):
-    with pytest.raises(InputError, match=rf"{tmp_path} cannot be read .*its permissions"):
-        read_pickle(tmp_path)

@@ -1,9 +1,7 @@
 from fractions import Fraction
 from itertools import product
 
-import pytest
-
-from datasets.frames.sizes import duration, fit, stored_size
+from datasets.frames.sizes import fit, stored_size
 
 SIZES = [(h, w) for h in (1, 2, 3, 47, 64, 270, 480) for w in (1, 2, 5, 64, 99, 360, 480)]
 
@@ -28,14 +26,3 @@ def test_known_sizes():
     assert {stored_size((270, 480), short) for short in (None, 270, 271, 999)} == {(270, 480)}
     assert stored_size((480, 270), 99) == (176, 99)
     assert stored_size((2, 5), 1) == (1, 3), "2.5 rounds up"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "says"),
-    [
-        *((0.2, "0 seconds"), (1.2, "1 second"), (3, "3 seconds"), (119, "119 seconds")),
-        *((120, "2 minutes"), (7199, "120 minutes"), (7200, "2.0 hours"), (200_000, "2.3 days")),
-    ],
-)
-def test_times_are_in_words(seconds, says):
-    assert duration(seconds) == says

@@ -1,24 +1,17 @@
 """A run writes, reports before it starts, and refuses."""
 
-import errno
 import pickle
-from collections import namedtuple
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
-import pytest
 from PIL import Image
 
-from bload.errors import InputError
 from datasets.annotations.read import OBJECTS_FILE
 from datasets.frames.manifest import MANIFEST, Manifest, file_of, read_manifest
 from datasets.frames.one_writer import one_writer
-from datasets.prepare import extract
 from datasets.prepare.__main__ import main
-from datasets.prepare.extract import prepare
-from datasets.prepare.folder import LOCK, FramesFolder
-from tests.datasets.prepare.making import contents, leftovers, videos_of, wanted, written
+from datasets.prepare.folder import LOCK
+from tests.datasets.prepare.making import contents, leftovers, wanted, written
 from tests.datasets.video_making import official_frames
 
 
@@ -69,33 +62,6 @@ def test_jpeg_and_short_side_store_what_they_say(root, capsys):
             with Image.open(path) as image:
                 assert (image.format, image.size) == ("JPEG", stored_wh)
     assert "JPEG 80, short side 64" in capsys.readouterr().out
-
-
-def test_time_and_disk_are_reported_early_and_what_cannot_fit_is_refused(root, monkeypatch, capsys):
-    monkeypatch.setattr(extract, "PILOT", 2)
-    usage = namedtuple("usage", "total used free")
-    with monkeypatch.context() as patch:
-        patch.setattr(extract.shutil, "disk_usage", lambda _: usage(9, 9, 1000))
-        with pytest.raises(InputError, match=r"0\.1 MiB .* 0\.0 MiB free.*--format jpeg"):
-            prepare(root, workers=1)
-    assert len(videos_of(contents(root))) == read_manifest(root / "frames").videos == 2
-    assert leftovers(root) == []
-    capsys.readouterr()
-    assert not prepare(root, workers=1).frames_missing
-    first, second = capsys.readouterr().out.splitlines()
-    for part in ("47 ", "7 videos", "5 videos to do"):
-        assert part in first
-    assert "the other 3 videos take" in second
-
-
-def test_a_full_disk_ends_the_run_in_a_sentence(root, monkeypatch):
-    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
-    for owner, name in ((FramesFolder, "take"), (Path, "write_bytes")):
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, name, full)
-            with pytest.raises(InputError, match=r"No space left.*make room and run"):
-                prepare(root, workers=1)
-        assert (contents(root), leftovers(root)) == ({}, [])
 
 
 def test_frames_stored_in_another_or_an_unknown_way_or_by_another_run_are_refused(done, capsys):

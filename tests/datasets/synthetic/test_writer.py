@@ -1,10 +1,8 @@
 """Roots: Action Genome's files, the same bytes for the same knobs, whole or not there."""
 
-import errno
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -24,15 +22,6 @@ def contents(root: Path) -> dict[Path, bytes]:
 def test_the_same_knobs_write_the_same_bytes(tmp_path):
     one, two = (contents(ensure(tmp_path / name, **TINY)) for name in ("one", "two"))
     assert one == two != contents(ensure(tmp_path / "three", **TINY, seed=1))
-
-
-def test_a_full_disk_is_named_and_half_a_root_removed(tmp_path, monkeypatch):
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(writer.Image.Image, "save", Mock(side_effect=full))
-    said = rf"{tmp_path / 'full'} cannot be written: no space on its disk, [\d,]+ bytes are free"
-    with pytest.raises(InputError, match=said):
-        ensure(tmp_path / "full", **TINY)
-    assert [path.name for path in tmp_path.iterdir()] == [".full.lock"]
 
 
 def test_the_files_have_action_genomes_structure(small_root):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from datasets import verify as check
 from datasets.action_genome import ActionGenome
-from datasets.annotations.read import MADE_BY, OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
+from datasets.annotations.read import MADE_BY, OBJECTS_FILE, PERSONS_FILE
 from datasets.frames.manifest import Manifest, write_manifest
-from datasets.verify import main, verify
+from datasets.prepare import check
+from datasets.prepare.__main__ import main
 from tests.datasets.box_root import write_box_root
 
 
@@ -20,12 +20,12 @@ def root(small_root, tmp_path):
     return Path(shutil.copytree(small_root, tmp_path / "root"))
 
 
-def checked(root, **options):
-    return verify(root, small_boxes="keep", workers=2, **options)
+def checked(root):
+    return check.check(root, workers=2)[0]
 
 
-def problems(root, **options):
-    return checked(root, **options).problems.counts()
+def problems(root):
+    return checked(root).problems.counts()
 
 
 def remarks(report):
@@ -59,10 +59,10 @@ def visible_entry(entries):
 
 def test_a_whole_root_has_no_problem_and_its_counts_are_those_of_its_files(root):
     needed = len(counting_frames(root))
-    for decoded in (False, True):
-        report = checked(root, decoded=decoded)
-        assert not report.problems
-        assert f"of {needed} frames that count {needed} are as they should be" in str(report)
+    report, command = check.check(root)
+    assert command == "torchrun train.py"
+    assert not report.problems
+    assert f"of {needed:,} frames that count {needed:,} are as they should be" in str(report)
     rows = re.findall(r"videos of 3 frames or more +(\d+)", str(report))
     assert sum(map(int, rows)) == needed
     assert "7,464 videos, 166,785 frames" in str(report)
@@ -77,9 +77,9 @@ def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
     shutil.rmtree(root / "frames")
     report = checked(root)
     assert report.problems.counts() == {"missing frames": len(needed)}
-    assert "this root is synthetic" in str(report)
+    assert check.check(root)[1] == ""  # a synthetic root has no videos
     (root / MADE_BY).unlink()
-    assert f"python -m datasets.prepare --root {root} " in str(checked(root))
+    assert check.check(root)[1] == f"python -m datasets.prepare --root {root}"
 
 
 def test_a_frame_that_cannot_be_read_or_has_another_size_is_named(root):
@@ -96,15 +96,8 @@ def test_a_frame_that_cannot_be_read_or_has_another_size_is_named(root):
     assert f"{check.OTHER_SIZE} (1): {path} is 32 x 48, not 64 x 64" in str(checked(root))
 
 
-def test_what_training_would_refuse_is_a_problem(tmp_path):
-    """A picture that turns when it is decoded, and a video in two sizes."""
-    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
-    path = root / "frames" / "A.mp4" / "000004.png"
-    with Image.open(path) as image:
-        turned = image.getexif()
-        turned[0x0112] = 6  # orientation: a quarter turn
-        image.save(path, exif=turned)
-    assert problems(root, decoded=True)[check.OTHER_SIZE] == 1
+def test_a_video_in_two_sizes_which_training_refuses_is_a_problem(tmp_path):
+    root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 21, 21)] * 4)})
     edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
     assert problems(root)["frames annotated in another size than their video"] == 1
 
@@ -115,7 +108,7 @@ def test_frames_stored_as_the_manifest_says_are_right(root):
         path.unlink()
     assert set(problems(root)) == {"missing frames"}
     write_manifest(root / "frames", Manifest("jpeg", 90, 32))
-    report = checked(root, decoded=True)
+    report = checked(root)
     assert not report.problems
     assert "JPEG 90, short side 32" in str(report)
     write_manifest(root / "frames", Manifest("jpeg", 90, 24))
@@ -166,25 +159,22 @@ def test_all_kinds_of_problems_are_reported_in_one_run(root):
     assert len(found) == 7
 
 
-def test_lengths_are_compared_with_the_published_ones(root, monkeypatch, capsys):
-    assert main(["--root", str(root)]) == 0
-    assert main(["--root", str(root), "--published"]) == 1
+def test_lengths_are_compared_with_the_published_ones(root, monkeypatch):
     lengths = {split: ActionGenome(root, split, (64, 64)).lengths for split in ("train", "test")}
-    for last, status in ((None, 0), (-1, 1)):
+    for last in (None, -1):
         here = {split: lengths_V[:last] for split, lengths_V in lengths.items()}
         monkeypatch.setattr(check, "action_genome_lengths", here.get)
-        capsys.readouterr()
-        assert main(["--root", str(root), "--published"]) == status
-        assert ("not as published (1): " in capsys.readouterr().out) == bool(status)
+        assert ("not as published (1): " in str(checked(root))) == bool(last)
 
 
-def test_what_cannot_be_verified_is_one_sentence_and_status_2(root, capsys):
-    (root / MADE_BY).unlink()  # as a real root
-    published = [str(root), "--small-boxes", "file"]
-    for where, part in ((["nowhere"], "nowhere"), (published, SMALL_BOXES_FILE)):
-        assert main(["--root", *where]) == 2
-        error = capsys.readouterr().err
-        assert part in error
-        assert error.count("\n") == 1
-    assert main(["--root", str(root)]) == 0
-    assert "small boxes computed" in capsys.readouterr().out
+def test_the_command_reports_and_writes_nothing(root, capsys):
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert main(["--root", str(root), "--check"]) == 0
+    assert "next: torchrun train.py\n" in capsys.readouterr().out
+    (root / "frames" / counting_frames(root)[0]).unlink()
+    assert main(["--root", str(root), "--check"]) == 1
+    assert main(["--root", "nowhere", "--check"]) == 2
+    error = capsys.readouterr().err
+    assert "nowhere" in error
+    assert error.count("\n") == 1
+    assert {path for path in before if path.exists()} == {*root.rglob("*")}

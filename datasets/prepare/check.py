@@ -1,14 +1,9 @@
-"""Verify an Action Genome root: what is there against what its annotations ask for.
-
-Prints what each rule leaves of both splits, how that compares with the published counts, and all
-problems and remarks. Works before frames are there, too, and says which are missing. Ends with
-status 0 if everything that is needed is there and readable, 1 if not, 2 if it cannot be verified.
+"""What is at an Action Genome root, what is missing, and what to type next; nothing is written.
 
 F frames, M objects of all frames one after another, N boxes.
 """
 
-import argparse
-import sys
+import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,19 +15,18 @@ from tqdm import tqdm
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths
 from datasets.annotations import read
+from datasets.annotations.frame_names import video_of
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
-from datasets.annotations.rules import SMALL_BOXES
-from datasets.cores import cores
-from datasets.frames.decode import check_image, decode, read_file
+from datasets.frames.decode import check_image, read_file
 from datasets.frames.manifest import Manifest, checksum_of, file_of, read_checksums, read_manifest
-from datasets.frames.sizes import stored_size
+from datasets.frames.sizes import gib, stored_size
+from datasets.prepare.folder import VIDEOS_FOLDER
 
 SLACK = 1.0  # pixels that a box may stand out of the image before it is remarked on
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
-ALTERED = "frames that are not as datasets.prepare wrote them"
+ALTERED = "frames that are not as datasets.prepare wrote them, to be removed"
 OTHER_SIZE = "frames of another size than annotated"
-_SMALL_BOXES = "default: computed, as in dataset=action_genome; keep for a synthetic root"
 
 
 class Findings:
@@ -48,37 +42,44 @@ class Findings:
         return "\n".join([*lines, f"\nproblems in all: {len(self.problems):,}"])
 
 
-def verify(
-    root: Path | str,
-    *,
-    small_boxes: str = "computed",
-    decoded: bool = False,
-    published: bool = False,
-    workers: int = 1,
-) -> Findings:
+def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
     """Compare all that is at `root` with what its annotations ask for, in both splits.
 
-    `small_boxes` is one of `rules.SMALL_BOXES`; `workers` files are read at a time; `decoded`
-    makes pixels of every frame, `published` makes other counts than published a problem. Raises
-    `InputError` for annotation files that are missing or cannot be read.
+    Args:
+        workers: files read at a time.
+
+    Returns:
+        What was found, and the command to type next; empty if something has to be done first.
+
+    Raises:
+        InputError: annotation files are missing or cannot be read.
     """
+    made = (root / read.MADE_BY).exists()
+    small_boxes = "keep" if made else "computed"
     entries_of, person_of = read.read_files(root, small_boxes)
     report = Findings(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")
     size_of: dict[str, tuple[int, int]] = {}
     for split in read.SPLITS:
         found = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
         report.problems.merge(found.problems)
-        _report_counts(found, split, report, published)
+        _report_counts(found, split, report)
         if found.videos:
             _check_boxes(FrameTable.of(found.videos), report)
         else:
             report.problems.add("splits without a video that counts", split)
         size_of |= {f.name: f.size_hw for video in found.videos for f in video.frames}
-    _check_frames(Path(root), size_of, report, decoded, workers)
-    return report
+    annotations_sound = not report.problems
+    frames_sound = _check_frames(root, size_of, report, workers)
+    _report_videos(root, {video_of(name) for name in entries_of}, report)
+    if not annotations_sound:
+        return report, ""
+    if frames_sound:
+        data = "" if made else f"experiment=action_genome dataset.root={root}"
+        return report, f"torchrun train.py {data}".rstrip()
+    return report, "" if made else f"python -m datasets.prepare --root {root}"
 
 
-def _report_counts(found: read.Annotations, split: str, report: Findings, published: bool) -> None:
+def _report_counts(found: read.Annotations, split: str, report: Findings) -> None:
     """Report what each rule left, and how that compares with the lengths embedded in `bload`."""
     headers = (split, "frames", "videos", "objects")
     rows = [(step.rule, step.frames, step.videos, step.objects) for step in found.steps]
@@ -86,11 +87,10 @@ def _report_counts(found: read.Annotations, split: str, report: Findings, publis
     lengths = action_genome_lengths(split)
     report.lines += [f"published are {len(lengths):,} videos, {lengths.sum():,} frames"]
     here, there = Counter(len(video.frames) for video in found.videos), Counter(lengths.tolist())
-    notes = report.problems if published else report.remarks
     for n in sorted(here | there):
         if here[n] != there[n]:
             counts = f"{n} frames: {here[n]:,} here, {there[n]:,} published"
-            notes.add(f"{split} videos of a length whose count is not as published", counts)
+            report.remarks.add(f"{split} videos of a length that is not as published", counts)
 
 
 def _check_boxes(table: FrameTable, report: Findings) -> None:
@@ -118,10 +118,18 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
             notes.add(f"{what} boxes {ODD_BOXES[odd_N[row]]}", f"{frame} ({corners} in {size})")
 
 
+def _report_videos(root: Path, wanted: set[str], report: Findings) -> None:
+    """Report how many videos are there to be extracted, and the free space of the disk."""
+    there = sum((root / VIDEOS_FOLDER / video).exists() for video in wanted)
+    free = shutil.disk_usage(root).free
+    report.lines.append(f"of {len(wanted):,} annotated videos {there:,} are in {VIDEOS_FOLDER}/")
+    report.lines.append(f"{gib(free)} of the disk are free")
+
+
 def _check_frames(
-    root: Path, size_of: dict[str, tuple[int, int]], report: Findings, decoded: bool, workers: int
-) -> None:
-    """Read every frame that counts."""
+    root: Path, size_of: dict[str, tuple[int, int]], report: Findings, workers: int
+) -> bool:
+    """Read every frame that counts; return whether all are as they should be."""
     folder, problems, manifest = root / read.FRAMES_FOLDER, report.problems, None
     try:
         manifest = read_manifest(folder)
@@ -138,8 +146,6 @@ def _check_frames(
         try:
             data = read_file(path)
             found_h, found_w = check_image(data, path)
-            if decoded:  # a picture may turn out to be turned
-                found_h, found_w, _ = decode(path).shape
         except InputError as error:
             return "unreadable frames", str(error)
         if (found_h, found_w) != (height, width):
@@ -156,40 +162,4 @@ def _check_frames(
         report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {why}")
     sound = f"{len(size_of) - len(found):,} are as they should be ({stored_as.stored_as()})"
     report.lines += ["", f"of {len(size_of):,} frames that count {sound}"]
-    if found and (root / read.MADE_BY).exists():
-        report.lines.append("this root is synthetic: have it drawn anew at another --root")
-    elif found:
-        report.lines.append(
-            f"python -m datasets.prepare --root {root} writes missing frames from the videos "
-            '(Charades, "scaled to 480p"), with --check also those not as written'
-        )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser("python -m datasets.verify", description=__doc__)
-    add = parser.add_argument
-    add("--root", required=True, help="folder with annotations/ and frames/")
-    add("--small-boxes", choices=SMALL_BOXES, help=_SMALL_BOXES)
-    add("--decode", action="store_true", help="make pixels of every frame, too")
-    add("--published", action="store_true", help="fail if counts are not the published ones")
-    add("--workers", type=int, default=cores(), help="files read at a time")
-    args = parser.parse_args(arguments)
-    default = "keep" if (Path(args.root) / read.MADE_BY).exists() else "computed"
-    try:
-        report = verify(
-            args.root,
-            small_boxes=args.small_boxes or default,
-            decoded=args.decode,
-            published=args.published,
-            workers=max(1, args.workers),
-        )
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(report)
-    return 1 if report.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return not found
