@@ -28,7 +28,7 @@ from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, read_object
-from training.memory import check_memory, recompute, reset_peak_memory
+from training.memory import recompute, reset_peak_memory
 from training.page.record import RELATIONS, evaluated_after
 from training.page.write import begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
@@ -83,7 +83,6 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
     torch.manual_seed(cfg.train.seed)
     blocks, slots = sampler.blocks_per_batch, sampler.plan.t_max
     with ranks.together():
-        check_memory(cfg.model, cfg.dataset.frame_size, blocks * slots, ranks.device)
         model = build_network(cfg, ranks.device)
         model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)

@@ -46,4 +46,4 @@ def build_criterion(cfg: LossConfig) -> "Criterion":
     """Build the losses of a config."""
     from models.criterion import Criterion
 
-    return Criterion(cfg.relations_on, cfg.relation_weight, cfg.match_boxes)
+    return Criterion(cfg.relation_weight, cfg.match_boxes)

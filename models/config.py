@@ -71,8 +71,6 @@ class ModelConfig:
     # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (of that share of
     # the pictures), auto (as few as memory demands); offload: they wait in host memory
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
-    # GiB that auto lets this process take, as in peak_memory_mib; null: most of what is free
-    memory: float | None = field(default=None, metadata={"computed": False, "defining": False})
 
     # skipped: what sees one frame alone leaves padding out; the outputs are the same
     padding: str = field(default="computed", metadata={"computed": False, "later": True})
@@ -93,13 +91,6 @@ class ModelConfig:
         check_choice("model.padding", self.padding, ("computed", "skipped"))
         if self.checkpoint != "auto":
             share_of(self.checkpoint)
-        if self.memory is not None:
-            check_number("model.memory", self.memory, 0.001, null=True)
-            if self.checkpoint != "auto":
-                raise InputError(
-                    f"model.memory is a budget for model.checkpoint=auto, and that is "
-                    f"{self.checkpoint}; set it to auto, or model.memory to null"
-                )
 
 
 def computed_keys() -> tuple[str, ...]:
@@ -113,9 +104,7 @@ class LossConfig:
 
     relation_weight: float  # of the losses of relations, beside those of boxes and classes
     match_boxes: str  # cost of a pair when matched: the worst of its parts, or their sum
-    relations_on: str = "matched"  # queries trained on relations; all: OED's weaker variant
 
     def __post_init__(self) -> None:
         check_number("loss.relation_weight", self.relation_weight, 1e-9)
         check_choice("loss.match_boxes", self.match_boxes, ("worst", "sum"))
-        check_choice("loss.relations_on", self.relations_on, ("matched", "all"))

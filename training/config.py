@@ -1,7 +1,7 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
 Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
-Configs are dataclasses that check their values; `training.cli` makes one from a command line.
+Configs are dataclasses that check their values; `training.jobs` makes one from a command line.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
 models/config.py; those of a loader are the options of its packer.
 """
@@ -152,14 +152,9 @@ class ExperimentConfig:
 
 @dataclass
 class WandbConfig:
-    # offline, online or disabled; null: what WANDB_MODE or wandb's settings say, else offline
+    # offline, online or disabled; null: what WANDB_MODE says, else offline
     mode: str | None = None
-    project: str | None = None  # null: what WANDB_PROJECT or wandb's settings say, else bload
-    # user or team whose project it is; null: what WANDB_ENTITY or wandb's settings say, else yours
-    entity: str | None = None
-    tags: list[str] | None = None  # labels of the run, as [a,b]; null: those of WANDB_TAGS
-    notes: str | None = None  # a text about the run; null: that of WANDB_NOTES
-    job_type: str | None = None  # what kind of run it is; null: what WANDB_JOB_TYPE says
+    project: str | None = None  # null: what WANDB_PROJECT says, else bload
     group: str | None = None  # runs that wandb shows together; null: what WANDB_RUN_GROUP says
 
     def __post_init__(self) -> None:
@@ -186,6 +181,11 @@ class TrainJob:
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
     def __post_init__(self) -> None:
+        if self.train.padding == "repeated" and self.loader.options.get("long") == "carry":
+            raise InputError(
+                "train.padding=repeated fills up blocks, and rows of loader.long=carry have none "
+                "of their own; set train.padding=masked"
+            )
         if self.train.exchange == "none":
             return
         if self.loader.deal == "counts":
@@ -214,7 +214,7 @@ class EvalJob:
     timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
     # reading processes per rank; -1: one per core, shared by the ranks, at most 8
     workers: int = 1
-    # JSON file for the figures, by name if there are several checkpoints; with video= a folder
+    # JSON file for the figures, by name if there are several checkpoints
     out: str | None = None
     pictures: int = 0  # videos to draw, spread over the split
     pictures_dir: str | None = None  # null: beside the checkpoint

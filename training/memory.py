@@ -2,18 +2,14 @@
 
 import contextlib
 import ctypes
-import math
 import os
 import resource
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from bload.errors import InputError
-from models import build_model
-from models.config import ModelConfig, share_of
+from models.config import share_of
 from models.cost import GIB, measure_cost
 from training.config import TrainJob
 from training.ranks import Ranks, autocast
@@ -22,9 +18,6 @@ SHARE = 0.8
 """Share of the free memory that may be planned for; the rest is for temporaries and losses."""
 MMAP_THRESHOLD = (-3, 2**18)
 """glibc's number for the option, and bytes from which on a tensor gets pages of its own."""
-LEAST = 16
-"""Bytes of activations per byte of a frame's pixels that a step takes at the very least, if nothing
-is recomputed; the models here take 40 and more."""
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -74,17 +67,6 @@ def taken_memory(device: torch.device) -> int:
     return _read_kib("/proc/self/status", "VmRSS") * 2**10
 
 
-def room(budget: float | None, device: torch.device) -> tuple[float, str]:
-    """Bytes that a step may add to what this process has taken, and where the number comes from.
-
-    Args:
-        budget: GiB for all of this process; None: `SHARE` of the free memory.
-    """
-    if budget is None:
-        return SHARE * free_memory(device), f"{SHARE:.0%} of what is free"
-    return budget * GIB - taken_memory(device), f"of model.memory={budget:g}"
-
-
 def peak_memory_mib(device: torch.device) -> float:
     """MiB: the GPU's allocated peak, or on the CPU the resident peak of the process."""
     if device.type == "cuda":
@@ -110,36 +92,17 @@ def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
     height, width = cfg.dataset.frame_size
     precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
     cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)
-    free, source = room(cfg.model.memory, ranks.device)
+    free = SHARE * free_memory(ranks.device)
     share: float = max(ranks.gather(cost.share(frames, free)))
     if ranks.is_first:
         none, some, most = (cost.step(frames, one) / GIB for one in (0, share, 1))
         print(
             f"a step of {frames} frames takes about {none:.1f} GiB, or {most:.1f} with activations "
-            f"recomputed; {free / GIB:.1f} GiB ({source}) are there: recomputing {share:.0%} of "
-            f"the pictures, which takes {some:.1f} GiB (model.checkpoint=auto)"
+            f"recomputed; {free / GIB:.1f} GiB ({SHARE:.0%} of what is free) are there: "
+            f"recomputing {share:.0%} of the pictures, which takes {some:.1f} GiB "
+            "(model.checkpoint=auto)"
         )
     return share
-
-
-def check_memory(
-    model: ModelConfig, frame_size: Sequence[int], frames: int, device: torch.device
-) -> None:
-    """Refuse what certainly takes more than all memory: the system would end this process silently.
-
-    Args:
-        model, frame_size, frames: of a training step on this device.
-    """
-    with torch.device("meta"):
-        parameters = sum(one.nbytes for one in build_model(model).parameters())
-    each = LEAST if model.checkpoint == "none" else 1  # at least the frames themselves
-    needed = 4 * parameters + each * frames * 3 * math.prod(frame_size)
-    if needed > (free := free_memory(device)):
-        raise InputError(
-            f"a step of {frames:,} frames and a model of {parameters / GIB:.1f} GiB take more than "
-            f"{needed / GIB:,.0f} GiB of memory and {free / GIB:,.0f} GiB are free; lower "
-            "train.batch_frames, loader.t_max or the model's sizes"
-        )
 
 
 def _read_kib(path: str, name: str) -> int:

@@ -54,10 +54,6 @@ class Tracker:
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
-            entity=options.entity,
-            tags=options.tags,
-            notes=options.notes,
-            job_type=options.job_type,
             group=options.group,
             name=os.environ.get("WANDB_NAME", folder.name),
             id=os.environ.get("WANDB_RUN_ID", known),

@@ -30,9 +30,9 @@ def test_a_network_is_built_from_every_key_that_is_computed():
 
 def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
     keys = {key.name: key.metadata.get("defining", True) for key in fields(ModelConfig)}
-    others = {"weights", "checkpoint", "memory", "padding"}
+    others = {"weights", "checkpoint", "padding"}
     assert keys.keys() - {*computed_keys()} == others
-    assert [key for key, defining in keys.items() if not defining] == ["checkpoint", "memory"]
+    assert [key for key, defining in keys.items() if not defining] == ["checkpoint"]
 
 
 def test_impossible_values_of_the_model_are_refused():
@@ -49,9 +49,9 @@ def test_impossible_values_of_the_model_are_refused():
 
 
 def test_losses_are_built_from_their_config_which_refuses_other_words():
-    criterion = build_criterion(replace(LOSS, relations_on="all"))
-    values = (criterion.relations_on, criterion.relation_weight, criterion.match_boxes)
-    assert values == ("all", 2.0, "sum")
-    for key, value in (("relations_on", "some"), ("match_boxes", "best"), ("relation_weight", 0)):
+    criterion = build_criterion(LOSS)
+    values = (criterion.relation_weight, criterion.match_boxes)
+    assert values == (2.0, "sum")
+    for key, value in (("match_boxes", "best"), ("relation_weight", 0)):
         with pytest.raises(InputError, match=rf"loss\.{key} is .?{value}"):
             replace(LOSS, **{key: value})

@@ -42,7 +42,7 @@ def focal(logit: float, label: bool) -> float:
 
 
 def restated(
-    outputs: Outputs, annotations, valid, everywhere: bool, match_boxes: str, relation_weight: float
+    outputs: Outputs, annotations, valid, match_boxes: str, relation_weight: float
 ) -> dict[str, float]:
     """Sums over all layers, each divided by its count."""
     targets = to_tensors(annotations)
@@ -62,10 +62,6 @@ def restated(
                 if query not in answers:
                     sums["class"] -= 0.1 * logits[0].item()
                     weight += 0.1 / LAYERS
-                    if everywhere:
-                        sums["labels"] += sum(
-                            focal(logit, False) for logit in relations[3:].tolist()
-                        )
                     continue
                 m = answers[query]
                 sums["class"] -= logits[annotation.object_classes_M[m]].item()
@@ -88,20 +84,16 @@ def restated(
     return {name: value / (weight if name == "class" else pairs) for name, value in sums.items()}
 
 
-@pytest.mark.parametrize(
-    ("relations_on", "weight", "match_boxes"),
-    [("matched", 1.0, "worst"), ("all", 1.0, "worst"), ("matched", 3.0, "sum")],
-)
-def test_losses_equal_the_literal_restatement(case, relations_on, weight, match_boxes):
+@pytest.mark.parametrize(("weight", "match_boxes"), [(1.0, "worst"), (3.0, "sum")])
+def test_losses_equal_the_literal_restatement(case, weight, match_boxes):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
     total = counts(targets.objects, QUERIES)
-    losses = Criterion(relations_on, weight, match_boxes)(outputs, targets, valid, total)
-    everywhere = relations_on == "all"
-    expected = restated(outputs, annotations, valid, everywhere, match_boxes, weight)
+    losses = Criterion(weight, match_boxes)(outputs, targets, valid, total)
+    expected = restated(outputs, annotations, valid, match_boxes, weight)
     assert losses["loss"].item() == pytest.approx(sum(expected.values()), rel=1e-6)
     # It is a sum: twice the counts, as of two ranks, is half the loss.
-    half = Criterion(relations_on, weight, match_boxes)(outputs, targets, valid, 2 * total)
+    half = Criterion(weight, match_boxes)(outputs, targets, valid, 2 * total)
     assert half["loss"].item() == pytest.approx(losses["loss"].item() / 2)
 
 
@@ -123,10 +115,10 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     frames = torch.zeros(2, 3, 3, SIDE, SIDE, dtype=torch.uint8)
     nothing = torch.zeros(2, 3, dtype=torch.bool)
     targets = to_tensors([])
-    for relations_on, small in (("matched", False), ("all", True)):
+    for small in (False, True):
         model = tiny(temporal=temporal, anchored=small, dense=small)
         outputs = model(frames, nothing, nothing)
-        losses = Criterion(relations_on)(outputs, targets, nothing, counts(targets.objects, 5))
+        losses = Criterion()(outputs, targets, nothing, counts(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small
         assert all(value.item() == 0 for value in losses.values())

@@ -110,3 +110,8 @@ def test_every_slot_in_the_middle_of_a_sequence_is_drawn():
     wanted_T = (valid_BT & ~start_BT)[0]
     assert torch.equal(drawn_T[1:] > 0, wanted_T[1:])
     assert drawn_T[wanted_T].max() < 3 * drawn_T[wanted_T].min()
+
+
+def test_repeated_padding_of_rows_that_go_on_is_refused(config):
+    with pytest.raises(InputError, match=r"set train\.padding=masked"):
+        config("train.padding=repeated", "loader.long=carry", "loader.t_max=20")

@@ -64,14 +64,3 @@ def test_rank_0_decides_whether_a_cost_is_taken_up_again(
     one, other = two_ranks.run(cost_of_rank, config(*OPTIONS), tmp_path)
     assert one == other
     assert astuple(one) == pytest.approx(astuple(expected), abs=1e-6)
-
-
-@pytest.mark.slow
-def test_a_fitted_cost_predicts_steps_that_it_has_not_seen(config):
-    cfg = config(*OPTIONS, "train.batch_frames=180")
-    source = build_source(cfg.dataset, "train")
-    cost = fit.fit(cfg, source, one_rank())
-    training = fit.train_apart(cfg, source, one_rank())
-    for batch in fit.batches_of(source, [(3, 45, 0.8), (1, 36, 0.9), (6, 15, 0.6)]):
-        predicted = float(np.dot(astuple(cost), fit.work_of(batch))) / 1000
-        assert fit.time_batch(training, batch) == pytest.approx(predicted, rel=0.25)

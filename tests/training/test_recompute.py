@@ -26,7 +26,7 @@ def decide(config, choice, blocks=16, *more):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """What `measure_cost` has been asked for; a frame costs 1 MiB, 100 are free, 50 taken."""
+    """What `measure_cost` has been asked for; a frame costs 1 MiB, 100 are free."""
     asked = []
 
     def measure(cfg, frame_size, slots, precision, device):
@@ -35,7 +35,6 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(memory, "measure_cost", measure)
     monkeypatch.setattr(memory, "free_memory", lambda _: 100 * MIB)
-    monkeypatch.setattr(memory, "taken_memory", lambda _: 50 * MIB)
     return asked
 
 
@@ -47,13 +46,6 @@ def test_auto_recomputes_what_does_not_fit_and_says_why(config, measured, capsys
             assert figure in line
     job = config()
     assert measured == [(job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")] * 2
-
-
-def test_auto_keeps_to_a_budget_for_the_whole_process(config, measured, capsys):
-    assert decide(config, "auto", 20, f"model.memory={(50 + 60) / 1024}") == 0.25
-    assert "model.memory=0.107" in capsys.readouterr().out
-    assert decide(config, "auto", 20, f"model.memory={(50 + 80) / 1024}") == 0
-    assert decide(config, "auto", 20, f"model.memory={40 / 1024}") == 1
 
 
 def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measured, monkeypatch):
@@ -77,19 +69,17 @@ def test_a_fixed_choice_is_silent(config, capsys, choice, share):
     [
         ["model.checkpoint=1.1"],
         ["model.checkpoint=some"],
-        ["model.memory=4"],
-        ["model.checkpoint=auto", "model.memory=0"],
     ],
 )
 def test_what_makes_no_sense_is_refused(config, lines):
-    with pytest.raises(InputError, match=r"model\.(checkpoint|memory) is"):
+    with pytest.raises(InputError, match=r"model\.checkpoint is"):
         config(*lines)
 
 
 def test_another_choice_is_the_same_run(config):
     names = {
         run_name(config(*lines), 1)
-        for lines in ([], ["model.checkpoint=0.3"], ["model.checkpoint=auto", "model.memory=2"])
+        for lines in ([], ["model.checkpoint=0.3"], ["model.checkpoint=auto"])
     }
     assert len(names) == 1
 

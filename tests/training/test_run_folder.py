@@ -41,7 +41,7 @@ def test_what_changes_training_changes_the_name(config):
         *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
         *('loader.long="split"', 'loader.draw="length"', "loader.t_max=50"),
         *('loader.last="drop"', "model.width=32", 'model.weights="resnet18"'),
-        *('model.time="gap"', 'model.temporal="gru"', 'loss.relations_on="all"'),
+        *('model.time="gap"', 'model.temporal="gru"'),
         *("dataset.seed=4", "dataset.augment=null", 'dataset.augment={"flip": 0.5}'),
     )
     jobs = [config(), config("loader=mix"), *(change(config(), line) for line in changes)]
