@@ -1,15 +1,22 @@
 """The cost of a network, measured on tensors without data: any size within half a minute.
 
+    python -m models.cost dds_tiny
+    python -m models.cost dds --frame-size 480 640 --frames 188 --precision bf16
+
 Everything runs under PyTorch's `FakeTensorMode`, which computes shapes alone, so neither the
 memory nor the time of the real thing is needed.
 """
 
+import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
+from tabulate import tabulate
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -201,3 +208,67 @@ def _affine(one_block: float, two_blocks: float, slots: int) -> Affine:
 
 def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print what a network of ``configs/model/`` costs."""
+    parser = argparse.ArgumentParser(
+        prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
+    )
+    parser.add_argument("model", help="name of a file in configs/model/")
+    parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
+    parser.add_argument("--frames", type=int, default=94, help="of a rank's step; default 94")
+    parser.add_argument("--slots", type=int, default=94, help="of a block; default 94")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    args = parser.parse_args(arguments)
+    path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
+    if not path.is_file():
+        parser.error(f"there is no {path}; its folder has those that there are")
+    cfg = ModelConfig(**yaml.safe_load(path.read_text()))
+    precision = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16")
+    size, slots = (args.frame_size[0], args.frame_size[1]), min(args.slots, args.frames)
+    cost = measure_cost(cfg, size, slots, precision, torch.device(args.device))
+    print(f"{args.model}, frames of {size[0]} x {size[1]}, {args.precision}, blocks of {slots}\n")
+    print(format_cost(cost, args.frames))
+
+
+def format_cost(cost: Cost, frames: int) -> str:
+    """Two tables: a line per part, and a rank's step of so many frames."""
+    parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.kept)))
+    rows = [
+        (
+            part,
+            cost.parameters.get(part, 0),
+            cost.trainable.get(part, 0),
+            cost.flops.get(part, 0) / 1e9,
+            cost.kept[part].per_frame / 2**20 if part in cost.kept else 0.0,
+        )
+        for part in parts
+    ]
+    total = ("total", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    head = ("part", "parameters", "trainable", "GFLOP per frame", "MiB kept per frame")
+    by_part = tabulate(
+        [*rows, total], head, "plain", floatfmt=("", "", "", ",.3f", ",.2f"), intfmt=","
+    )
+    fixed = [(cost.parameter_bytes + cost.optimiser_bytes) / GIB] * 2
+    activations = [cost.activations(frames, share) / GIB for share in (0, 1)]
+    step = [
+        ("weights, gradients, AdamW", *fixed),
+        ("activations at most", *activations),
+        ("sum", *map(sum, zip(fixed, activations, strict=True))),
+    ]
+    ways = (f"a step of {frames} frames, GiB", "checkpoint=none", "backbone")
+    return (
+        f"{by_part}\n\n"
+        "GFLOP: a forward pass in training, a multiply-add counts as two; the backward pass takes "
+        "about twice as many more.\n"
+        "kept: activations that the backward pass needs.\n\n"
+        f"{tabulate(step, ways, 'plain', floatfmt=',.2f')}\n\n"
+        f"model.checkpoint=backbone recomputes {', '.join(PER_FRAME)}, {CHUNK} frames at a time. "
+        "Temporaries and losses come on top."
+    )
+
+
+if __name__ == "__main__":
+    main()

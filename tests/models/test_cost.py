@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import build_model
-from models.cost import Affine, Cost, kept_bytes, measure_cost
+from models.cost import Affine, Cost, kept_bytes, main, measure_cost
 from models.recompute import CHUNK
 from tests.models.conftest import SIDE, SMALL
 from tests.models.live import peak_bytes
@@ -115,3 +115,15 @@ def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     assert cost.activations(100, 1) == CHUNK * each  # a chunk, when the rest is gone
     assert cost.activations(4, 1) == 4 * each  # no chunk is longer than its step
     assert cost.activations(1000, 1) == 1000 * rest
+
+
+def test_the_command_prints_a_short_table(capsys):
+    main(["dds_tiny", "--frames", "3"])
+    text = capsys.readouterr().out
+    for words in ("dds_tiny", "64 x 64", "float32", "blocks of 3", "3 frames"):
+        assert words in text
+    rows = {row.split()[0]: row.split()[1:] for row in text.splitlines() if row}
+    assert rows["object_class"][:2] == [f"{64 * 37 + 37:,}"] * 2
+    kept, fixed, total = (float(rows[name][-2]) for name in ("activations", "weights,", "sum"))
+    assert total == pytest.approx(kept + fixed, abs=0.011)
+    assert len(text.splitlines()) < 40
