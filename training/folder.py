@@ -7,7 +7,8 @@ last.pt           the latest checkpoint; previous.pt the one before; best.pt the
 summary.json      figures of the whole run; it is there once the run has finished
 relations.csv     recall of every relation at the last evaluation
 report.html       the page of the run, with prediction.png and prediction.webp
-rank0.log         one per rank
+rank0.log         one per rank, with the traceback if it failed
+wandb_id          of the run in wandb
 cost.json         with loader.cost=fitted: what was timed
 lock              held by the run that is writing here
 """
