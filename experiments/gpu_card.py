@@ -7,8 +7,8 @@
 
 Parts: `peak` times a large matrix product; `throughput` is frames a second under every loader, with
 and without compiling and recomputing; `walk` the share of the temporal parts in a step; `memory`
-the longest block that fits; `one_rank` a step under DDP beside one without; `determinism` two equal
-runs; `loss_curve` the losses beside those on the CPU.
+the longest block that fits; `one_rank` a step under DDP beside one without; `loss_curve` the losses
+beside those on the CPU.
 
 The file is written after every part. A part that uses up its share of the minutes leaves out what
 it has not begun, and says so; one that fails is recorded with its sentence, and the others go on.

@@ -157,15 +157,6 @@ def _one_rank(rows: Sequence[Row]) -> Iterable[str]:
     )
 
 
-def _determinism(rows: Sequence[Row]) -> Iterable[str]:
-    yield "\n".join(
-        f"* `{row['model']}`, two runs of {row['steps']} steps with "
-        f"{'deterministic' if row['deterministic'] else 'the fastest'} algorithms: "
-        + ("equal to the bit." if row["equal"] else f"weights {row['difference']:.1e} apart.")
-        for row in rows
-    )
-
-
 def _loss_curve(rows: Sequence[Row]) -> Iterable[str]:
     yield "\n".join(
         f"* `{row['model']}`, {len(row['losses'])} steps in float32: the losses differ from the "
@@ -186,7 +177,6 @@ TABLES: dict[str, Callable[[Sequence[Row]], Iterable[str]]] = {
     "walk": _walk,
     "memory": _memory,
     "one_rank": _one_rank,
-    "determinism": _determinism,
     "loss_curve": _loss_curve,
 }
 """Part -> what makes paragraphs and tables of its rows."""
