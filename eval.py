@@ -156,10 +156,10 @@ def evaluate_one(
         print(
             f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
-            f"{figures['frames_per_second']:,.0f} frames/s\n"
+            f"{figures['frames_per_second']:,.0f} frames/s"
         )
         if alone:
-            print(format_recall(figures))
+            print("\n" + format_recall(figures))
         if best := best_rows(figures):
             print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
     folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"

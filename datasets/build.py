@@ -6,11 +6,8 @@ imported in the functions, so that configs can be checked without it.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.read import MADE_BY
@@ -100,17 +97,6 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
         return schema(**{**saved, "augment": None, "cache": cache})
     except TypeError as error:
         raise InputError(f"the checkpoint's data set is of another version: {error}") from error
-
-
-def train_lengths(cfg: DatasetConfig) -> np.ndarray:
-    """Frames of every training video, int64 ``(videos,)``; synthetic data need not be there.
-
-    Raises `InputError` as `check_kind` and `build_source` do.
-    """
-    check_kind(cfg)
-    if isinstance(cfg, SyntheticConfig):
-        return World(**cfg.knobs).lengths("train")
-    return build_source(replace(cfg, cache=None), "train").lengths
 
 
 def build_letterbox(source: "VideoSource", augment: AugmentConfig | None, seed: int) -> "Letterbox":

@@ -13,8 +13,6 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.request import Request, urlopen
 
 import torch
 import torchvision
@@ -140,29 +138,6 @@ def noise_warning(backbone: str, rate: float) -> str:
         f"and train.backbone_lr={rate:g}, as suits pretrained weights: expect it to learn little; "
         f"give model.weights={words}"
     )
-
-
-def try_weights(model: DDS, path_or_url: str) -> str:
-    """Return what starting `model` from a file would load; of a URL nothing is fetched.
-
-    Args:
-        model: may be on the device ``meta``.
-        path_or_url: as in `load_weights`.
-
-    Raises:
-        InputError: as `load_weights`, or a URL does not answer.
-    """
-    where = address(path_or_url)
-    fetched = Path(torch.hub.get_dir(), "checkpoints", where.rpartition("/")[2])
-    if "://" not in where or fetched.exists():
-        found = load_weights(model, path_or_url)
-        return f"{found.loaded.total()} tensors of a {found.kind} from {found.source} fit"
-    try:
-        with urlopen(Request(where, method="HEAD"), timeout=10) as answer:
-            size = int(answer.headers.get("Content-Length", 0)) / 1e6
-    except (OSError, ValueError) as error:
-        raise InputError(f"{where} does not answer ({error}); {by_hand(where)}") from error
-    return f"{where} ({size:.0f} MB) is fetched when training starts"
 
 
 @torch.no_grad()

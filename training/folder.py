@@ -219,9 +219,10 @@ class RunFolder:
                 if here.get(group, {}).get(key) != value
             ]
             if differs == ["train.epochs"]:
+                epochs = counted(here["train"]["epochs"], "epoch")
                 said = (
-                    f"{other.path} is the same for {here['train']['epochs']} epochs; this is "
-                    "another run, from the beginning: the rates follow from the number of epochs"
+                    f"{other.path} is the same for {epochs}; this is another run, from the "
+                    "beginning: the rates follow from the number of epochs"
                 )
         return said
 

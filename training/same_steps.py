@@ -41,5 +41,5 @@ def fitting(ranks: int, train: Mapping[str, Any], sampler: "BlockSampler", name:
 
 def counted(number: int, thing: str) -> str:
     """Write a number of things, as in ``2 batches``."""
-    plural = "es" if thing.endswith("h") else "s"
+    plural = "es" if thing == "batch" else "s"
     return f"{number} {thing}{'' if number == 1 else plural}"

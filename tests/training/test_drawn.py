@@ -1,6 +1,7 @@
 """Configs drawn at random, through the real `train.py`: each trains, or one sentence refuses it.
 
-Without ``model.backbone``: a ResNet takes half a minute.
+Every key that changes what is computed is drawn, but for ResNets with their weights (half a minute
+each), the sizes of the network and of the data, and rates.
 """
 
 import random
@@ -17,7 +18,7 @@ from bload.packers import PACKERS
 from models.temporal import PARTS
 from tests.training.jobs import compose_config, overrides
 from training.config import SYNC_NAMES
-from training.ranks import Ranks
+from training.ranks import Ranks, set_deterministic
 
 COUNT = 60
 CANDIDATES = 30
@@ -124,12 +125,14 @@ def drawn() -> list[Config]:
 def outcome(ranks: Ranks, lines: list[str]) -> str:
     """``trained``, or the sentence that refuses these overrides."""
     try:
+        cfg = compose_config("train", lines)
+        set_deterministic(cfg.train.deterministic)
         with mock.patch.object(train, "write_or_warn"):
-            summary = train.train(compose_config("train", lines), ranks)
+            summary = train.train(cfg, ranks)
     except InputError as error:
         return str(error)
     finally:
-        torch.use_deterministic_algorithms(False)
+        set_deterministic(False)
     assert summary["frames"] > 0
     return "trained"
 
