@@ -4,18 +4,18 @@ A picture shows one frame twice - the ground truth, then the pairs of the best p
 and a panel: the best triplets with constraint, green with a tick where one finds a true triplet and
 red with a cross where not, and the true triplets that the first 20 miss. Of the best triplets those
 count that score at least a tenth of the first one; boxes that lie on one another are drawn once.
-One PNG per frame for print, one GIF per video; or frames of a video side by side, or moving.
+One PNG per frame, one GIF per video; or frames of a video side by side.
 """
 
-import io
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-from matplotlib import get_data_path
-from PIL import Image, ImageDraw, ImageFont
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
 
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
@@ -33,13 +33,14 @@ SAME = 0.7
 WITHIN = 20
 """A true triplet counts as missed when it is not found within so many."""
 
-_LINES = 22  # of the panel
+LINES = 22
+"""Lines of the panel, of `LINE` inches each."""
+LINE, HEAD, COLUMN = 0.2, 0.3, 4.3  # inches; of a line, a caption, a strip's frame
 _INK, _GREY, _GREEN, _RED = "#202020", "#707070", "#0a7d32", "#c62828"
 _PERSON, _OBJECT = "#1565c0", "#b35900"
-_MILLISECONDS = 600
+MILLISECONDS = 600
 Box = tuple[str, str, np.ndarray]
 """Label, colour and corners."""
-_QUALITIES = (80, 50, 25)  # of WebP, tried one after another
 
 
 def spread(videos: int, count: int) -> list[int]:
@@ -83,7 +84,7 @@ class Album:
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
                 small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
             drawn.append(folder / f"{video}.gif")
-            rest, time = small[1:], _MILLISECONDS
+            rest, time = small[1:], MILLISECONDS
             small[0].save(drawn[-1], save_all=True, append_images=rest, duration=time, loop=0)
         return drawn
 
@@ -93,13 +94,16 @@ def draw_frame(
     target: FrameTargets,
     prediction: FramePrediction,
     convention: str = "inclusive",
-    width: int = 2600,
+    width: float = 18.0,
 ) -> Image.Image:
     """Draw one frame, given in native pixels, with what is true and what is predicted.
 
-    Frames of one video that are drawn in one width (in pixels) have one height.
+    Frames of one video that are drawn in one width (in inches of 100 pixels) have one height.
     """
-    return _joined(_panels(image, target, prediction, convention, width // 3, _LINES), "across")
+    lines, high = LINES * LINE, HEAD + width / 3 * image.height / image.width
+    figure = Figure((width, max(lines, high)), dpi=100)
+    _draw_panels(figure.subplots(1, 3), image, target, prediction, convention)
+    return _rendered(figure)
 
 
 def draw_strip(
@@ -109,44 +113,33 @@ def draw_strip(
     convention: str = "inclusive",
 ) -> Image.Image:
     """Draw frames of a video side by side, a column each: truth, prediction, triplets."""
+    high = HEAD + COLUMN * images[0].height / images[0].width
+    size = (COLUMN * len(images), 2 * high + LINES * LINE)
+    figure = Figure(size, dpi=100)
+    ratios = (high, high, LINES * LINE)
+    axes = figure.subplots(3, len(images), squeeze=False, height_ratios=ratios)
     frames = zip(images, targets, predictions, strict=True)
-    columns = [_joined(_panels(*frame, convention, 430), "down") for frame in frames]
-    return _joined(columns, "across")
+    for column, (image, target, prediction) in zip(axes.T, frames, strict=True):
+        _draw_panels(column, image, target, prediction, convention)
+    return _rendered(figure)
 
 
-def moving(frames: Sequence[Image.Image], most: int) -> bytes:
-    """The frames one after another as an animated WebP of at most `most` bytes.
-
-    What is larger is made coarser, and then every other frame is left out until it fits or one is
-    left. Each frame is shown for as long as those that are left out after it would have been.
-    """
-    step = 1
-    while True:
-        for quality in _QUALITIES:
-            frames[0].save(
-                file := io.BytesIO(),
-                "webp",
-                save_all=True,
-                append_images=frames[step::step],
-                duration=_MILLISECONDS * step,
-                loop=0,
-                quality=quality,
-                method=2,
-            )
-            if file.tell() <= most or (step >= len(frames) and quality == _QUALITIES[-1]):
-                return file.getvalue()
-        step *= 2
+def _rendered(figure: Figure) -> Image.Image:
+    wide, high = figure.get_size_inches()
+    figure.subplots_adjust(0.1 / wide, 0, 1 - 0.1 / wide, 1 - HEAD / high, 0.02, 0.08)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
 
 
-def _panels(
+def _draw_panels(
+    axes: Sequence[Axes],
     image: Image.Image,
     target: FrameTargets,
     prediction: FramePrediction,
     convention: str,
-    width: int,
-    rows: int = 0,
-) -> list[Image.Image]:
-    """What is true, what is predicted and the list of triplets, which has `rows` lines or more."""
+) -> None:
+    """Draw what is true, what is predicted and the list of triplets."""
     found = top_triplets(prediction, target, "with", SHOWN, convention)
     shown_K = (found[2] > 0) & (found[2] >= LEAST * found[2].max(initial=0))
     pair_K, relation_K, score_K, hit_K = (of_K[shown_K] for of_K in found)
@@ -154,7 +147,9 @@ def _panels(
     truth = [("person", _PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], _OBJECT, box_4))
+    _draw_boxes(axes[0], image, truth, "ground truth", target.name)
     pairs = _pair_boxes(prediction, number_of, {*pair_K[hit_K].tolist()})
+    _draw_boxes(axes[1], image, pairs, "prediction, pairs numbered")
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
@@ -166,53 +161,36 @@ def _panels(
     lines += [("", _INK), (f"Found within {WITHIN}: {counted}", _INK)]
     for row, relation in target.relations_G2[~found_G]:
         lines.append((f"missed: {in_words(relation, target.object_classes_M[row])}", _RED))
-
-    letter = font(width // 36)
-    high, margin = round(1.45 * letter.size), width // 60
-    listed = Image.new("RGB", (width, high * (max(rows, len(lines[:_LINES])) + 2)), "white")
-    for row, (text, colour) in enumerate(lines[:_LINES]):
-        place = (margin, high * (row + 1))
-        ImageDraw.Draw(listed).text(place, text, colour, letter)
-    true = _boxed(image, truth, width, "ground truth", target.name)
-    return [true, _boxed(image, pairs, width, "prediction, pairs numbered"), listed]
+    axes[2].axis("off")
+    for row, (text, colour) in enumerate(lines[:LINES]):
+        place = (0.02, 1 - (row + 0.5) / LINES)
+        axes[2].annotate(text, place, xycoords="axes fraction", color=colour, va="center")
 
 
-def _boxed(
-    image: Image.Image, boxes: Sequence[Box], width: int, caption: str, name: str = ""
-) -> Image.Image:
-    """The image with boxes and a line of text over it, on paper so wide."""
-    letter, small = font(width // 32), font(width // 42)
-    head, margin = round(1.6 * letter.size), width // 60
-    scale = min((width - 2 * margin) / image.width, 1.5 * width / image.height)
-    sharp = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.BICUBIC
-    shown = image.resize((round(scale * image.width), round(scale * image.height)), sharp)
-    scaled = [(label, colour, scale * box_4) for label, colour, box_4 in boxes]
-    draw_boxes(shown, scaled, small, max(2, width // 180))
-    paper = Image.new("RGB", (width, head + shown.height + margin), "white")
-    paper.paste(shown, (margin, head))
-    draw = ImageDraw.Draw(paper)
-    draw.text((margin, head - 3), caption, _GREY, letter, anchor="ld")
-    draw.text((width - margin, head - 3), name, _INK, letter, anchor="rd")
-    return paper
-
-
-def draw_boxes(
-    picture: Image.Image, boxes: Sequence[Box], letter: ImageFont.FreeTypeFont, thickness: int
+def _draw_boxes(
+    axes: Axes, image: Image.Image, boxes: Sequence[Box], caption: str, name: str = ""
 ) -> None:
-    """Draw boxes, given in pixels of the picture, the last on top, and their labels inside it.
+    """Draw boxes, the last on top, and their labels inside the picture.
 
     A label is at the upper end of its box, a person's at the lower: objects lie on persons.
     """
-    draw = ImageDraw.Draw(picture)
-    for _, colour, box_4 in boxes:
-        draw.rectangle(box_4.tolist(), outline=colour, width=thickness)
-    for label, colour, (x1, y1, _, y2) in boxes:
-        _, _, wide, high = draw.textbbox((3, 1), label, letter)
-        y = y2 - high - 1 if label.endswith("person") else y1
-        x = max(0, min(x1, picture.width - wide - 3))
-        y = max(0, min(y, picture.height - high - 1))
-        draw.rectangle((x, y, x + wide + 2, y + high + 1), colour)
-        draw.text((x + 3, y + 1), label, "white", letter)
+    axes.axis("off")
+    axes.set_title(caption, loc="left", color=_GREY)
+    axes.set_title(name, loc="right", color=_INK)
+    axes.imshow(image, extent=(0, image.width, image.height, 0))
+    for _, colour, (x1, y1, x2, y2) in boxes:
+        axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, color=colour, lw=2))
+    for label, colour, (x1, y1, x2, y2) in boxes:
+        right, person = x1 > 0.7 * image.width, label.endswith("person")
+        axes.text(
+            min(x2, image.width) if right else max(x1, 0),
+            min(y2, image.height) if person else max(y1, 0),
+            label,
+            color="white",
+            ha="right" if right else "left",
+            va="bottom" if person else "top",
+            bbox={"facecolor": colour, "edgecolor": colour, "pad": 1},
+        )
 
 
 def _pair_boxes(
@@ -242,24 +220,6 @@ def _pair_boxes(
             colour = _GREEN if hits.intersection(pairs) else _RED
         boxes.append((label, colour, box_4))
     return boxes
-
-
-def _joined(pictures: Sequence[Image.Image], way: Literal["across", "down"]) -> Image.Image:
-    """Pictures beside or under one another, on white paper."""
-    widths, heights = zip(*(picture.size for picture in pictures), strict=True)
-    across = way == "across"
-    size = (sum(widths), max(heights)) if across else (max(widths), sum(heights))
-    paper, at = Image.new("RGB", size, "white"), 0
-    for picture in pictures:
-        paper.paste(picture, (at, 0) if across else (0, at))
-        at += picture.width if across else picture.height
-    return paper
-
-
-@cache
-def font(size: int) -> ImageFont.FreeTypeFont:
-    """Letters of so many pixels, with a tick and a cross among them."""
-    return ImageFont.truetype(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf", max(size, 6))
 
 
 def in_words(relation: int, object_class: int) -> str:

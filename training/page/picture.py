@@ -15,7 +15,7 @@ from bload.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox
-from datasets.scoring.pictures import draw_frame, draw_strip, moving, spread
+from datasets.scoring.pictures import MILLISECONDS, draw_frame, draw_strip, spread
 from datasets.scoring.prediction import FramePrediction
 from training.checkpoint import load_model
 from training.evaluation import predict_batch
@@ -25,9 +25,8 @@ STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
 AROUND = 4
 """Videos that are hardly shorter, or longer, than the median one."""
-LARGEST = 1_500_000
-"""Bytes of the moving picture, which stands in the run's page."""
-WIDTH = 1152
+WIDTH = 12.0
+"""Inches of the moving picture, of 100 pixels."""
 
 
 def draw_run(
@@ -62,7 +61,9 @@ def draw_run(
     strip.save(png := io.BytesIO(), "png")
     first = zip(images[:MOVING], targets, predictions, strict=False)
     film = [draw_frame(image, target, found, width=WIDTH) for image, target, found in first]
-    return png.getvalue(), moving(film, LARGEST)
+    options = {"append_images": film[1:], "duration": MILLISECONDS, "loop": 0, "quality": 50}
+    film[0].save(webp := io.BytesIO(), "webp", save_all=True, **options)
+    return png.getvalue(), webp.getvalue()
 
 
 def telling(source: VideoSource) -> int:
