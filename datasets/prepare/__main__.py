@@ -5,11 +5,10 @@ ROOT/frames/manifest.json. The same command goes on where a run stopped, and ext
 whose frames have another size in bytes than was written. With --check it reads everything instead,
 says what is there, what is missing or damaged and what to type next, and writes nothing. The exit
 status is 0 if every annotated frame is there, 1 if not, 2 for what must be fixed first, 130 for
-Ctrl-C, 143 for SIGTERM.
+Ctrl-C.
 """
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
@@ -38,7 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.format == "jpeg" and args.quality is None:
         args.quality = JPEG_QUALITY
-    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if args.check:
             found, command = check(Path(args.root), max(1, args.workers))
@@ -49,11 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 128 + (*interrupt.args, signal.SIGINT)[0]
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        return 130
     print(
         f"{manifest.frames:,} frames there, {gib(manifest.bytes)}; {manifest.videos:,} videos with "
         f"all of theirs; {manifest.frames_missing:,} frames missing"
@@ -67,11 +63,6 @@ def main(arguments: list[str] | None = None) -> int:
         said = f"all else is kept, and the same command tries these again ({path} lists them all):"
         print(said, *problems.sentences(), sep="\n  ", file=sys.stderr)
     return 1 if manifest.frames_missing else 0
-
-
-def _interrupt(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # more of them do not disturb the clean-up
-    raise KeyboardInterrupt(number)
 
 
 if __name__ == "__main__":
