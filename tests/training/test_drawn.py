@@ -51,7 +51,7 @@ VALUES: dict[str, tuple] = {
     "train.schedule": ("cosine", "step"),
     "train.warmup_epochs": (0, 0.5),
     "train.muon_lr": ("null", 0.001),
-    "train.workers": (0, 0, 1),
+    "train.workers": (0, 0, 0, 0, 0, 1),
     "train.eval_every": (0, 1),
     "train.evals_per_epoch": (0, 0, 2),
     "train.sync": ("allreduce", *SYNC_NAMES),
