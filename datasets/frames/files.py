@@ -17,7 +17,7 @@ from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, MADE_BY
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.decode import decode
-from datasets.frames.manifest import CHECKSUMS, file_of, read_manifest
+from datasets.frames.manifest import file_of, read_manifest
 from datasets.frames.sizes import stored_size
 
 
@@ -67,14 +67,13 @@ class FrameFiles:
         """Return a checksum that changes when the frames of `table` are written anew.
 
         It covers size and time of writing of the first frame file of each video (V queries of the
-        file system), the format and ``checksums.txt`` of `datasets.prepare`, and
-        ``synthetic.json``. So other frames, another format or size, and videos extracted or copied
+        file system), the format of the files, and ``synthetic.json``. So other frames, another format or size, and videos extracted or copied
         again are noticed; a later frame of a video that was replaced by hand is not. A missing
         file counts as one of size 0.
         """
         digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
-        for path in (self.folder / CHECKSUMS, self.root / MADE_BY):
-            digest.update(path.read_bytes() if path.exists() else b"")
+        made_by = self.root / MADE_BY
+        digest.update(made_by.read_bytes() if made_by.exists() else b"")
         for name in table.names_F[table.video_offsets[:-1]].tolist():
             path = self.path(name)
             status = path.stat() if path.exists() else None

@@ -1,25 +1,19 @@
-"""The record of a frames folder: how its files were made, what is there, and what each file was.
+"""The record of a frames folder: how its files were made, and what is there.
 
 ``manifest.json`` is written before the first video, so that the format is known after a killed run,
 whenever a video turns out to be bad, and at the end. Frames without a manifest are PNG files of
-native size, as in the official dump. ``checksums.txt`` has a line ``CRC32 BYTES VIDEO/FRAME`` for
-every file as it was written; the last line of a file counts.
+native size, as in the official dump.
 """
 
 import json
-import os
-import re
-import zlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from bload.errors import InputError
 from datasets.write_whole import write_whole
 
 MANIFEST = "manifest.json"
-CHECKSUMS = "checksums.txt"
 VERSION = 1
 
 Format = Literal["png", "jpeg"]
@@ -32,8 +26,8 @@ class Manifest:
 
     `format`, `quality` (1 to 100; None for PNG) and `short_side` (None: native size) are the same
     for all files. `decoder` names the programs that wrote them, with versions. `videos` counts the
-    complete ones, `frames` what is there as it was written, `bytes` its size, `frames_missing` the
-    annotated frames that are not; `problems` has video -> reason. Raises `InputError` for
+    complete ones, `frames` what is there, `bytes` its size, `frames_missing` the annotated frames
+    that are not; `problems` has video -> reason. Raises `InputError` for
     impossible values.
     """
 
@@ -93,32 +87,3 @@ def write_manifest(frames_folder: Path, manifest: Manifest) -> None:
     """Write the manifest, whole or not at all."""
     text = json.dumps({"version": VERSION} | asdict(manifest), indent=2)
     write_whole(frames_folder / MANIFEST, f"{text}\n")
-
-
-class Checksum(NamedTuple):
-    """Size and CRC-32 of a file: they show damage, not a forger."""
-
-    bytes: int
-    crc32: int
-
-
-def checksum_of(data: bytes) -> Checksum:
-    """Return the checksum of a file's content."""
-    return Checksum(len(data), zlib.crc32(data))
-
-
-def read_checksums(frames_folder: Path) -> dict[str, Checksum]:
-    """Return file -> checksum; a line that was cut off is as good as none."""
-    path = frames_folder / CHECKSUMS
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = re.findall(r"^([0-9a-f]{8}) (\d+) (.+)\n", text, re.MULTILINE)
-    return {file: Checksum(int(size), int(crc32, 16)) for crc32, size, file in lines}
-
-
-def add_checksums(frames_folder: Path, checksums: Mapping[str, Checksum]) -> None:
-    """Add lines, after an empty one that ends a line that was cut off."""
-    lines = [f"{crc32:08x} {size} {file}" for file, (size, crc32) in checksums.items()]
-    with (frames_folder / CHECKSUMS).open("a", encoding="utf-8") as stream:
-        stream.write("\n".join(["", *lines, ""]))
-        stream.flush()
-        os.fsync(stream.fileno())

@@ -1,9 +1,9 @@
 """Write the annotated frames of Action Genome's videos.
 
 Reads ROOT/videos/*.mp4 and ROOT/annotations/, writes ROOT/frames/VIDEO.mp4/000089.png and
-ROOT/frames/manifest.json. The same command goes on where a run stopped, and extracts videos again
-whose frames have another size in bytes than was written. With --check it reads everything instead,
-says what is there, what is missing or damaged and what to type next, and writes nothing. The exit
+ROOT/frames/manifest.json. The same command goes on where a run stopped. With --check it reads
+everything instead, says what is there, what is missing or damaged and what to type next, and writes
+nothing. A frame that is damaged is extracted again once it is removed. The exit
 status is 0 if every annotated frame is there, 1 if not, 2 for what must be fixed first, 130 for
 Ctrl-C.
 """
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if args.check:
             found, command = check(Path(args.root), max(1, args.workers))
-            print(f"{found}\n\nnext: {command or 'mend the problems above, then this again'}")
+            print(f"{found}\n\nnext: {command or 'fix the problems above, then this again'}")
             return 1 if found.problems else 0
         stored_as = Manifest(args.format, args.quality, args.short_side)
         manifest = prepare(args.root, stored_as, workers=max(1, args.workers))

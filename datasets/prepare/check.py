@@ -19,13 +19,12 @@ from datasets.annotations.frame_names import video_of
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.frames.decode import check_image, read_file
-from datasets.frames.manifest import Manifest, checksum_of, file_of, read_checksums, read_manifest
+from datasets.frames.manifest import Manifest, file_of, read_manifest
 from datasets.frames.sizes import gib, stored_size
 from datasets.prepare.folder import VIDEOS_FOLDER
 
 SLACK = 1.0  # pixels that a box may stand out of the image before it is remarked on
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
-ALTERED = "frames that are not as datasets.prepare wrote them, to be removed"
 OTHER_SIZE = "frames of another size than annotated"
 
 
@@ -135,7 +134,7 @@ def _check_frames(
         manifest = read_manifest(folder)
     except InputError as error:
         problems.add("manifests that cannot be read", str(error))
-    stored_as, written = manifest or Manifest(), read_checksums(folder)
+    stored_as = manifest or Manifest()
 
     def wrong(name: str) -> tuple[str, str] | None:
         """Return the kind of problem that a frame has, if any, and where."""
@@ -144,16 +143,14 @@ def _check_frames(
         if not path.exists():
             return "missing frames", str(path)
         try:
-            data = read_file(path)
-            found_h, found_w = check_image(data, path)
+            found_h, found_w = check_image(read_file(path), path)
         except InputError as error:
             return "unreadable frames", str(error)
         if (found_h, found_w) != (height, width):
             return OTHER_SIZE, f"{path} is {found_w} x {found_h}, not {width} x {height}"
-        altered = file in written and checksum_of(data) != written[file]
-        return (ALTERED, str(path)) if altered else None
+        return None
 
-    with ThreadPoolExecutor(workers) as pool:  # reading, checksums and decoding free the lock
+    with ThreadPoolExecutor(workers) as pool:  # reading and checksums free the lock
         bar = tqdm(pool.map(wrong, size_of), "frames", len(size_of), disable=None)
         found = [each for each in bar if each]
     for kind, example in found:

@@ -15,7 +15,7 @@ from datasets.annotations.frame_names import frame_number, frames_by_video, soun
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
 from datasets.cores import cores
-from datasets.frames.manifest import MANIFEST, Checksum, Manifest, checksum_of, read_manifest
+from datasets.frames.manifest import MANIFEST, Manifest, read_manifest
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import stored_size
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
@@ -36,8 +36,7 @@ def prepare(
         stored_as: format, quality and short side of the files; default: PNG of native size.
         workers: videos at a time, each with an ffmpeg of its own; None: one per core.
 
-    Returns what is there now; videos that are missing or not sound are among its `problems`. A
-    frame of another size in bytes than was written is missing: its video is extracted again.
+    Returns what is there now; videos that are missing or not sound are among its `problems`.
     Raises `InputError` for a root that cannot be used.
     """
     root, workers = Path(root), workers or cores()
@@ -52,12 +51,9 @@ def prepare(
             tools = dict.fromkeys([*filter(None, before.split("; ")), now])
             folder.manifest = replace(manifest, decoder="; ".join(tools))
         folder.save()
-        if folder.altered:
-            count, first = len(folder.altered), min(folder.altered)
-            print(f"not as written, to be extracted again: {count:,} frames ({first} first)")
         print(
             f"{root}: {len(folder.files):,} annotated frames in {len(wanted):,} videos, "
-            f"{len(folder.sound):,} there already; {len(todo):,} videos to do "
+            f"{len(folder.there):,} there already; {len(todo):,} videos to do "
             f"({manifest.stored_as()})"
         )
         try:
@@ -110,19 +106,19 @@ def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> N
 
 def extract(
     folder: FramesFolder, decoder: Decoder, frames: list[str]
-) -> tuple[str, dict[str, Checksum], str | None]:
+) -> tuple[str, dict[str, int], str | None]:
     """Write one video's `frames` to its partial folder; return what `FramesFolder.take` takes."""
-    video, checksums = video_of(frames[0]), {}
+    video, written = video_of(frames[0]), {}
     folder.partial(video).mkdir()
     file_of = {frame_number(frame): folder.file_of(frame) for frame in frames}
     try:
         for number, image in decoder.decode((folder.videos / video).absolute(), file_of):
             data = encode(image, folder.manifest)
             (folder.partial(video) / Path(file_of[number]).name).write_bytes(data)
-            checksums[file_of[number]] = checksum_of(data)
+            written[file_of[number]] = len(data)
     except VideoError as error:
-        return video, checksums, str(error)
-    return video, checksums, None
+        return video, written, str(error)
+    return video, written, None
 
 
 def encode(image: Image.Image, stored_as: Manifest) -> bytes:

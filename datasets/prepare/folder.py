@@ -9,7 +9,7 @@ from pathlib import Path
 
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames import manifest as record
-from datasets.frames.manifest import Checksum, Manifest
+from datasets.frames.manifest import Manifest
 
 VIDEOS_FOLDER = "videos"
 LOCK = f"{FRAMES_FOLDER}/.prepare.lock"
@@ -22,9 +22,8 @@ Wanted = Mapping[str, list[str]]
 class FramesFolder:
     """The frames folder of a root, looked at once; files are named ``VIDEO/FRAME`` below it.
 
-    A file is as written if it has the same size in bytes. Attributes: `sound`, the wanted files
-    that are as written, with checksums; `altered`, those that are not; `problems`, video -> why it
-    is not sound.
+    Attributes: `there`, the wanted files that are there, with their sizes in bytes (an empty file
+    is not); `problems`, video -> why it is not sound.
     """
 
     def __init__(self, root: Path, wanted: Wanted, manifest: Manifest) -> None:
@@ -33,15 +32,12 @@ class FramesFolder:
         why_of = manifest.problems.items()  # missing videos are looked up anew
         self.problems = {v: why for v, why in why_of if v in wanted and not why.startswith(MISSING)}
         self.files = [self.file_of(frame) for frame in chain(*wanted.values())]
-        written = record.read_checksums(self.path)
+        sizes = {file: self._size(file) for file in self.files}
+        self.there = {file: size for file, size in sizes.items() if size}
 
-        there = [file for file in self.files if file in written and (self.path / file).exists()]
-        self.sound = {
-            file: written[file]
-            for file in there
-            if (self.path / file).stat().st_size == written[file].bytes
-        }
-        self.altered = set(there) - self.sound.keys()
+    def _size(self, file: str) -> int:
+        path = self.path / file
+        return path.stat().st_size if path.exists() else 0
 
     def file_of(self, frame: str) -> str:
         """Return the file of an annotated frame."""
@@ -67,38 +63,39 @@ class FramesFolder:
                 self.problems[video] = f"{MISSING}: put it at {self.videos / video}"
         return todo
 
-    def take(self, video: str, checksums: dict[str, Checksum], problem: str | None) -> None:
+    def take(self, video: str, written: dict[str, int], problem: str | None) -> None:
         """Move a video that is done from its partial folder to its place.
 
-        One with a problem that gives no more frames than are there already is left out.
+        Args:
+            written: files and their sizes; one with a problem that gives no more than are there
+                already is left out.
         """
         self.problems.pop(video, None)
-        sound = self.sound.keys() & map(self.file_of, self.wanted[video])
+        there = self.there.keys() & map(self.file_of, self.wanted[video])
         if problem is not None:
             self.problems[video] = problem
             self.save()
-            if len(checksums) <= len(sound):
+            if len(written) <= len(there):
                 shutil.rmtree(self.partial(video))
                 return
-        record.add_checksums(self.path, checksums)  # first: a killed run leaves no video without
         shutil.rmtree(self.path / video, ignore_errors=True)
         os.replace(self.partial(video), self.path / video)
-        for file in sound:
-            del self.sound[file]
-        self.sound |= checksums
+        for file in there:
+            del self.there[file]
+        self.there |= written
 
     def save(self) -> Manifest:
         """Write the manifest: what is there now."""
         self.manifest = replace(
             self.manifest,
             videos=sum(map(self._has_all, self.wanted.values())),
-            frames=len(self.sound),
-            bytes=sum(checksum.bytes for checksum in self.sound.values()),
-            frames_missing=len(self.files) - len(self.sound),
+            frames=len(self.there),
+            bytes=sum(self.there.values()),
+            frames_missing=len(self.files) - len(self.there),
             problems=dict(sorted(self.problems.items())),
         )
         record.write_manifest(self.path, self.manifest)
         return self.manifest
 
     def _has_all(self, frames: list[str]) -> bool:
-        return all(self.file_of(frame) in self.sound for frame in frames)
+        return all(self.file_of(frame) in self.there for frame in frames)
