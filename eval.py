@@ -9,8 +9,8 @@
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
     python eval.py --help                               every key and its meaning
 
-The frames are packed with `bload_exact`, which changes nothing but the speed. The protocol is in
-docs/evaluation.md.
+The frames are packed with `bload_exact`, the fastest; any packing gives the same figures. The
+protocol is in docs/evaluation.md.
 """
 
 import json
@@ -40,7 +40,7 @@ from training import jobs
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.evaluation import figures_of, measure, measure_and_write
-from training.printing import STARTS, best_rows
+from training.printing import STARTS_IN_WORDS, best_rows
 from training.ranks import Ranks, join_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
@@ -102,7 +102,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
-    """Refuse files that cannot be written before hours of work; raises `InputError`."""
+    """Before hours of work, refuse files that cannot be written; raises `InputError`."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
         other = path.exists() and not path.is_file()
         if other or not path.absolute().parent.is_dir():
@@ -124,7 +124,7 @@ def evaluate_one(
     if ranks.is_first:
         print(
             f"{trained.path}: {config['model']['name']} trained with loader "
-            f"{config['loader']['name']}, after epoch {epoch}{STARTS[starts]}",
+            f"{config['loader']['name']}, after epoch {epoch}{STARTS_IN_WORDS[starts]}",
             flush=True,
         )
     album = Album(source, cfg.pictures)

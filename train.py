@@ -58,13 +58,13 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     training = open_training(cfg, ranks, data)
 
     with folder.lock(ranks):
-        progress, says, begins = open_run(cfg, folder, training, data)
+        progress, message, is_new = open_run(cfg, folder, training, data)
         log = folder.log(ranks.rank)
         tracker = Tracker(
-            folder, asdict(cfg), cfg.wandb, progress.epochs, begins, active=ranks.is_first
+            folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
         )
         if ranks.is_first:
-            print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, says))
+            print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, message))
         try:
             with tracker, ranks.each_alone():
                 tracker.draw({cfg.loader.name: loader.plan})
@@ -86,8 +86,8 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
         model = build_network(cfg, ranks.device)
         model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)
-    job = cfg.train.for_slots(data.loader.account.processed)
-    return build_training(job, ranks, model, build_criterion(cfg.loss), letterbox)
+    train_cfg = cfg.train.for_slots(data.loader.account.processed)
+    return build_training(train_cfg, ranks, model, build_criterion(cfg.loss), letterbox)
 
 
 def open_run(
@@ -96,25 +96,25 @@ def open_run(
     """Bring the run to where it goes on; from here its folder always has a checkpoint.
 
     Returns:
-        The memory of the run, what to say, and whether the run begins.
+        The run's progress, a message to print, and True for a new run.
     """
-    ranks, loader, says = training.ranks, data.loader, ""
+    ranks, loader, message = training.ranks, data.loader, ""
     with ranks.together():
         paths = folder.checkpoints(cfg.run.resume)
         if not paths and cfg.run.resume == "auto":
-            says = folder.like_it(cfg, loader.sampler)
+            message = folder.similar_run(cfg, loader.sampler)
         if not paths and cfg.model.weights:
-            says = str(load_weights(training.model, cfg.model.weights))
+            message = str(load_weights(training.model, cfg.model.weights))
     if paths:
-        progress, checkpoint, says = load_training(paths, cfg, training, loader)
+        progress, checkpoint, message = load_training(paths, cfg, training, loader)
     else:
         progress, checkpoint = Progress(), None
-        says = says or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
-    ours = checkpoint in (folder.last, folder.previous)
-    if not ours:
+        message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
+    is_new = checkpoint not in (folder.last, folder.previous)  # or from another run's checkpoint
+    if is_new:
         progress.best = -1.0
     if ranks.is_first:
-        if not ours:
+        if is_new:
             folder.clear()
         folder.begin(cfg, ranks)
         if cfg.loader.cost == "fitted":
@@ -122,11 +122,11 @@ def open_run(
         folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated)
         begin_page(folder.path)
         if checkpoint == folder.previous:
-            folder.previous.replace(folder.last)  # a damaged one would take its place when saving
+            folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
-    if not ours:
+    if is_new:
         save_training(folder.last, cfg, training, loader, progress)
-    return progress, says, not ours
+    return progress, message, is_new
 
 
 def train_epochs(
@@ -143,28 +143,28 @@ def train_epochs(
         Stopped: a signal asked for it; the run is saved.
     """
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
-    begins = loader.sampler.epoch
+    first_epoch = loader.sampler.epoch
     reset_peak_memory(ranks.device)
 
     def save() -> None:
         save_training(folder.last, cfg, training, loader, progress)
 
     def evaluate_if_due(epoch: int, step: int) -> None:
-        done = epoch + step / loader.steps if step else epoch
-        if training.cfg.evaluates(epoch, step, loader.steps) and progress.evaluated < done:
-            evaluate_run(cfg, folder, training, data, progress, tracker, done)
+        epochs_done = epoch + step / loader.steps if step else epoch
+        if training.cfg.evaluates(epoch, step, loader.steps) and progress.evaluated < epochs_done:
+            evaluate_run(cfg, folder, training, data, progress, tracker, epochs_done)
             save()
 
-    for epoch in range(begins, epochs + 1):
+    for epoch in range(first_epoch, epochs + 1):  # the last round is the last evaluation alone
         loader.set_epoch(epoch)
         evaluate_if_due(epoch, loader.step)
         if epoch == epochs:
             return
         sums: dict[str, float] = {}
-        for begun in progress.epoch_sums[ranks.rank :: ranks.world_size]:
-            add(sums, begun)
+        for saved in progress.epoch_sums[ranks.rank :: ranks.world_size]:  # of other ranks, perhaps
+            add(sums, saved)
         carried = open_carried(progress.carried, loader, ranks.device)
-        starting = epoch == begins and cfg.train.workers > 0
+        workers_start = epoch == first_epoch and cfg.train.workers > 0
         bar = tqdm(
             desc=f"epoch {epoch + 1}/{epochs}",
             total=loader.steps,
@@ -174,30 +174,30 @@ def train_epochs(
         )
         clock = Clock(sums)
         for batches in loader.by_step():
-            if starting:  # data workers, which may take longer on another rank
+            if workers_start:  # which may take longer on another rank
                 ranks.barrier()
                 clock.lap("start")
-                starting = False
+                workers_start = False
             clock.lap("seconds", "waiting")
             step = train_step(training, batches, epoch, loader.step - 1, loader.steps, carried)
             add(sums, step.losses)
             bar.set_postfix(loss=f"{step.losses['loss'] * ranks.world_size:.2f}", refresh=False)
             bar.update()
-            ends = loader.step == loader.steps
+            is_last = loader.step == loader.steps
             if loader.step % cfg.train.log_every == 0:
                 losses = losses_of(step.losses, ranks)
                 figures = {**losses, "norm": step.norm, "lr": step.rate}
                 tracker.log("step", epoch + 1, loader.step, figures)
-                if bar.disable and ranks.is_first and not ends:
+                if bar.disable and ranks.is_first and not is_last:
                     at = f"epoch {epoch + 1:>3}/{epochs}  step {loader.step}/{loader.steps}"
                     print(f"{at}  loss {losses['loss']:.3f}", flush=True)
             evaluates = training.cfg.evaluates(epoch, loader.step, loader.steps)
-            due = step.stopping or evaluates or loader.step % cfg.train.checkpoint_every == 0
-            if due and not ends:
+            save_due = step.stopping or evaluates or loader.step % cfg.train.checkpoint_every == 0
+            if save_due and not is_last:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
                 save()
-            if step.stopping and not ends:
+            if step.stopping and not is_last:
                 raise ranks.stopped(f"{folder.last}: epoch {epoch + 1}, step {loader.step}")
             clock.lap("seconds")
             evaluate_if_due(epoch, loader.step)
@@ -210,7 +210,7 @@ def train_epochs(
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
         progress.epoch_sums, progress.carried = [], []
-        loader.set_epoch(epoch + 1)  # where a checkpoint goes on
+        loader.set_epoch(epoch + 1)  # so that this checkpoint goes on there
         save()
         if ranks.stopping():
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
@@ -223,17 +223,17 @@ def evaluate_run(
     data: Data,
     progress: Progress,
     tracker: Tracker,
-    done: float,
+    epochs_done: float,
 ) -> None:
-    """Evaluate after `done` epochs on the test split, and keep the weights if they are the best.
+    """Evaluate on the test split, and keep the weights if they are the best so far.
 
     The recall of every relation is written into the run's folder.
     """
     progress.recall = evaluate(
-        training.evaluated(),
+        training.model_to_evaluate(),
         data.test_source,
         training.ranks,
-        batch_frames=2 * cfg.train.batch_frames,
+        batch_frames=2 * cfg.train.batch_frames,  # no activations are kept
         amp=cfg.train.amp,
         workers=cfg.train.workers,
         timeout=cfg.train.timeout,
@@ -241,13 +241,13 @@ def evaluate_run(
         starts=cfg.train.starts,
         seed=cfg.train.seed,
         relations=folder.path / RELATIONS,
-        name=evaluated_after(done),
+        name=evaluated_after(epochs_done),
     )
-    progress.evaluated = done
+    progress.evaluated = epochs_done
     epoch, step = data.loader.sampler.epoch, data.loader.step
-    if not step:
+    if not step:  # the end of the epoch before
         epoch, step = epoch - 1, progress.epochs[-1]["steps"]
-    tracker.log("eval", epoch + 1, step, {"after": done, **progress.recall})
+    tracker.log("eval", epoch + 1, step, {"after": epochs_done, **progress.recall})
     if progress.recall["with/recall@20"] > progress.best:
         progress.best = progress.recall["with/recall@20"]
         save_training(folder.best, cfg, training, data.loader, progress)

@@ -33,7 +33,6 @@ from experiments.turns import Rows, Taken, Way, on_ranks, take_turns
 from training.config import TrainJob, register
 from training.figures import imbalance
 from training.ranks import Ranks
-from training.same_steps import counted
 
 FULL: dict[str, Any] = {
     "ranks": [1, 2],
@@ -62,7 +61,7 @@ def run(ranks: list[int], rounds: int, share: float, overrides: list[str]) -> di
     rows: Rows = []
     for count in ranks:
         found = on_ranks(count, partial(ways, overrides=overrides, share=share, rounds=rounds))
-        print(f"{counted(count, 'rank')}\n{_table(found)}\n", flush=True)
+        print(f"ranks: {count}\n{_table(found)}\n", flush=True)
         rows += found
     return {"rows": rows}
 

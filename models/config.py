@@ -73,7 +73,7 @@ class ModelConfig:
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
 
     # skipped: what sees one frame alone leaves padding out; the outputs are the same
-    padding: str = field(default="computed", metadata={"computed": False, "later": True})
+    padding: str = field(default="computed", metadata={"computed": False})
 
     def __post_init__(self) -> None:
         layers = ("encoder_layers", "decoder_layers", "temporal_layers")

@@ -50,8 +50,8 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Cost of one network at one frame size. Parts are the network's children, by name."""
+class NetworkCost:
+    """NetworkCost of one network at one frame size. Parts are the network's children, by name."""
 
     parameters: dict[str, int]
     trainable: dict[str, int]
@@ -109,7 +109,7 @@ def measure_cost(
     slots: int,
     precision: torch.autocast,
     device: torch.device,
-) -> Cost:
+) -> NetworkCost:
     """Measure the network of a config, for training.
 
     One and two blocks of so many slots are measured, the rest follows: costs are affine in blocks,
@@ -128,7 +128,7 @@ def measure_cost(
         few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
         model.recompute = 1.0
         few_again, more_again = (kept_bytes(model, batch, precision) for batch in (few, more))
-    return Cost(
+    return NetworkCost(
         parameters=_by_part(everything),
         trainable=_by_part(trainable),
         flops={part: (more_flops[part] - few_flops[part]) / slots for part in more_flops},
@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(format_cost(cost, args.frames))
 
 
-def format_cost(cost: Cost, frames: int) -> str:
+def format_cost(cost: NetworkCost, frames: int) -> str:
     """Two tables: a line per part, and a rank's step of so many frames."""
     parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.kept)))
     rows = [

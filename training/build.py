@@ -41,7 +41,7 @@ class Training:
     schedule: Schedule
 
     @property
-    def apart(self) -> bool:
+    def ranks_differ(self) -> bool:
         """True if every rank has weights and an optimiser of its own, see `training.sync`."""
         return self.ranks.world_size > 1 and self.cfg.sync != "allreduce"
 
@@ -56,13 +56,13 @@ class Training:
         parts = {"model": self.model, "average": self.average}
         return {name: mean_of_ranks(part).state_dict() for name, part in parts.items() if part}
 
-    def evaluated(self) -> nn.Module:
+    def model_to_evaluate(self) -> nn.Module:
         """Return the model, or the average of its weights.
 
-        If ranks are apart, it is a copy with the mean over ranks, which all call this.
+        If weights differ by rank, it is a copy with their mean; all ranks call this.
         """
         module = self.average.module if self.average else self.model
-        return mean_of_ranks(module) if self.apart else module
+        return mean_of_ranks(module) if self.ranks_differ else module
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Within it gradients stay on their rank and add up."""

@@ -46,10 +46,10 @@ def save_training(
 ) -> None:
     """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it.
 
-    All ranks call this. If they are apart it has the states of all; "model" is their mean.
+    All ranks call this. If their weights differ it has the states of all; "model" is their mean.
     """
     learned = training.learned()
-    if training.apart:
+    if training.ranks_differ:
         learned |= {"ranks": gather_states(learned), **training.mean()}
     if not training.ranks.is_first:
         return

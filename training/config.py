@@ -2,6 +2,8 @@
 
 Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
 Configs are dataclasses that check their values; `training.jobs` makes one from a command line.
+A key with the metadata ``"defining": False`` does not change what is trained: it is not in a run's
+name, and may differ when the run goes on. Any other new key names all runs anew.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
 models/config.py; those of a loader are the options of its packer.
 """
@@ -196,7 +198,7 @@ class TrainJob:
         if self.train.sync != "allreduce":
             raise InputError(
                 "train.exchange=frames needs ranks with equal weights, and under "
-                f"train.sync={self.train.sync} they are apart; set train.sync=allreduce"
+                f"train.sync={self.train.sync} they differ; set train.sync=allreduce"
             )
 
 

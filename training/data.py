@@ -10,7 +10,7 @@ from datasets.synthetic.yardsticks import Yardsticks
 from training.config import TrainJob
 from training.fit import find_cost
 from training.ranks import Ranks
-from training.stopping import apart
+from training.stopping import detach_worker
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
             seed=cfg.train.seed,
             num_workers=cfg.train.workers,
             timeout=cfg.train.timeout if cfg.train.workers else 0,
-            worker_init_fn=apart,
+            worker_init_fn=detach_worker,
             pin_memory=ranks.device.type == "cuda",
             names=source.videos,
             **options,

@@ -28,7 +28,7 @@ from models.predict import predict_later
 from training.ablations import change_starts
 from training.config import TIMEOUT
 from training.ranks import Ranks, autocast
-from training.stopping import apart
+from training.stopping import detach_worker
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 
@@ -96,7 +96,7 @@ def measure(
         world_size=ranks.world_size,
         num_workers=workers,
         timeout=timeout if workers else 0,
-        worker_init_fn=apart,
+        worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
     letterbox = Letterbox(source)

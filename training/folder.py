@@ -29,7 +29,6 @@ from bload.errors import InputError
 from datasets.write_whole import write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
-from training.same_steps import counted, fitting
 
 IN_NAME = (
     ("loader", "t_max", None, "T{}"),
@@ -79,6 +78,28 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     parts.append(f"s{cfg.train.seed}")
     text = json.dumps(config, sort_keys=True)
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
+
+
+def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str:
+    """How the steps of a run on other ranks differ, and what to set; empty if they do not differ.
+
+    Args:
+        ranks: of the other run.
+        train: its config of that name.
+        sampler: of this one.
+    """
+    batches, here = ranks * train["micro_batches"], sampler.world_size * sampler.micro_batches
+    blocks, frames = batches * max(1, train["batch_frames"] // sampler.t_max), train["batch_frames"]
+    if not sampler.plan.has_one_size:
+        if (batches, frames) == (here, sampler.batch_frames):
+            return ""
+        return f"to go on with it, set train.batch_frames={frames}, with {batches} ranks"
+    if blocks == sampler.blocks_per_step:
+        return ""
+    if blocks % here:
+        return f"its steps have {blocks} blocks: go on with it on {ranks} ranks, with"
+    keys = f"train.batch_frames={blocks // here * sampler.t_max}"
+    return f"its steps have {blocks} blocks: to go on with it here, set {keys}"
 
 
 def checkpoint_file(path: Path | str) -> Path:
@@ -155,10 +176,8 @@ class RunFolder:
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
             )
-        if misfit := fitting(here["ranks"], here["train"], sampler):
-            raise InputError(
-                f"{self.path} holds a run on {counted(here['ranks'], 'rank')}; {misfit}"
-            )
+        if steps := other_steps(here["ranks"], here["train"], sampler):
+            raise InputError(f"{self.path} holds a run on {here['ranks']} ranks; {steps}")
 
     def checkpoints(self, resume: str) -> list[Path]:
         """Where a run may go on, best first; none if it starts anew.
@@ -193,13 +212,13 @@ class RunFolder:
             )
         return [Path(resume)]
 
-    def like_it(self, cfg: TrainJob, sampler: BlockSampler) -> str:
-        """What is to be said of runs beside this new one that the same command could mean.
+    def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
+        """A sentence on a run beside this new one that differs in the number of epochs alone.
 
         Raises:
-            InputError: one has begun on another number of ranks, and can go on with other keys.
+            InputError: this run has begun on another number of ranks, and is not finished.
         """
-        mine, said = defining(cfg), ""
+        mine, sentence = defining(cfg), ""
         for path in sorted(self.path.parent.glob("*/config.json")):
             other, here = RunFolder(path.parent), read_object(path)
             ranks = here.get("ranks", 1)
@@ -208,9 +227,10 @@ class RunFolder:
             if ranks != sampler.world_size and other.path.name == run_name(cfg, ranks):
                 if other.summary.exists():
                     continue
-                misfit = fitting(ranks, asdict(cfg.train), sampler, f"run.name={other.path.name}")
+                how = other_steps(ranks, asdict(cfg.train), sampler)
                 raise InputError(
-                    f"{other.path} is this run on {counted(ranks, 'rank')}, unfinished; {misfit}"
+                    f"{other.path} is this run on {ranks} ranks, unfinished; {how} "
+                    f"run.name={other.path.name}, or begin another under its own run.name"
                 )
             differs = [
                 f"{group}.{key}"
@@ -219,12 +239,11 @@ class RunFolder:
                 if here.get(group, {}).get(key) != value
             ]
             if differs == ["train.epochs"]:
-                epochs = counted(here["train"]["epochs"], "epoch")
-                said = (
-                    f"{other.path} is the same for {epochs}; this is another run, from the "
-                    "beginning: the rates follow from the number of epochs"
+                sentence = (
+                    f"{other.path} is the same with train.epochs={here['train']['epochs']}; this "
+                    "run starts from the beginning, since rates follow from the number of epochs"
                 )
-        return said
+        return sentence
 
     def _files(self) -> tuple[Path, ...]:
         return self.last, self.previous, self.best, self.summary, self.metrics

@@ -15,13 +15,13 @@ EVEN = 1.0005
 """An imbalance up to this is none."""
 NOTHING = 0.01
 """Recall@20 below which a model has learned nothing yet."""
-CONSTRAINTS = {
+CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
     "semi": ("semi constraint", "the best attention relation per pair, all others above 0.9"),
     "no": ("no constraint", "all relations per pair"),
 }
 """Name in figures -> in words, and what may be listed."""
-STARTS = {
+STARTS_IN_WORDS = {
     "table": "",
     "ignored": ", states run over from video to video (starts=ignored)",
     "wrong": ", states cleared in mid-video (starts=wrong)",
@@ -29,18 +29,18 @@ STARTS = {
 """How states are cleared, to end a sentence with."""
 
 
-def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, says: str) -> str:
+def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, message: str) -> str:
     """What a run begins with: its folder, loader and data, and what there is to say to them.
 
     Args:
-        says: where training goes on, or what it starts with; may be empty.
+        message: where training goes on, or what it starts with; may be empty.
     """
     lengths = sampler.lengths
     first = (
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    return "\n".join(text for text in (first, sampler.note, says) if text)
+    return "\n".join(text for text in (first, sampler.note, message) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -65,7 +65,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         (
             "loader",
             f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
-            f"{STARTS[summary['starts']]}",
+            f"{STARTS_IN_WORDS[summary['starts']]}",
         ),
         ("padding", f"{summary['padding']:,.0f} frames per epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
@@ -93,13 +93,13 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
 def recall_rows(figures: Figures) -> list[tuple[str, str]]:
     """Recall under each constraint; of synthetic data, also beside the best possible."""
     rows = []
-    for name, (words, listed) in CONSTRAINTS.items():
+    for name, (words, listed) in CONSTRAINTS_IN_WORDS.items():
         at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
         value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
     rows[1:1] = best_rows(figures)
-    if said := verdict(figures):
-        rows.append(("conclusion", f"Recall@20 is {said}"))
+    if distance := from_memoryless(figures):
+        rows.append(("conclusion", f"Recall@20 is {distance}"))
     return rows
 
 
@@ -118,7 +118,7 @@ def best_rows(figures: Figures) -> list[tuple[str, str]]:
     return rows
 
 
-def verdict(figures: Figures) -> str:
+def from_memoryless(figures: Figures) -> str:
     """How far Recall@20 is from the best without memory; empty where that is not known."""
     model, without = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
     if not math.isfinite(model + without):

@@ -1,4 +1,4 @@
-"""The processes of one job: who this one is, and what they tell each other."""
+"""The ranks of one job: which of them this process is, and what they exchange."""
 
 import os
 from collections.abc import Iterator
@@ -121,8 +121,8 @@ def _make_group(kind: str, timeout: float) -> None:
         _group = kind, timeout
     if _group != (kind, timeout):
         raise InputError(
-            f"this job asks for train.device={kind} and train.timeout={timeout:g}, and its ranks "
-            f"have joined with {_group[0]} and {_group[1]:g}; give it a command of its own"
+            f"this job asks for device {kind} and a timeout of {timeout:g} s, and its ranks have "
+            f"joined with {_group[0]} and {_group[1]:g} s; give it a command of its own"
         )
 
 

@@ -34,7 +34,7 @@ class Step:
 
     losses: dict[str, float]
     norm: float
-    """Norm before clipping of the global gradient, or of this rank's if ranks are apart."""
+    """Norm before clipping of the global gradient, or of this rank's if weights differ."""
     rate: float
     """Learning rate of all but the backbone."""
     stopping: bool
@@ -140,7 +140,7 @@ def train_step(
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
         mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batches)}"
-        if training.apart:  # it may be finite on other ranks, which would not answer
+        if training.ranks_differ:  # it may be finite on other ranks, which would not answer
             raise FloatingPointError(mine)
         raise Diverged(
             f"the gradient is {norm} in epoch {epoch + 1}, step {step + 1}: "
@@ -148,7 +148,7 @@ def train_step(
             "train.amp=off; the last good checkpoint is in the run's folder"
         )
     training.optimiser.step()
-    if training.apart:
+    if training.ranks_differ:
         SYNCS[cfg.sync](trained(training.model), is_due(step, steps, cfg.sync_every))
     if training.average:
         training.average.update_parameters(training.model)

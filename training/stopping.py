@@ -1,7 +1,12 @@
 """Signals that ask a run to save and end, and processes that end with those that started them.
 
+1. A handler notes the signal (`StopRequest.heard`, while train.py trains).
+2. The ranks agree on it in the all-reduce of the next step's counts (`training.step.step_counts`).
+3. They save after that step and raise `Stopped`: status 128 + the signal's number under ``python``.
+   Under torchrun the status is its own, 1.
+
 torchrun passes a signal on to the whole process group of a rank, kills ranks that need more than
-30 seconds then (``--shutdown-timeout 120`` gives them more time), and hands on USR1 only with
+30 seconds then (``--shutdown-timeout 120`` gives them more time), and passes USR1 on only with
 ``--signals-to-handle``, see docs/reliability.md.
 """
 
@@ -30,11 +35,11 @@ class Stopped(SystemExit):
 
 
 class StopRequest:
-    """The wish of a signal that this run saves after the step under way, and ends."""
+    """A signal that has asked this run to save after the step under way, and to end."""
 
     def __init__(self) -> None:
         self.number = 0
-        """Of the signal; 0: none has come."""
+        """The signal's number; 0: none has come."""
 
     @contextmanager
     def heard(self) -> Iterator[None]:
@@ -64,10 +69,10 @@ def end_with_launcher() -> None:
         sys.exit("torchrun had ended before this rank began")
 
 
-def apart(worker: int) -> None:
-    """Prepare a data worker: signals to its rank's group do not end it, the end of its rank does.
+def detach_worker(worker: int) -> None:
+    """Let signals to its rank's process group not end a data worker, but the end of its rank.
 
-    Else torchrun's signal would end the workers first, and their rank fail before it has saved.
+    Else torchrun's signal would end the workers first, and their rank would fail before it saves.
     """
     os.setsid()
     _end_with_parent()

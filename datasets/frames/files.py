@@ -67,9 +67,9 @@ class FrameFiles:
         """Return a checksum that changes when the frames of `table` are written anew.
 
         It covers size and time of writing of the first frame file of each video (V queries of the
-        file system), the format of the files, and ``synthetic.json``. So other frames, another format or size, and videos extracted or copied
-        again are noticed; a later frame of a video that was replaced by hand is not. A missing
-        file counts as one of size 0.
+        file system), the format of the files, and ``synthetic.json``. So other frames, another
+        format or size, and videos extracted or copied again are noticed; a later frame of a video
+        that was replaced by hand is not. A missing file counts as one of size 0.
         """
         digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
         made_by = self.root / MADE_BY

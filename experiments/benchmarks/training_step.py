@@ -17,7 +17,7 @@ from experiments.turns import Way
 from models.temporal import PARTS
 from training.config import register
 from training.step import backward, train_step
-from training.stopping import apart
+from training.stopping import detach_worker
 
 DATA = ["loader=bload_exact", "dataset.cache=data/cache64"]
 ROUNDS, STEPS = 6, 5
@@ -75,7 +75,7 @@ def measure_blocks(quick: bool) -> Rows:
         "bload_exact",
         batch_frames=usual.cfg.train.batch_frames,
         num_workers=1,
-        worker_init_fn=apart,
+        worker_init_fn=detach_worker,
     )
     arriving = iter(loader.by_step())
     rates: dict[str, list[float]] = {}

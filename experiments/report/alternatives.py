@@ -9,7 +9,6 @@ import pandas as pd
 from bload.draw import label_of
 from experiments.report.exhibits import Estimate, Exhibit, Part, missing, note, ratio, rows
 from experiments.report.results import Results
-from training.same_steps import counted
 
 WAY = ["loader", "padding", "ranks"]
 
@@ -44,7 +43,7 @@ def speed_lines(results: Results) -> list[tuple[str, dict[str, Estimate], str]]:
     ranks = ways.index.get_level_values("ranks").max()
     return [
         (
-            f"Speed on {counted(ranks, 'rank')}, padding {padding}: ours",
+            f"Speed on {ranks} rank{'s' * (ranks > 1)}, padding {padding}: ours",
             {key[0]: beside for key, beside in ways.beside.items() if key[1:] == (padding, ranks)},
             "2",
         )
@@ -58,7 +57,7 @@ def alternatives(results: Results) -> list[Part]:
         return [missing("what else could feed the ranks", "alternatives")]
     return [
         Exhibit(
-            f"What else could feed {counted(ranks, 'rank')}",
+            f"What else could feed {ranks} rank{'s' * (ranks > 1)}",
             rows("loader", _columns(mine.droplevel("ranks")), "0 2 0 0 3 0 0", _name),
             note("alternatives", record),
         )

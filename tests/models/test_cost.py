@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import build_model
-from models.cost import Affine, Cost, kept_bytes, main, measure_cost
+from models.cost import Affine, NetworkCost, kept_bytes, main, measure_cost
 from models.recompute import CHUNK
 from tests.models.conftest import SIDE, SMALL
 from tests.models.live import peak_bytes
@@ -19,7 +19,7 @@ SMALL_COST = replace(SMALL, decoder_layers=1, temporal_layers=1, norm_first=Fals
 FULL = torch.autocast("cpu", enabled=False)
 
 
-def measured(cfg, side=(SIDE, SIDE), slots=SLOTS) -> Cost:
+def measured(cfg, side=(SIDE, SIDE), slots=SLOTS) -> NetworkCost:
     return measure_cost(cfg, side, slots, FULL, torch.device("cpu"))
 
 
@@ -104,7 +104,9 @@ def test_what_a_linear_layer_keeps_is_its_input():
 def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     each, rest, moments = 30 << 20, 1 << 20, 3 * (100 << 20)
     kept = {"encoder": Affine(0, each), "other": Affine(0, rest)}
-    cost = Cost({}, {}, {}, kept, Affine(0, rest), parameter_bytes=0, trainable_bytes=100 << 20)
+    cost = NetworkCost(
+        {}, {}, {}, kept, Affine(0, rest), parameter_bytes=0, trainable_bytes=100 << 20
+    )
     needed = moments + 10 * (each + rest)  # ten frames; gradients and two moments
     assert cost.step(10, 0) == needed
     assert cost.share(10, needed) == 0

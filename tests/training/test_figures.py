@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from bload import Plan, deal
 from training.figures import imbalance, losses_of
-from training.printing import CONSTRAINTS, epoch_line, recall_rows, verdict
+from training.printing import CONSTRAINTS_IN_WORDS, epoch_line, from_memoryless, recall_rows
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
 FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
@@ -45,12 +45,12 @@ def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ran
     ],
 )
 def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
-    assert verdict({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
-    assert verdict({"with/recall@20": model}) == ""
+    assert from_memoryless({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
+    assert from_memoryless({"with/recall@20": model}) == ""
 
 
 def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():
-    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS for k in (10, 20, 50)}
+    figures = {f"{of}/recall@{k}": k / 100 for of in CONSTRAINTS_IN_WORDS for k in (10, 20, 50)}
     for number, of in enumerate(("with", "remembering", "memoryless")):
         figures |= {f"{of}/recall@20": 0.61 + number / 10, f"{of}/recall@20_memory": number / 10}
     rows = recall_rows(figures)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bload.errors import InputError
-from models.cost import Affine, Cost
+from models.cost import Affine, NetworkCost
 from tests.training.jobs import one_rank
 from training import memory
 from training.folder import run_name
@@ -14,7 +14,7 @@ from training.memory import free_memory, recompute, taken_memory
 from training.ranks import Ranks
 
 MIB = 2**20
-COST = Cost(
+COST = NetworkCost(
     *({}, {}, {}, {"encoder": Affine(0, MIB)}, Affine(0, 0)),
     *(0, 0),  # bytes of parameters
 )

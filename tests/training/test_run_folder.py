@@ -75,7 +75,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.begin(config(), one_rank())
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
     folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
-    with pytest.raises(InputError, match=r"on 1 rank; .* on 2 ranks, set train.batch_frames=32,"):
+    with pytest.raises(InputError, match=r"on 1 ranks; its steps .* set train.batch_frames=32"):
         folder.check_same_config(config(), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
@@ -144,8 +144,8 @@ def test_a_longer_run_is_another_and_says_so(config, tmp_path):
     for epochs, ended in ((2, False), (3, True)):
         cfg = config(f"train.epochs={epochs}")
         folder = RunFolder.of(cfg, 1)
-        said = folder.like_it(cfg, sampler(1, 64))
-        assert ("is the same for 2 epochs" in said) == ended
+        sentence = folder.similar_run(cfg, sampler(1, 64))
+        assert ("is the same with train.epochs=2" in sentence) == ended
         folder.path.mkdir(parents=True)
         folder.begin(cfg, one_rank())
         folder.last.touch()

@@ -180,7 +180,7 @@ def test_a_rank_that_diverges_does_not_wait_for_those_that_go_on(config, two_ran
 def test_one_rank_has_nothing_to_share(config):
     training, batches = double_training(one_rank(), config("train.sync=gossip"))
     engine.train_step(training, batches, 0, 0, 9)  # without a process group
-    assert training.evaluated() is training.model
+    assert training.model_to_evaluate() is training.model
 
 
 def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):

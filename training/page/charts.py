@@ -20,7 +20,7 @@ WIDTH = 5.7
 """Inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
 QUIET, WAITING, DELETED, MODEL = "#9aa3af", "#d9822b", "#a83260", "#0f62ad"
-PARTS = {
+LOSS_PARTS = {
     "loss_class": ("object class", "#0f62ad"),
     "loss_l1": ("boxes, L1", "#b4500b"),
     "loss_giou": ("boxes, overlap", "#0a7a52"),
@@ -89,7 +89,7 @@ def parts(run: Record) -> Chart | None:
     lines = [*run.steps, *run.epochs]
     logged = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
     looks = {
-        key: PARTS.get(key, (key.removeprefix("loss_"), None))
+        key: LOSS_PARTS.get(key, (key.removeprefix("loss_"), None))
         for key in logged
         if any(line.get(key, 0) > 0 for line in lines)
     }

@@ -18,7 +18,7 @@ from training.figures import summarise
 from training.page import charts
 from training.page.charts import Chart
 from training.page.record import RELATIONS, Record, evaluated_after
-from training.printing import CONSTRAINTS, verdict
+from training.printing import CONSTRAINTS_IN_WORDS, from_memoryless
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the frames side by side and of the moving picture."""
@@ -49,7 +49,7 @@ def lead(run: Record) -> str:
     said = ""
     if run.reached:
         said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
-        if beside := verdict(run.reached):
+        if beside := from_memoryless(run.reached):
             said += f", {beside}"
         said += "."
     return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {said}"
@@ -63,7 +63,7 @@ def reached(run: Record) -> list[Part]:
     rows = [
         {"constraint": words}
         | {f"Recall@{k}, %": f"{100 * run.reached[f'{of}/recall@{k}']:.1f}" for k in (10, 20, 50)}
-        for of, (words, _) in CONSTRAINTS.items()
+        for of, (words, _) in CONSTRAINTS_IN_WORDS.items()
     ]
     title = f"On the test split, {evaluated_after(run.reached['after'])}"
     return [charts.recall(run), *loss, Table(title, rows)]
