@@ -19,7 +19,7 @@ from training.page.record import Record, Row
 WIDTH = 5.7
 """Inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
-QUIET, WAITING, DELETED, MODEL = "#9aa3af", "#d9822b", "#a83260", "#0f62ad"
+QUIET, WAITING, MODEL = "#9aa3af", "#d9822b", "#0f62ad"
 LOSS_PARTS = {
     "loss_class": ("object class", "#0f62ad"),
     "loss_l1": ("boxes, L1", "#b4500b"),
@@ -161,29 +161,19 @@ def recall(run: Record) -> Chart:
 
 def seconds(run: Record) -> Chart:
     """Time of each epoch, and how much of it was waiting for data."""
+    ends = [line["epoch"] for line in run.epochs]
     waited = [line["waiting_seconds"] for line in run.epochs]
     worked = [line["seconds"] - line["waiting_seconds"] for line in run.epochs]
+
+    def draw(axis: Axes) -> None:
+        axis.bar(ends, worked, 0.6, color=colour(run), label="computing")
+        axis.bar(ends, waited, 0.6, worked, color=WAITING, label="waiting for data")
+        axis.set_xlabel("epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.yaxis.set_major_formatter("{x:,.10g}")
+
     text = f"{sum(waited):,.1f} s of {sum(worked) + sum(waited):,.1f} s waiting for data"
-    series = {"computing": (worked, colour(run)), "waiting for data": (waited, WAITING)}
-    return by_epoch(run, "Seconds of an epoch", text, series)
-
-
-def slots(run: Record) -> Chart | str:
-    """Padding, filler and deleted frames of each epoch, or the sentence that there were none."""
-    colours = {"padding": QUIET, "filler": WAITING, "deleted": DELETED}
-    found = {name: [line[name] for line in run.epochs] for name in colours}
-    series = {name: (values, colours[name]) for name, values in found.items() if any(values)}
-    if not series:
-        return "No slot was padded or empty, and no frame was deleted."
-    text = ", ".join(f"{name} {of[-1]:,} in the last epoch" for name, (of, _) in series.items())
-    return by_epoch(run, "Slots without a frame, and deleted frames", text, series)
-
-
-def memory(run: Record) -> Chart:
-    """Peak memory of each epoch, of the rank that took most."""
-    peaks = [line["peak_memory_mib"] for line in run.epochs]
-    text = f"Up to {max(peaks):,.0f} MiB"
-    return by_epoch(run, "Peak memory of a rank, MiB", text, {"": (peaks, colour(run))})
+    return chart("Seconds of an epoch", text, draw)
 
 
 def relations(found: pd.DataFrame) -> Chart:
@@ -206,23 +196,6 @@ def relations(found: pd.DataFrame) -> Chart:
     best = (100 * found.groupby("group", sort=False).recall.max()).items()
     text = "; ".join(f"{group} up to {most:.1f} %" for group, most in best)
     return chart("Recall@20 by relation, with constraint, %", text, draw, 1.2 + 0.2 * len(found))
-
-
-def by_epoch(
-    run: Record, title: str, text: str, series: Mapping[str, tuple[Sequence[float], str]]
-) -> Chart:
-    """Bars for each epoch, one series on another."""
-
-    def draw(axis: Axes) -> None:
-        ends, below = [line["epoch"] for line in run.epochs], [0.0] * len(run.epochs)
-        for name, (values, ink) in series.items():
-            axis.bar(ends, values, 0.6, below, color=ink, label=name)
-            below = [a + b for a, b in zip(below, values, strict=True)]
-        axis.set_xlabel("epoch")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.yaxis.set_major_formatter("{x:,.10g}")
-
-    return chart(title, text, draw)
 
 
 def by_step(axis: Axes, run: Record) -> None:

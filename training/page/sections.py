@@ -101,13 +101,13 @@ def picture(run: Record) -> list[Part]:
 
 
 def training(run: Record) -> list[Part]:
-    """Parts of the loss, time, empty slots and memory over epochs, as charts and as a table."""
+    """Parts of the loss and time over epochs as charts; what epochs cost as a table."""
     parts = charts.parts(run)
     made: list[Part] = [parts] if parts else []
     if not run.epochs:
         return [*made, "No epoch has ended yet."]
     if len(run.epochs) > 1:
-        made += [charts.seconds(run), charts.memory(run), charts.slots(run)]
+        made.append(charts.seconds(run))
     recalls = {line["epoch"]: f"{100 * line['with/recall@20']:.1f}" for line in run.evals}
     rows = [
         {
