@@ -168,8 +168,7 @@ def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     write_page(run, CPU)
     page = (run / "report.html").read_text()
-    for title in ("Seconds of an epoch", "Peak memory of a rank", "Slots without a frame"):
-        assert f"<figcaption>{title}" in page
+    assert "<figcaption>Seconds of an epoch" in page
     steps = lines[-1]["step"]
     assert charts.at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
     assert "Recall@20 from " in page
