@@ -192,7 +192,7 @@ class BlockLoader:
                             "loader for each"
                         )
                     batch = replace(next(batches), ends_step=left == 0, step_frames=frames)
-                    self.step = step + (left == 0)
+                    self.step = step + (left == 0)  # handed over; train on it before you save
                     yield batch
             next(batches, None)  # even where no step was left, the sampler's iteration is over
         except InputError as error:
