@@ -96,6 +96,8 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
             Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
+        for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
+            print(f"written: {file}")
     ranks.barrier()
     if failed := sum("error" in figures for figures in results.values()):
         raise InputError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")

@@ -125,7 +125,7 @@ def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dic
             return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
-    raise InputError(f"{'; '.join(damage)}; give another, or start anew with run.resume=never")
+    raise InputError(f"{'; '.join(damage)}; run.resume=never starts anew")
 
 
 def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:

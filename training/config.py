@@ -139,6 +139,10 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not self.root:
             raise InputError("run.root is ''; give a folder for runs, or . for the current one")
+        if self.resume not in ("auto", "never") and not Path(self.resume).exists():
+            raise InputError(
+                f"run.resume is {self.resume}, where nothing is; give a checkpoint, auto or never"
+            )
         name = self.name
         if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
             raise InputError(
@@ -204,7 +208,7 @@ class TrainJob:
 
 @dataclass
 class EvalJob:
-    checkpoint: str  # a file, the folder of a run, or a folder of runs or checkpoints
+    checkpoint: str = ""  # a file, the folder of a run, or a folder of runs or checkpoints
     split: str = "test"  # train or test
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
@@ -224,6 +228,10 @@ class EvalJob:
     relations: str | None = None  # csv file for the recall of every relation and group
 
     def __post_init__(self) -> None:
+        if not self.checkpoint:
+            raise InputError(
+                "checkpoint is empty; give checkpoint=runs/NAME, a .pt file or a folder of runs"
+            )
         if self.starts is not None:
             check_choice("starts", self.starts, STARTS)
         check_choice("split", self.split, SPLITS)

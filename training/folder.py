@@ -241,7 +241,8 @@ class RunFolder:
             if differs == ["train.epochs"]:
                 sentence = (
                     f"{other.path} is the same with train.epochs={here['train']['epochs']}; this "
-                    "run starts from the beginning, since rates follow from the number of epochs"
+                    "run starts from the beginning, since learning rates follow from the number of "
+                    f"epochs (run.resume={other.last} run.name=NAME trains that one further)"
                 )
         return sentence
 

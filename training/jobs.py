@@ -51,7 +51,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
                 raise
             status = 2
             if first:
-                print(f"error: {error}  [{overrides}]", file=sys.stderr, flush=True)
+                print(f"error: {error}\n  in {overrides}", file=sys.stderr, flush=True)
         except Exception:
             if by_plugin:
                 raise

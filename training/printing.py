@@ -13,8 +13,8 @@ from training.ranks import Ranks
 Figures = Mapping[str, Any]
 EVEN = 1.0005
 """An imbalance up to this is none."""
-NOTHING = 0.01
-"""Recall@20 below which a model has learned nothing yet."""
+LITTLE = 0.5
+"""Share of the best possible Recall@20 without memory below which a model has learned little."""
 CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
     "semi": ("semi constraint", "the best attention relation per pair, all others above 0.9"),
@@ -123,8 +123,8 @@ def from_memoryless(figures: Figures) -> str:
     model, without = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
     if not math.isfinite(model + without):
         return ""
-    if model < NOTHING:
-        return "near 0: the run was too short to learn anything"
+    if model < LITTLE * without:
+        return f"{100 * model:.1f} %: the run was too short to learn much"
     points = 100 * (model - without)
     side = "above" if points >= 0 else "below"
     return (

@@ -61,7 +61,7 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
     for split in read.SPLITS:
         found = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
         report.problems.merge(found.problems)
-        _report_counts(found, split, report)
+        _report_counts(found, split, report, compared=not made)
         if found.videos:
             _check_boxes(FrameTable.of(found.videos), report)
         else:
@@ -69,20 +69,25 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
         size_of |= {f.name: f.size_hw for video in found.videos for f in video.frames}
     annotations_sound = not report.problems
     frames_sound = _check_frames(root, size_of, report, workers)
-    _report_videos(root, {video_of(name) for name in entries_of}, report)
+    if not made:
+        _report_videos(root, {video_of(name) for name in entries_of}, report)
     if not annotations_sound:
         return report, ""
     if frames_sound:
-        data = "" if made else f"experiment=action_genome dataset.root={root}"
-        return report, f"torchrun train.py {data}".rstrip()
+        data = "dataset=synthetic" if made else "experiment=action_genome"
+        return report, f"torchrun train.py {data} dataset.root={root}"
     return report, "" if made else f"python -m datasets.prepare --root {root}"
 
 
-def _report_counts(found: read.Annotations, split: str, report: Findings) -> None:
-    """Report what each rule left, and how that compares with the lengths embedded in `bload`."""
+def _report_counts(
+    found: read.Annotations, split: str, report: Findings, *, compared: bool
+) -> None:
+    """Report what each rule left, `compared` with the lengths embedded in `bload`."""
     headers = (split, "frames", "videos", "objects")
     rows = [(step.rule, step.frames, step.videos, step.objects) for step in found.steps]
     report.lines += ["", tabulate(rows, headers, intfmt=",")]
+    if not compared:
+        return
     lengths = action_genome_lengths(split)
     report.lines += [f"published are {len(lengths):,} videos, {lengths.sum():,} frames"]
     here, there = Counter(len(video.frames) for video in found.videos), Counter(lengths.tolist())

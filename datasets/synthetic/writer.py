@@ -56,7 +56,11 @@ def _write_files(partial: Path, root: Path, world: World, progress: bool) -> Non
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
     if progress:
-        print(f"making {root}: {len(scripts):,} synthetic videos, {total:,} frames", flush=True)
+        print(
+            f"nothing is at {root}: making {len(scripts):,} synthetic videos there, "
+            f"{total:,} frames",
+            flush=True,
+        )
     with tqdm(
         total=total, desc=f"drawing {root.name}", unit="frame", disable=None if progress else True
     ) as bar:

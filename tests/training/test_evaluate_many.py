@@ -91,7 +91,7 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status is None
     assert [split for _, split in built] == ["test"]
-    one, two = (line.split() for line in printed.rstrip().splitlines()[-2:])
+    one, two = (line.split() for line in printed.rstrip().splitlines()[-4:-2])
     assert (one[0], two[0]) == ("one", "two")
     assert one[1:] == two[1:]
     figures = json.loads(out.read_text())

@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     assert drawn(folder) == []
     write_page(folder, CPU)
-    assert "not finished, 1 epoch so far" in (folder / "report.html").read_text()
+    assert "not finished, epoch 2, step 1" in (folder / "report.html").read_text()
     with interrupted((1, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
     assert drawn(folder) == []  # it was of before
@@ -132,7 +132,7 @@ def test_the_summary_names_the_files_and_what_a_short_run_has_learned(config, tm
     lines = dict(line.split(maxsplit=1) for line in said.splitlines() if len(line.split()) > 1)
     for name in ("report.html", "prediction.png", "prediction.webp"):
         assert str(folder / name) in said
-    assert "near 0" in lines["conclusion"]
+    assert "too short" in lines["conclusion"]
 
 
 def test_real_data_have_no_observers(command_line, real_root, tmp_path, capsys):
@@ -155,11 +155,11 @@ def test_a_run_in_its_first_epoch_shows_its_steps(run):
     (run / "summary.json").unlink()
     write_page(run, CPU)
     page = (run / "report.html").read_text()
-    assert "not finished, 0 epochs so far." in page
+    assert "not finished, epoch 1, step " in page
     assert page.count("<svg") == 2  # the loss and its parts
     keep(run, lambda line: False)
     write_page(run, CPU)
-    assert "not finished, 0 epochs so far." in (run / "report.html").read_text()
+    assert "not finished, epoch 1, step " in (run / "report.html").read_text()
 
 
 def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import torch
 
+from bload.errors import InputError
 from training.page.write import drawn, write_page
 
 parser = argparse.ArgumentParser(prog="python -m training.page", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")
 folder = parser.parse_args().run
-write_page(folder, torch.device("cpu"))
+try:
+    write_page(folder, torch.device("cpu"))
+except InputError as error:
+    parser.exit(2, f"error: {error}\n")
 print(*drawn(folder), sep="\n")

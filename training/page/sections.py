@@ -45,7 +45,8 @@ def lead(run: Record) -> str:
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
     if not run.ended:
-        state = f"not finished, {state} so far"
+        last = run.steps[-1] if run.steps else {"epoch": 1, "step": 0}
+        state = f"not finished, epoch {last['epoch']}, step {last['step']}"
     said = ""
     if run.reached:
         said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
