@@ -24,7 +24,7 @@ from training.stopping import Stopped
 
 Row = dict[str, Any]
 DONE: list[tuple[str, int, Row]] = []
-"""Of every job so far: its overrides, its exit status, and the figures that it returned."""
+"""Of every job so far: its overrides, its exit status, and its summary or error."""
 
 
 def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
@@ -49,13 +49,13 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         except (InputError, OmegaConfBaseException) as error:
             if by_plugin:
                 raise
-            status = 2
+            status, figures = 2, {"error": str(error)}
             if first:
                 print(f"error: {error}\n  in {overrides}", file=sys.stderr, flush=True)
-        except Exception:
+        except Exception as error:
             if by_plugin:
                 raise
-            status = 1
+            status, figures = 1, {"error": f"{type(error).__name__}: {error}"}
             traceback.print_exc()
             print(f"in {overrides or 'a run of the defaults'}", file=sys.stderr, flush=True)
             if dist.is_initialized():
@@ -76,32 +76,29 @@ def run(main: Callable[[], Any]) -> NoReturn:
     leave_ranks()
     if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
-    sys.exit(
-        max(
-            (status for _, status, _ in DONE),
-            default=0,
-            key=lambda status: -status if status else -9,
-        )
-    )
+    statuses = {status for _, status, _ in DONE}
+    sys.exit(1 if 1 in statuses else max(statuses, default=0))
 
 
 def table() -> str:
     """One row per job: what it was told, what it cost, and what it reached."""
-    shown = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
-    rows = []
+    common = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
+    rows, errors = [], []
     for overrides, status, figures in DONE:
-        row: Row = {"job": " ".join(one for one in overrides.split() if one not in shown)}
+        row: Row = {"job": " ".join(one for one in overrides.split() if one not in common)}
         if status:
             row["steps"] = "failed"
+            errors.append(f"\n{row['job']}: {figures['error']}")
         elif figures:
-            epochs, work = figures["epochs"], figures["epochs"] * figures["processed"]
-            row |= {"steps": f"{epochs * figures['steps']:,.0f}", "slots": f"{work:,.0f}"}
-            row |= {"training": f"{figures['train_seconds']:,.0f} s"}
             row |= {
+                "steps": f"{figures['epochs'] * figures['steps']:,.0f}",
+                "slots": f"{figures['epochs'] * figures['processed']:,.0f}",
+                "training": f"{figures['train_seconds']:,.0f} s",
                 "padding": f"{figures['padding']:,.0f}",
                 "deleted": f"{figures['deleted']:,.0f}",
+                "Recall@20": f"{100 * figures['with/recall@20']:.2f} %",
             }
-            row |= {"Recall@20": f"{100 * figures['with/recall@20']:.2f} %"}
         rows.append(row)
     headings = {key: key for row in sorted(rows, key=len, reverse=True) for key in row}
-    return tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)
+    shown = tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)
+    return "".join([shown, *errors])
