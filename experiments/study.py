@@ -1,0 +1,68 @@
+"""What the commands of all studies do: read a folder, print tables, draw, and keep the docs right."""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from tabulate import tabulate
+
+from experiments.charts import save_chart
+
+ROOT = Path(__file__).parents[1]
+RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"
+
+
+def markdown(rows: Sequence[Sequence[object]], headers: Sequence[str], words: int = 1) -> str:
+    """A table in Markdown; all but the first `words` columns are figures, set to the right."""
+    sides = ["left"] * words + ["right"] * (len(headers) - words)
+    return tabulate(rows, headers, "pipe", disable_numparse=True, colalign=sides)
+
+
+def study(
+    name: str,
+    about: str | None,
+    tables: Callable[[Path], str],
+    draw: Callable[[Path, Figure], None] | None = None,
+    *,
+    height: float = 4.0,
+) -> None:
+    """Run the command ``python -m experiments.NAME [FOLDER]``.
+
+    Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block of
+    docs/results.md and docs/charts/NAME.svg. With one, the chart is FOLDER/NAME.svg.
+
+    Args:
+        about: the docstring of the study.
+        tables: makes the block, in Markdown, from the folder.
+        draw: draws the chart from the folder.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments.{name}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
+    args = parser.parse_args()
+    publish(name, tables(args.folder or RESULTS / name), committed=args.folder is None)
+    if draw:
+        chart = (args.folder or CHARTS) / f"{name}.svg"
+        folder = args.folder or RESULTS / name
+        save_chart(chart, lambda figure: draw(folder, figure), height)
+
+
+def publish(name: str, block: str, *, committed: bool) -> None:
+    """Print a block of tables; with `committed` figures it also replaces that of docs/results.md.
+
+    The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
+    """
+    print(block)
+    if committed:
+        document = DOCUMENT.read_text()
+        begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
+        pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
+        assert pattern.search(document), f"{DOCUMENT} has no block {begin}"
+        DOCUMENT.write_text(
+            pattern.sub(lambda _: f"{begin}\n\n{block.strip()}\n\n{end}", document, count=1)
+        )
