@@ -1,4 +1,4 @@
-"""What the commands of all studies do: read a folder, print tables, draw, and keep the docs right."""
+"""The command of every study: read a folder, print tables, draw, keep docs/results.md right."""
 
 import argparse
 import re
