@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from experiments.charts import save_chart
+from training.provenance import surroundings
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"
@@ -38,11 +40,7 @@ def study(
         tables: makes the block, in Markdown, from the folder.
         draw: draws the chart from the folder.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m experiments.{name}",
-        description=about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = _parser(name, about)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
     args = parser.parse_args()
     publish(name, tables(args.folder or RESULTS / name), committed=args.folder is None)
@@ -50,6 +48,13 @@ def study(
         chart = (args.folder or CHARTS) / f"{name}.svg"
         folder = args.folder or RESULTS / name
         save_chart(chart, lambda figure: draw(folder, figure), height)
+
+
+def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(
+        f"python -m experiments.{name}", None, about, formatter_class=form
+    )
 
 
 def publish(name: str, block: str, *, committed: bool) -> None:
@@ -66,3 +71,36 @@ def publish(name: str, block: str, *, committed: bool) -> None:
         DOCUMENT.write_text(
             pattern.sub(lambda _: f"{begin}\n\n{block.strip()}\n\n{end}", document, count=1)
         )
+
+
+def measuring(name: str, about: str | None) -> argparse.ArgumentParser:
+    """The command line of a study that measures: ``python -m experiments.NAME [--measure]``.
+
+    With ``--measure`` it writes its rows to the CSV file, else it prints their tables.
+    """
+    parser = _parser(name, about)
+    parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
+    where = RESULTS / f"{name}.csv"
+    parser.add_argument("--file", type=Path, default=where, help=f"default: results/{name}.csv")
+    return parser
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """The rows of a CSV file, every float as it was written."""
+    return pd.read_csv(path, float_precision="round_trip")
+
+
+def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None:
+    """Write measured rows, with the processor, torch's version and the commit beside them.
+
+    Args:
+        key: rows of the file with other values of this column stay; without it none do.
+    """
+    made = surroundings()
+    cpu, version = made["machine"]["cpu"], made["versions"]["torch"]
+    table = pd.DataFrame(rows).assign(cpu=cpu, torch=version, commit=made["git"])
+    if key and path.exists():
+        before = read_rows(path)
+        table = pd.concat([before[~before[key].isin(table[key])], table])
+    table.to_csv(path, index=False)
+    print(f"written to {path}")
