@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
+from bload.errors import InputError
 from experiments.charts import save_chart
 from training.provenance import surroundings
 
@@ -43,10 +44,14 @@ def study(
     parser = _parser(name, about)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
     args = parser.parse_args()
-    publish(name, tables(args.folder or RESULTS / name), committed=args.folder is None)
+    folder = args.folder or RESULTS / name
+    try:
+        block = tables(folder)
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    publish(name, block, committed=args.folder is None)
     if draw:
         chart = (args.folder or CHARTS) / f"{name}.svg"
-        folder = args.folder or RESULTS / name
         save_chart(chart, lambda figure: draw(folder, figure), height)
 
 
