@@ -62,19 +62,19 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     )
 
 
-def publish(name: str, block: str, *, committed: bool) -> None:
-    """Print a block of tables; with `committed` figures it also replaces that of docs/results.md.
+def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
+    """Print a block of tables; with `committed` figures it also replaces that of the document.
 
     The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
     """
     print(block)
     if committed:
-        document = DOCUMENT.read_text()
+        text = document.read_text()
         begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
-        assert pattern.search(document), f"{DOCUMENT} has no block {begin}"
-        DOCUMENT.write_text(
-            pattern.sub(lambda _: f"{begin}\n\n{block.strip()}\n\n{end}", document, count=1)
+        assert pattern.search(text), f"{document} has no block {begin}"
+        document.write_text(
+            pattern.sub(lambda _: f"{begin}\n\n{block.strip()}\n\n{end}", text, count=1)
         )
 
 
