@@ -22,9 +22,9 @@ from dataclasses import replace
 import pandas as pd
 
 from datasets.build import build_source
-from experiments.interleaved import Turn, Way, jobs_of, joined, take_turns
+from experiments.interleaved import Turn, Way, jobs_of, on_ranks, take_turns
 from experiments.intervals import ratio
-from experiments.study import markdown, measuring, publish, read_rows, write_rows
+from experiments.study import markdown, measuring, publish, read_rows
 from training.config import TrainJob
 from training.figures import imbalance
 from training.ranks import Ranks
@@ -72,29 +72,25 @@ def _rows(way: Way, turns: Sequence[Turn]) -> Iterator[dict]:
 
 def tables(rows: pd.DataFrame) -> str:
     """The ways side by side: speed on each number of ranks beside `BASE`, round by round."""
-    speeds = rows.set_index([*WAY, "ranks"]).sort_index().frames_per_second
-    ways = {count: of.groupby(WAY, sort=False) for count, of in rows.groupby("ranks")}
-    few, many = min(ways), max(ways)
-    first = {key: of.iloc[0] for key, of in ways[few]}
-    last = {key: of.iloc[0] for key, of in ways[many]}
-    peaks = ways[few].peak_mib.max()
-    cells = [
-        [
-            f"`{key[0]}`, {key[1]}",
-            *(
-                "1"
-                if key == BASE
-                else ratio(speeds[*key, n], speeds[*BASE, n], by_pair=True).text(2)
-                for n in ways
-            ),
-            *(f"{first[key][name]:,}" for name in ("padded", "deleted", "steps")),
-            f"{last[key].imbalance:.3f}",
-            f"{peaks[key]:,.0f}",
-            "yes" if first[key].one_shape else "no",
-        ]
-        for key in first
-    ]
-    heads = ["loader, padding", *(counted(n, "rank") for n in ways), "padded", "deleted"]
+    turns = dict([*rows.groupby([*WAY, "ranks"], sort=False)])
+    counts = sorted(rows.ranks.unique())
+    few, many = counts[0], counts[-1]
+    cells = []
+    for way in rows[WAY].drop_duplicates().itertuples(index=False):
+        mine, base = ([turns[*key, n].frames_per_second for n in counts] for key in (way, BASE))
+        beside = [ratio(a, b, by_pair=True).text(2) for a, b in zip(mine, base, strict=True)]
+        known = turns[*way, few].iloc[0]
+        cells.append(
+            [
+                f"`{way.loader}`, {way.padding}",
+                *(["1"] * len(counts) if way == BASE else beside),
+                *(f"{known[name]:,}" for name in ("padded", "deleted", "steps")),
+                f"{turns[*way, many].imbalance.iloc[0]:.3f}",
+                f"{turns[*way, few].peak_mib.max():,.0f}",
+                "yes" if known.one_shape else "no",
+            ]
+        )
+    heads = ["loader, padding", *(counted(n, "rank") for n in counts), "padded", "deleted"]
     heads += [f"steps of {few}", f"imbalance of {many}", f"MiB of {few}", "one shape"]
     return markdown(cells, heads)
 
@@ -106,10 +102,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     args = parser.parse_intermixed_args()
     if args.measure:
-        with joined() as ranks:
-            rows = measure(ranks, args.overrides, args.share, args.rounds)
-            if ranks.is_first:
-                write_rows(args.file, rows, key="ranks")
+        options = (args.overrides, args.share, args.rounds)
+        on_ranks(lambda ranks: measure(ranks, *options), args.file, "ranks")
     else:
         found = tables(read_rows(args.file))
         publish("alternatives", found, committed=args == parser.parse_args([]))

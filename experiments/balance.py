@@ -7,18 +7,19 @@
 
 A step lasts as long as its slowest rank. The first table is counted, no frame is read: the time of
 an epoch over that of the same work, fillers left out, spread evenly over all ranks in every step; 1
-is perfect. Blocks are packed by bload_exact, and a block costs its slots and a share of the squared
-lengths in it, as attention does by kernels that skip what they mask. Under a cost of slots alone
-full blocks are equal: there is nothing to balance. `Spread` is what a deal costs in randomness: the
-standard deviation over steps of the mean cost of their blocks, divided by that of random steps; 1
-is as random, 3 says that a step's blocks are alike.
+is perfect. Blocks are packed by bload_exact, and a block costs its slots and, over `T_max`, the
+squared lengths in it, as attention does by kernels that skip what they mask. (Under a cost of slots
+alone full blocks are equal.) `Spread` is what a deal costs in randomness: the standard deviation
+over steps of the mean cost of their blocks, divided by that of random steps; 1 is as random, 3 says
+that a step's blocks are alike.
 
 The second table is measured: the deals of ``experiment=balance`` take turns in training. A rank is
 busy for the seconds of the processor that its process takes; measured and predicted imbalance, of
 the busier rank over the mean, stand side by side. What was predicted is counted in the same plans.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +27,12 @@ import pandas as pd
 
 from bload import Cost, Dealt, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
-from experiments.interleaved import Way, jobs_of, joined, take_turns
-from experiments.study import markdown, measuring, publish, read_rows, write_rows
+from experiments.interleaved import Way, jobs_of, on_ranks, take_turns
+from experiments.study import markdown, measuring, publish, read_rows
 from training.ranks import Ranks
 
 BLOCKS = (1, 4)
 """Blocks of a rank and step, each a batch."""
-COST = "a block costs T_max + this times the squared lengths in it / T_max"
 TAIL = 20_000
 """Sequences of the long tail, lognormal(6.0, 1.3) within 1 to 8,192."""
 
@@ -52,8 +52,6 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
                 "steps": steps,
                 "predicted": _over_mean(sampler.dealt.loads(sampler.cost)[:steps]),
                 "measured": _over_mean(busy_RS.T),
-                "frames_per_second": sum(sum(turn.frames) for turn in turns)
-                / sum(sum(turn.seconds) for turn in turns),
             }
         )
     return rows
@@ -61,21 +59,6 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
 
 def _over_mean(work_SR: np.ndarray) -> float:
     return float(work_SR.max(axis=1).sum() / work_SR.mean(axis=1).sum())
-
-
-def counted(plans: dict[str, Plan], ranks: int, square: float) -> Iterator[list]:
-    """Rows of blocks, deal, over ideal on each plan, and spread on each."""
-    for blocks in BLOCKS:
-        for how in DEALS:
-            over, spread = [], []
-            for plan in plans.values():
-                cost = Cost(slot=1, pair=square / plan.t_max)
-                dealt = _deal(plan, ranks, blocks, how, cost)
-                work = cost.of_blocks(plan).sum()
-                over.append(float(dealt.loads(cost).max(axis=1).sum() * ranks / work))
-                random = _spread(_deal(plan, ranks, blocks, "cards", cost), cost)
-                spread.append(_spread(dealt, cost) / random if random else 1.0)
-            yield [blocks, how, *over, *spread]
 
 
 def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Dealt:
@@ -99,12 +82,18 @@ def plans_of(file: Path | None) -> dict[str, Plan]:
     return {name: make_plan(lengths, "bload_exact") for name, lengths in named.items()}
 
 
-def counted_table(plans: dict[str, Plan], ranks: int, square: float) -> str:
-    cells = [
-        [blocks, f"`{how}`", *(f"{of:.3f}" for of in figures[: len(plans)])]
-        + [f"{of:.2f}" for of in figures[len(plans) :]]
-        for blocks, how, *figures in counted(plans, ranks, square)
-    ]
+def counted_table(plans: dict[str, Plan], ranks: int) -> str:
+    """Over ideal and spread of every deal, a column for each plan."""
+    cells = []
+    for blocks, how in product(BLOCKS, DEALS):
+        over, spread = [], []
+        for plan in plans.values():
+            cost = Cost(slot=1, pair=1 / plan.t_max)
+            dealt, random = (_deal(plan, ranks, blocks, one, cost) for one in (how, "cards"))
+            work = cost.of_blocks(plan).sum()
+            over.append(f"{dealt.loads(cost).max(axis=1).sum() * ranks / work:.3f}")
+            spread.append(f"{_spread(dealt, cost) / (_spread(random, cost) or 1):.2f}")
+        cells.append([blocks, f"`{how}`", *over, *spread])
     heads = ["blocks of a rank and step", "`loader.deal`", *plans]
     return markdown(cells, [*heads, *(f"spread, {name}" for name in plans)], words=2)
 
@@ -124,15 +113,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--lengths", type=Path, metavar="FILE", help="to count for instead")
     parser.add_argument("--ranks", type=int, default=8, help="to count for")
-    parser.add_argument("--square", type=float, default=1.0, help=COST)
     args = parser.parse_intermixed_args()
     if args.measure:
-        with joined() as ranks:
-            rows = measure(ranks, args.overrides, args.share, args.rounds)
-            if ranks.is_first:
-                write_rows(args.file, rows)
+        options = (args.overrides, args.share, args.rounds)
+        on_ranks(lambda ranks: measure(ranks, *options), args.file)
     else:
-        found = counted_table(plans_of(args.lengths), args.ranks, args.square)
+        found = counted_table(plans_of(args.lengths), args.ranks)
         if not args.lengths:
             found += f"\n\n{measured_table(read_rows(args.file))}"
         publish("balance", found, committed=args == parser.parse_args([]))

@@ -5,14 +5,13 @@
         dataset.image_size=96 dataset.cache=data/cache96
     python -m experiments.epoch_time                        # the tables of what was measured
 
-`python train.py -m experiment=epoch_time` trains the loaders one after another, each of them for
-minutes; what else the machine does meanwhile affects some and not others. Here every loader trains
-a network of its own, and all take turns: in each of many rounds every loader works through the same
-share of its epoch. Seconds are those of whole training steps, reading and batching included, in
-this process. For each loader and round the median step counts: what interrupts a step now and then
+Loaders that train one after another, each for minutes, meet a machine that does other things
+meanwhile. Here every loader trains a network of its own, and all take turns: in each round every
+one works through the same share of its epoch. Seconds are those of whole training steps, reading
+included. For each loader and round the median step counts: what interrupts a step now and then
 interrupts those of all loaders equally often. (The fewer steps a round has, the more of that a
 median keeps; a round of naive has four times as many as one of bload.) Ratios to naive are
-geometric means over rounds, with Student t intervals.
+geometric means over rounds.
 
 By slots no packing can be more than 4.205 times faster; the paper says 170 / 41 = 4.15. What was
 expected is in docs/LOG.md, "Protocol of the second timing, written before it was run".
@@ -24,22 +23,19 @@ from statistics import median
 import pandas as pd
 
 from bload.paper import PAPER
-from experiments.interleaved import Way, jobs_of, joined, take_turns
+from experiments.interleaved import Way, jobs_of, on_ranks, take_turns
 from experiments.intervals import ratio
-from experiments.study import markdown, measuring, publish, read_rows, write_rows
+from experiments.study import markdown, measuring, publish, read_rows
 from training.ranks import Ranks
 
 
-def measure(
-    ranks: Ranks, overrides: Sequence[str], share: float, rounds: int, name: str = ""
-) -> list[dict]:
+def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """A row for each loader and round, in which all have taken turns."""
     jobs = jobs_of("epoch_time", overrides)
-    pixels = jobs[0].dataset.frame_size[0]
     ways = [Way(job, ranks) for job in jobs]
     return [
         {
-            "measured": name or f"measured, {pixels} pixels",
+            "measured": f"measured, {jobs[0].dataset.frame_size[0]} pixels",
             "loader": way.cfg.loader.name,
             "ranks": ranks.world_size,
             "slots": way.loader.account.processed,
@@ -86,15 +82,12 @@ def tables(rows: pd.DataFrame) -> str:
 def main() -> None:
     parser = measuring("epoch_time", __doc__)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
-    parser.add_argument("--name", default="", help="of the line in the table")
     parser.add_argument("--share", type=float, default=0.1, help="of each epoch, in all rounds")
     parser.add_argument("--rounds", type=int, default=20)
     args = parser.parse_intermixed_args()
     if args.measure:
-        with joined() as ranks:
-            rows = measure(ranks, args.overrides, args.share, args.rounds, args.name)
-            if ranks.is_first:
-                write_rows(args.file, rows, key="measured")
+        options = (args.overrides, args.share, args.rounds)
+        on_ranks(lambda ranks: measure(ranks, *options), args.file, "measured")
     else:
         found = tables(read_rows(args.file))
         publish("epoch_time", found, committed=args == parser.parse_args([]))

@@ -4,16 +4,17 @@ They run in one process, or in each rank that torchrun has started, with a threa
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
+from pathlib import Path
 
 import torch
 from omegaconf import OmegaConf
 
 from bload import InputError
 from datasets.build import build_letterbox
+from experiments.study import write_rows
 from models import build_criterion
 from training.build import build_network, build_training
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
@@ -37,28 +38,29 @@ def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
     ]
 
 
-@contextmanager
-def joined() -> Iterator[Ranks]:
-    """This rank on the CPU, with one thread, until the body ends."""
+def on_ranks(measure: Callable[[Ranks], list[dict]], file: Path, key: str | None = None) -> None:
+    """Measure on the ranks that torchrun has started, or on one; rank 0 writes the rows."""
     torch.set_num_threads(1)
     ranks = join_ranks("cpu", TIMEOUT)
-    try:
-        yield ranks
-    finally:
-        leave_ranks()
+    rows = measure(ranks)
+    if ranks.is_first:
+        write_rows(file, rows, key)
+    leave_ranks()
 
 
 @dataclass(slots=True)
 class Turn:
-    """The steps that a way took in one turn."""
+    """The steps that a way took in one turn.
+
+    Attributes: `frames` of all ranks, without padding; `busy`, seconds of the processor in this
+    process, without those that it waits for another rank; `peak_mib`, the most memory above what
+    was there before the turn.
+    """
 
     frames: list[int] = field(default_factory=list)
-    """Of all ranks, without padding."""
     seconds: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)
-    """Seconds of the processor in this process, without those that it waits for another rank."""
     peak_mib: float = 0.0
-    """The most memory above what was there before the turn."""
 
 
 class Way:

@@ -91,8 +91,8 @@ def measuring(name: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The rows of a CSV file, every float as it was written."""
-    return pd.read_csv(path, float_precision="round_trip")
+    """The rows that a study has measured."""
+    return pd.read_csv(path)
 
 
 def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None:
