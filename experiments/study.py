@@ -41,7 +41,7 @@ def study(
         tables: makes the block, in Markdown, from the folder.
         draw: draws the chart from the folder.
     """
-    parser = _parser(name, about)
+    parser = command(name, about)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
     args = parser.parse_args()
     folder = args.folder or RESULTS / name
@@ -55,7 +55,8 @@ def study(
         save_chart(chart, lambda figure: draw(folder, figure), height)
 
 
-def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
+def command(name: str, about: str | None) -> argparse.ArgumentParser:
+    """The command line of a study, whose docstring is its help."""
     form = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(
         f"python -m experiments.{name}", None, about, formatter_class=form
@@ -83,7 +84,7 @@ def measuring(name: str, about: str | None) -> argparse.ArgumentParser:
 
     With ``--measure`` it writes its rows to the CSV file, else it prints their tables.
     """
-    parser = _parser(name, about)
+    parser = command(name, about)
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
     where = RESULTS / f"{name}.csv"
     parser.add_argument("--file", type=Path, default=where, help=f"default: results/{name}.csv")
