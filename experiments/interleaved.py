@@ -10,7 +10,6 @@ from itertools import islice, pairwise, product
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
 
 from bload import InputError
 from datasets.build import build_letterbox
@@ -26,6 +25,8 @@ from training.step import train_step
 
 def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
     """The jobs of ``train.py -m experiment=...``, which read in their own process."""
+    from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
+
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
     given = dict(one.split("=", 1) for one in overrides)
