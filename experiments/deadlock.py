@@ -14,7 +14,9 @@ process that started them.
 
 import json
 import multiprocessing as mp
+import os
 import re
+import threading
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -111,7 +113,8 @@ def run_ranks(epoch: Epoch) -> list[dict]:
 
 def _train(rank: int, epoch: Epoch, folder: str) -> None:
     """Train one of two ranks, and write down how it ended."""
-    apart(rank)
+    apart(rank)  # Ctrl-C is for their parent, which kills them
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     model, optimiser = new_classifier()
     batches, store = [*epoch.batches(rank)], dist.FileStore(f"{folder}/store", RANKS)
@@ -132,6 +135,12 @@ def _train(rank: int, epoch: Epoch, folder: str) -> None:
     Path(folder, f"{rank}.json").write_text(json.dumps(end))
     if epoch.way != EXITS:  # as one that goes on to evaluate, it stays until the other is done
         _meet(store, rank, "ends")
+
+
+def _end_with_parent() -> None:
+    if parent := mp.parent_process():
+        parent.join()
+    os._exit(1)
 
 
 def _meet(store: dist.Store, rank: int, where: str) -> None:
