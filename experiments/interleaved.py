@@ -3,6 +3,7 @@
 They run in one process, or in each rank that torchrun has started, with a thread each.
 """
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +44,10 @@ def on_ranks(measure: Callable[[Ranks], list[dict]], file: Path, key: str | None
     """Measure on the ranks that torchrun has started, or on one; rank 0 writes the rows."""
     torch.set_num_threads(1)
     ranks = join_ranks("cpu", TIMEOUT)
-    rows = measure(ranks)
+    try:
+        rows = measure(ranks)
+    except InputError as error:
+        sys.exit(f"error: {error}")
     if ranks.is_first:
         write_rows(file, rows, key)
     leave_ranks()
