@@ -1,78 +1,45 @@
-"""What else could feed the ranks: every loader, padding computed and skipped, in one run.
+"""What else could feed the ranks, beside blocks: every loader, padding computed and skipped.
 
-    python -m experiments.alternatives                  # 1 and 2 ranks, 40 minutes on two cores
-    python -m experiments.alternatives --quick          # few videos, minutes
+    export OMP_NUM_THREADS=1                                # 40 minutes in all, on two cores
+    python -m experiments.alternatives --measure dataset.cache=data/cache64
+    torchrun --nproc_per_node=2 -m experiments.alternatives --measure dataset.cache=data/cache64
+    python -m experiments.alternatives                      # the table of what was measured
 
-Lengths are Action Genome's. On one rank, then on two (gloo, a thread each), every way to feed
-trains a network of its own and all take turns: in each round every one works through the same share
-of its epoch. Valid frames a second are those of whole training steps, reading and batching
-included, over all ranks. Ratios to bload_exact are geometric means over rounds, with Student t
-intervals. `imbalance` is how much longer the epoch takes than if each step's slots (frames, if
-padding is skipped) were spread evenly; `MiB` the peak above what was there before the turn, on the
-rank that took most; `static` whether all batches have one shape, as graphs and compilers want.
+Lengths are Action Genome's (``experiment=alternatives``). Every way to feed trains a network of its
+own and all take turns: in each round every one works through the same share of its epoch. Valid
+frames a second are those of whole training steps, reading and batching included, over all ranks.
+Beside them stands what is unequal: frames padded and deleted, steps of an epoch, and how much
+longer it takes than if each step's slots (frames, if padding is skipped) were spread evenly.
 
-A ragged batch is one row of all its frames, so a memory that walks slot by slot, as that of
-``model.temporal=dds`` does, takes as many steps as there are frames; other rows are `T_max` long.
-`single` adds up as many videos as the others' batches hold on average. Written to
-runs/alternatives/alternatives.json; the figures to expect are in results/alternatives.txt.
+A ragged batch is one row of all its frames, so a memory that walks slot by slot takes as many steps
+as there are frames; other rows are `T_max` long. `single` adds up as many videos as the others'
+batches hold on average. Nothing was predicted; what was seen on the way is in docs/LOG.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
-from tabulate import tabulate
+import pandas as pd
 
 from datasets.build import build_source
-from experiments.commands import jobs_of
-from experiments.measured import measure
-from experiments.report.alternatives import beside_exact
-from experiments.report.exhibits import cell
-from experiments.turns import Rows, Taken, Way, on_ranks, take_turns
-from training.config import TrainJob, register
+from experiments.interleaved import Turn, Way, jobs_of, on_ranks, take_turns
+from experiments.intervals import ratio
+from experiments.study import markdown, measuring, publish, read_rows
+from training.config import TrainJob
 from training.figures import imbalance
 from training.ranks import Ranks
+from training.same_steps import counted
 
-FULL: dict[str, Any] = {
-    "ranks": [1, 2],
-    "rounds": 6,
-    "share": 0.06,
-    "overrides": ["dataset.cache=data/cache64"],
-}
-QUICK = {
-    "rounds": 3,
-    "share": 0.5,
-    "overrides": [
-        *("dataset.train_videos=200", "dataset.test_videos=30", "dataset.image_size=32"),
-        "train.batch_frames=188",
-    ],
-}
-TEXTS = {
-    "ranks": "1, 2 or both",
-    "rounds": "turns of each way",
-    "share": "of each epoch that is worked through in all rounds",
-    "overrides": "of the config of experiment=alternatives",
-}
+WAY = ["loader", "padding"]
+BASE = ("bload_exact", "computed")
 
 
-def run(ranks: list[int], rounds: int, share: float, overrides: list[str]) -> dict[str, Any]:
-    """Measure on every number of ranks, print a table of each and return the rows."""
-    rows: Rows = []
-    for count in ranks:
-        found = on_ranks(count, partial(ways, overrides=overrides, share=share, rounds=rounds))
-        print(f"ranks: {count}\n{_table(found)}\n", flush=True)
-        rows += found
-    return {"rows": rows}
-
-
-def ways(ranks: Ranks, *, overrides: Sequence[str], share: float, rounds: int) -> Rows:
-    """A row for each way, which have taken turns."""
-    register()
-    jobs = jobs_of(["experiment=alternatives", *overrides])
-    made = [Way(_with_as_many_frames(job.config), ranks) for job in jobs]
-    turns = take_turns(made, share, rounds)
-    return [_row(way, mine) for way, mine in zip(made, turns, strict=True)]
+def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
+    """A row for each way and round, in which all have taken turns."""
+    jobs = [_with_as_many_frames(job) for job in jobs_of("alternatives", overrides)]
+    ways = [Way(job, ranks) for job in jobs]
+    turns = take_turns(ways, share, rounds)
+    return [row for way, mine in zip(ways, turns, strict=True) for row in _rows(way, mine)]
 
 
 def _with_as_many_frames(cfg: TrainJob) -> TrainJob:
@@ -84,11 +51,9 @@ def _with_as_many_frames(cfg: TrainJob) -> TrainJob:
     return replace(cfg, train=replace(cfg.train, micro_batches=count))
 
 
-def _row(way: Way, turns: Sequence[Sequence[Taken]]) -> dict[str, Any]:
-    """What is known and measured of a way."""
-    skipped = way.cfg.model.padding == "skipped"
-    account = way.loader.account
-    return {
+def _rows(way: Way, turns: Sequence[Turn]) -> Iterator[dict]:
+    skipped, account = way.cfg.model.padding == "skipped", way.loader.account
+    known = {
         "loader": way.cfg.loader.name,
         "padding": way.cfg.model.padding,
         "ranks": way.ranks.world_size,
@@ -97,30 +62,51 @@ def _row(way: Way, turns: Sequence[Sequence[Taken]]) -> dict[str, Any]:
         "frames": account.frames,
         "steps": account.steps,
         "imbalance": imbalance(way.loader.sampler.dealt, skipped),
-        "static": way.loader.plan.has_one_size and not skipped,
-        "peak_mib": max(way.ranks.gather(way.peak_mib)),
-        "rates": [sum(t.frames for t in turn) / sum(t.seconds for t in turn) for turn in turns],
+        "one_shape": way.loader.plan.has_one_size and not skipped,
     }
+    for number, turn in enumerate(turns, start=1):
+        rate = sum(turn.frames) / sum(turn.seconds)
+        peak = max(way.ranks.gather(turn.peak_mib))
+        yield {**known, "round": number, "frames_per_second": rate, "peak_mib": peak}
 
 
-def _table(found: Rows) -> str:
-    ways = beside_exact(found).reset_index()
-    columns = {
-        "loader": ways.loader,
-        "padding": ways.padding,
-        "frames/s": ways.rate.map("{:.0f}".format),
-        "of bload_exact": ways.beside.map(lambda ratio: cell(ratio, "3")),
-        "padded": ways.padded.map("{:,}".format),
-        "deleted": ways.deleted.map("{:,}".format),
-        "imbalance": ways.imbalance.map("{:.3f}".format),
-        "MiB": ways.peak_mib.map("{:,.0f}".format),
-        "static": ways.static.map({True: "yes", False: "no"}),
-    }
-    return tabulate(columns, "keys", disable_numparse=True, stralign="right")
+def tables(rows: pd.DataFrame) -> str:
+    """The ways side by side: speed on each number of ranks beside `BASE`, round by round."""
+    turns = dict([*rows.groupby([*WAY, "ranks"], sort=False)])
+    counts = sorted(rows.ranks.unique())
+    few, many = counts[0], counts[-1]
+    cells = []
+    for way in rows[WAY].drop_duplicates().itertuples(index=False):
+        mine, base = ([turns[*key, n].frames_per_second for n in counts] for key in (way, BASE))
+        beside = [ratio(a, b, by_pair=True).text(2) for a, b in zip(mine, base, strict=True)]
+        known = turns[*way, few].iloc[0]
+        cells.append(
+            [
+                f"`{way.loader}`, {way.padding}",
+                *(["1"] * len(counts) if way == BASE else beside),
+                *(f"{known[name]:,}" for name in ("padded", "deleted", "steps")),
+                f"{turns[*way, many].imbalance.iloc[0]:.3f}",
+                f"{turns[*way, few].peak_mib.max():,.0f}",
+                "yes" if known.one_shape else "no",
+            ]
+        )
+    heads = ["loader, padding", *(counted(n, "rank") for n in counts), "padded", "deleted"]
+    heads += [f"steps of {few}", f"imbalance of {many}", f"MiB of {few}", "one shape"]
+    return markdown(cells, heads)
 
 
 def main() -> None:
-    measure("alternatives", __doc__, run, FULL, QUICK, TEXTS)
+    parser = measuring("alternatives", __doc__)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
+    parser.add_argument("--share", type=float, default=0.06, help="of each epoch, in all rounds")
+    parser.add_argument("--rounds", type=int, default=6)
+    args = parser.parse_intermixed_args()
+    if args.measure:
+        options = (args.overrides, args.share, args.rounds)
+        on_ranks(lambda ranks: measure(ranks, *options), args.file, "ranks")
+    else:
+        found = tables(read_rows(args.file))
+        publish("alternatives", found, committed=args == parser.parse_args([]))
 
 
 if __name__ == "__main__":

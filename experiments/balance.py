@@ -1,182 +1,127 @@
-"""How evenly a deal spreads the work of a step over ranks, by simulation: no frame is read.
+"""How evenly a deal spreads the work of a step over ranks.
 
-    python -m experiments.balance                       # Action Genome and a long tail, a minute
+    python -m experiments.balance                       # half a minute on one core
     python -m experiments.balance --lengths FILE.csv    # your own, as `python -m bload table` reads
+    OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 -m experiments.balance --measure \\
+        dataset.cache=data/cache64                      # half an hour on two cores
 
-A step lasts as long as its slowest rank. `over ideal` is the time of an epoch over that of the same
-work, fillers left out, spread evenly over all ranks in every step; 1 is perfect. Blocks are packed
-by bload_exact, and a block costs its slots and a share of the squared lengths in it, as attention
-does by kernels that skip what they mask. Under a cost of slots alone full blocks are equal: there
-is nothing to balance.
+A step lasts as long as its slowest rank. The first table is counted, no frame is read: the time of
+an epoch over that of the same work, fillers left out, spread evenly over all ranks in every step; 1
+is perfect. Blocks are packed by bload_exact, and a block costs its slots and, over `T_max`, the
+squared lengths in it, as attention does by kernels that skip what they mask. (Under a cost of slots
+alone full blocks are equal.) `Spread` is what a deal costs in randomness: the standard deviation
+over steps of the mean cost of their blocks, divided by that of random steps; 1 is as random, 3 says
+that a step's blocks are alike.
 
-    python -m experiments.balance --measured            # trains on two gloo ranks, half an hour
-
-With `--measured` the deals of `experiment=balance` take turns in training, on two ranks. A rank is
+The second table is measured: the deals of ``experiment=balance`` take turns in training. A rank is
 busy for the seconds of the processor that its process takes; measured and predicted imbalance, of
-the busier rank over the mean, stand side by side.
-
-What a deal costs in randomness stands beside it: `spread` is the standard deviation over steps of
-the mean cost of their blocks, divided by that of random steps, on the second number of ranks; 1 is
-as random, 3 says that a step's blocks are alike. The records are in runs/balance/balance.json and
-runs/balance_measured/balance_measured.json; the figures to expect in results/balance.txt.
+the busier rank over the mean, stand side by side. What was predicted is counted in the same plans.
 """
 
-import time
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tabulate import tabulate
+import pandas as pd
 
-from bload import Cost, Plan, action_genome_lengths, deal, make_plan, read_lengths
+from bload import Cost, Dealt, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
-from experiments.commands import jobs_of
-from experiments.measured import measure
-from experiments.rank_pair import RANKS
-from experiments.turns import Rows, Way, on_ranks, take_turns
-from training.config import register
+from experiments.interleaved import Way, jobs_of, on_ranks, take_turns
+from experiments.study import markdown, measuring, publish, read_rows
 from training.ranks import Ranks
 
-FULL: dict[str, Any] = {
-    "lengths": [""],
-    "ranks": [2, 8, 64, 512],
-    "blocks": [1, 4],
-    "squares": [1.0, 4.0],
-    "sequences": 20_000,
-    "seed": 0,
-    "measured": False,
-    "rounds": 6,
-    "share": 0.1,
-    "overrides": ["dataset.cache=data/cache64"],
-}
-QUICK = {
-    "ranks": [2, 8],
-    "squares": [1.0],
-    "sequences": 3000,
-    "rounds": 2,
-    "overrides": ["dataset.train_videos=200", "dataset.test_videos=30", "dataset.image_size=32"],
-}
-TEXTS = {
-    "lengths": "files of lengths; none takes Action Genome's and a long tail",
-    "ranks": "numbers of ranks",
-    "blocks": "batches of a rank and step, of a block each",
-    "squares": "a block costs T_max + this times the squared lengths in it / T_max",
-    "sequences": "of the long tail, lognormal(6.0, 1.3) within 1 to 8,192",
-    "seed": "of the long tail, the plan and the deals",
-    "measured": "train the deals of experiment=balance on two ranks, instead of the simulation",
-    "rounds": "turns of each deal, if measured",
-    "share": "of each epoch that is trained in all rounds, if measured",
-    "overrides": "of the config of experiment=balance, if measured",
-}
+BLOCKS = (1, 4)
+"""Blocks of a rank and step, each a batch."""
+TAIL = 20_000
+"""Sequences of the long tail, lognormal(6.0, 1.3) within 1 to 8,192."""
 
 
-def run(
-    lengths: list[str],
-    ranks: list[int],
-    blocks: list[int],
-    squares: list[float],
-    sequences: int,
-    seed: int,
-    measured: bool,
-    rounds: int,
-    share: float,
-    overrides: list[str],
-) -> dict[str, Any]:
-    """Simulate every row, print a table for each distribution and return the rows."""
-    if measured:
-        rows = on_ranks(
-            RANKS, partial(train_deals, overrides=overrides, share=share, rounds=rounds)
-        )
-        print(tabulate(rows, "keys", floatfmt=".3f"))
-        return {"rows": rows}
-    rows = []
-    for name, plan in _plans([one for one in lengths if one], sequences, seed):
-        mine = []
-        for square in squares:
-            cost = Cost(slot=1, pair=square / plan.t_max)
-            for each in blocks:
-                for how in DEALS:
-                    mine.append({"squares": square, "blocks": each, "deal": how})
-                    mine[-1] |= _row(plan, cost, ranks, each, how, seed)
-        print(f"{name}: {plan.sequences:,} sequences, {plan.blocks:,} blocks of {plan.t_max:,}")
-        print(_table(mine, ranks), end="\n\n", flush=True)
-        rows += [{"lengths": name, **row} for row in mine]
-    return {"rows": rows}
-
-
-def train_deals(ranks: Ranks, *, overrides: Sequence[str], share: float, rounds: int) -> Rows:
-    """A row for each loader and deal, which have taken turns on two ranks."""
-    register()
-    ways = [Way(job.config, ranks) for job in jobs_of(["experiment=balance", *overrides])]
+def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
+    """A row for each loader and deal, which have taken turns on these ranks."""
+    ways = [Way(job, ranks) for job in jobs_of("balance", overrides)]
     rows = []
     for way, turns in zip(ways, take_turns(ways, share, rounds), strict=True):
-        mine = [taken for turn in turns for taken in turn]
-        busy_RS = np.array(ranks.gather([taken.busy for taken in mine]))
-        loads_SR = way.loader.sampler.dealt.loads(way.loader.sampler.cost)[: len(mine)]
-        seconds = sum(taken.seconds for taken in mine)
+        busy_RS = np.array(ranks.gather([busy for turn in turns for busy in turn.busy]))
+        steps, sampler = busy_RS.shape[1], way.loader.sampler
         rows.append(
             {
                 "loader": way.cfg.loader.name,
                 "deal": way.cfg.loader.deal,
-                "predicted": float(loads_SR.max(axis=1).sum() / loads_SR.mean(axis=1).sum()),
-                "measured": float(busy_RS.max(axis=0).sum() / busy_RS.mean(axis=0).sum()),
-                "frames a second": sum(taken.frames for taken in mine) / seconds,
-                "steps": len(mine),
+                "ranks": ranks.world_size,
+                "steps": steps,
+                "predicted": _over_mean(sampler.dealt.loads(sampler.cost)[:steps]),
+                "measured": _over_mean(busy_RS.T),
             }
         )
     return rows
 
 
-def _plans(files: list[str], sequences: int, seed: int) -> Iterator[tuple[str, Plan]]:
-    """Every distribution, packed."""
-    if files:
-        for file in files:
-            yield file, make_plan(read_lengths(Path(file)), "bload_exact", seed=seed)
-        return
-    yield "Action Genome", make_plan(action_genome_lengths(), "bload_exact", seed=seed)
-    drawn = np.random.default_rng(seed).lognormal(6.0, 1.3, sequences)
-    tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
-    yield "long tail", make_plan(tail, "bload_exact", seed=seed)
+def _over_mean(work_SR: np.ndarray) -> float:
+    return float(work_SR.max(axis=1).sum() / work_SR.mean(axis=1).sum())
 
 
-def _row(
-    plan: Plan, cost: Cost, ranks: list[int], blocks: int, how: str, seed: int
-) -> dict[str, Any]:
-    """Over ideal on each number of ranks, and what the deal costs in randomness and time."""
-    over, spread, began = [], 0.0, time.perf_counter()
-    work = cost.of_blocks(plan).sum()
-    for count in ranks:
-        rng = np.random.default_rng([seed, 0, 1])
-        dealt = deal(plan, count, micro_batches=blocks, how=how, cost=cost, rng=rng)
-        over.append(float(dealt.loads(cost).max(axis=1).sum() * count / work))
-        if count == ranks[min(1, len(ranks) - 1)]:
-            random = deal(plan, count, micro_batches=blocks, rng=rng)
-            spread = _spread(dealt, cost) / max(_spread(random, cost), 1e-12)
-    seconds = (time.perf_counter() - began) / len(ranks)
-    return {"over": over, "spread": spread, "milliseconds": round(1000 * seconds, 1)}
+def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Dealt:
+    rng = np.random.default_rng([0, 0, 1])
+    return deal(plan, ranks, micro_batches=blocks, how=how, cost=cost, rng=rng)
 
 
-def _spread(dealt: Any, cost: Cost) -> float:
+def _spread(dealt: Dealt, cost: Cost) -> float:
     """Standard deviation over full steps of the mean cost of a step's blocks."""
     count = np.array([(dealt.blocks_of_step(step) >= 0).sum() for step in range(dealt.steps)])
     return float(dealt.loads(cost).sum(axis=1)[count == count.max()].std())
 
 
-def _table(rows: list[dict[str, Any]], ranks: list[int]) -> str:
-    keys = ("squares", "blocks", "deal")
+def plans_of(file: Path | None) -> dict[str, Plan]:
+    """The lengths of a file, packed, or Action Genome's and a long tail."""
+    if file:
+        return {file.stem: make_plan(read_lengths(file), "bload_exact")}
+    drawn = np.random.default_rng(0).lognormal(6.0, 1.3, TAIL)
+    tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
+    named = {"Action Genome": action_genome_lengths(), "long tail": tail}
+    return {name: make_plan(lengths, "bload_exact") for name, lengths in named.items()}
+
+
+def counted_table(plans: dict[str, Plan], ranks: int) -> str:
+    """Over ideal and spread of every deal, a column for each plan."""
+    cells = []
+    for blocks, how in product(BLOCKS, DEALS):
+        over, spread = [], []
+        for plan in plans.values():
+            cost = Cost(slot=1, pair=1 / plan.t_max)
+            dealt, random = (_deal(plan, ranks, blocks, one, cost) for one in (how, "cards"))
+            work = cost.of_blocks(plan).sum()
+            over.append(f"{dealt.loads(cost).max(axis=1).sum() * ranks / work:.3f}")
+            spread.append(f"{_spread(dealt, cost) / (_spread(random, cost) or 1):.2f}")
+        cells.append([blocks, f"`{how}`", *over, *spread])
+    heads = ["blocks of a rank and step", "`loader.deal`", *plans]
+    return markdown(cells, [*heads, *(f"spread, {name}" for name in plans)], words=2)
+
+
+def measured_table(rows: pd.DataFrame) -> str:
     cells = [
-        [*(row[key] for key in keys), *row["over"], row["spread"], row["milliseconds"]]
-        for row in rows
+        [row.loader, f"`{row.deal}`", row.steps, f"{row.predicted:.3f}", f"{row.measured:.3f}"]
+        for row in rows.itertuples()
     ]
-    heads = [*keys, *(f"{count}\nranks" for count in ranks), "spread", "ms"]
-    forms = ("g", "", "", *[".3f"] * len(ranks), ".2f", ".1f")
-    return tabulate(cells, heads, floatfmt=forms)
+    return markdown(cells, ["loader", "`loader.deal`", "steps", "predicted", "measured"], words=2)
 
 
 def main() -> None:
-    measure("balance", __doc__, run, FULL, QUICK, TEXTS)
+    parser = measuring("balance", __doc__)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
+    parser.add_argument("--share", type=float, default=0.05, help="of each epoch, in all rounds")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--lengths", type=Path, metavar="FILE", help="to count for instead")
+    parser.add_argument("--ranks", type=int, default=8, help="to count for")
+    args = parser.parse_intermixed_args()
+    if args.measure:
+        options = (args.overrides, args.share, args.rounds)
+        on_ranks(lambda ranks: measure(ranks, *options), args.file)
+    else:
+        found = counted_table(plans_of(args.lengths), args.ranks)
+        if not args.lengths:
+            found += f"\n\n{measured_table(read_rows(args.file))}"
+        publish("balance", found, committed=args == parser.parse_args([]))
 
 
 if __name__ == "__main__":

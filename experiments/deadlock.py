@@ -1,154 +1,178 @@
 """The paper's starting point: ranks with unevenly many steps wait for ever.
 
-    python -m experiments.deadlock            # half a minute on two CPU cores, 5 s of it waiting
-    python -m experiments.deadlock --quick    # fewer sequences, 15 s
+    python -m experiments.deadlock --measure    # a minute on two CPU cores, 5 s of it waiting
+    python -m experiments.deadlock              # the table of what was measured
 
 Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
 Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
-``Join``, with each of the loaders, and with plain DDP where the rank that is done exits.
-Expect plain DDP to time out, to fail where the rank that is done exits, and everything else to
-finish (results/deadlock.txt); the exit status is 0 if it does. The rows are written to
-runs/deadlock/deadlock.json.
-
-DDP averages gradients in the backward pass, so a rank that has one step more than the others waits
-there. Gloo gives up after the process group's timeout, 30 minutes unless set; here it is seconds,
-and a parent kills ranks that stand still for longer than that. With nccl (from PyTorch's
-documentation of ``init_process_group``, not measured) the timeout is 10 minutes, after which
-collectives are aborted and the process crashes.
+``Join``, with plain DDP where the rank that is done exits, and with each of the loaders. The paper
+says that the first waits for ever: DDP averages gradients in the backward pass, so a rank that has
+one step more than the others waits there. Gloo gives up after the process group's timeout, 30
+minutes unless set; here it is seconds. Ranks that do not end are killed, and they end with the
+process that started them.
 """
 
+import json
+import multiprocessing as mp
+import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+import threading
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from math import isnan
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from tabulate import tabulate
-from tqdm import tqdm
+import pandas as pd
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
 
-from bload import PACKERS, BlockSampler, InputError, action_genome_lengths
-from experiments.measured import measure
-from experiments.rank_pair import RANKS, RankOutcome, run_pair
-from experiments.sequences import block_epoch, clips, uneven_epoch
+from bload import PACKERS, BlockLoader, action_genome_lengths
+from experiments.study import markdown, measuring, publish, read_rows, write_rows
+from experiments.sync import draw, new_classifier, train_on
+from training.stopping import apart
 
-FULL = {"videos": 200, "clip": 16, "batch_frames": 376, "timeout": 5.0, "seed": 0}
-QUICK = {"videos": 24, "batch_frames": 188, "timeout": 3.0}
-TEXTS = {
-    "videos": "sequences, with lengths drawn from Action Genome's",
-    "clip": "frames per step of plain DDP",
-    "batch_frames": "frames per rank and step of a loader",
-    "timeout": "seconds that a rank of plain DDP waits for the other",
-    "seed": "of the drawn lengths",
-}
-PATIENCE = 30.0
-"""Gloo's timeout in seconds where nobody should run into it, on a busy machine either."""
-GRACE = 5.0
-"""Seconds beyond gloo's timeout that ranks may stand still before they are killed."""
+PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
+UNEVEN = "uneven"
+RANKS, CLIP, FRAMES = 2, 16, 376
+"""Frames per step of plain DDP, and per rank and step of a loader."""
+PATIENCE, LIMIT = 30.0, 120.0
+"""Gloo's timeout in seconds where nobody should run into it, and when ranks are killed."""
 
 
-def run(videos: int, clip: int, batch_frames: int, timeout: float, seed: int) -> dict[str, Any]:
-    """Run every row, print the table and return it; `TEXTS` says what the arguments are.
+@dataclass(frozen=True)
+class Epoch:
+    """What two ranks train. Under `UNEVEN` a step is a clip of one of the rank's own sequences."""
 
-    Raises:
-        InputError: an option is out of range, or the ranks happen to have equally many clips.
-    """
-    if videos < RANKS or clip < 1 or timeout < 1:
-        raise InputError(
-            f"--videos is {videos}, --clip {clip} and --timeout {timeout:g}; give at least "
-            f"{RANKS}, 1 and 1"
-        )
-    lengths = np.random.default_rng(seed).choice(action_genome_lengths(), videos)
-    if batch_frames < lengths.max():
-        raise InputError(
-            f"--batch-frames is {batch_frames} but the longest sequence has {lengths.max()} "
-            "frames; give at least as many"
-        )
-    steps = [len(clips(lengths.tolist(), clip, rank)) for rank in range(RANKS)]
-    if len({*steps}) == 1:
-        raise InputError(
-            f"both ranks happen to have {steps[0]} clips, which shows nothing; give another --seed"
-        )
-    print(
-        f"{RANKS} ranks, gloo, CPU: {videos} sequences of {lengths.min()} to {lengths.max()} "
-        f"frames, {lengths.sum():,} in all; under plain DDP gloo's timeout is {timeout:g} s\n",
-        flush=True,
-    )
-    jobs = [*_jobs(lengths, clip, batch_frames, max(steps) - min(steps))]
-    rows = []
-    with tempfile.TemporaryDirectory() as meetings:
-        for number, (row, job) in enumerate(tqdm(jobs, unit="row", leave=False, disable=None)):
-            patience = timeout if row["expected"] == "timed out" else PATIENCE
-            job = partial(job, meeting=Path(meetings, str(number)), patience=patience)
-            rows.append(row | _ended(row["says"], run_pair(job, patience + GRACE)))
-    columns = ("what", "loader", "ended", "steps", "seconds", "says")
-    cells = [[row[name] for name in columns] for row in rows]
-    print(tabulate(cells, columns, floatfmt=".1f", maxcolwidths=[None] * 5 + [60]))
-    wrong = [row for row in rows if row["ended"] != row["expected"]]
-    for row in wrong:
-        print("\n{what}, {loader}: {ended}, where {expected} was expected".format(**row))
-    if not wrong:
-        print("\nEvery row ended as it should.")
-    return {"rows": rows, "as_expected": not wrong, "frames": int(lengths.sum())}
+    way: str
+    loader: str
+    lengths: tuple[int, ...]
+    patience: float = PATIENCE
+
+    def batches(self, rank: int) -> BlockLoader:
+        """The epoch of one of the ranks."""
+        source = draw(self.lengths)
+        if self.loader == UNEVEN:
+            mine = source.part(rank, RANKS)
+            return BlockLoader(
+                mine, "naive", batch_frames=CLIP, t_max=CLIP, long="split", rank=0, world_size=1
+            )
+        return BlockLoader(source, self.loader, batch_frames=FRAMES, rank=rank, world_size=RANKS)
 
 
-def _jobs(
-    lengths: np.ndarray, clip: int, batch_frames: int, apart: int
-) -> Iterator[tuple[dict[str, Any], Callable]]:
-    """The head of each row, with what to say if it finishes, and its epoch."""
-
-    def row(what: str, loader: str, expected: str, says: str = "") -> dict[str, Any]:
-        return {"what": what, "loader": loader, "expected": expected, "says": says}
-
-    frames = tuple(lengths.tolist())
-    uneven = partial(uneven_epoch, lengths=frames, clip=clip)
-    yield row("plain DDP", "uneven", "timed out"), uneven
-    says = (
-        f"one rank shadowed {apart} steps of the other; in these the gradient of one rank is "
-        "divided by two, so a frame counts as in the others"
-    )
-    yield row("DDP with Join", "uneven", "finished", says), partial(uneven, join=True)
-    for loader in PACKERS:
-        sampler = BlockSampler(lengths, loader, batch_frames=batch_frames, rank=0, world_size=RANKS)
-        counted = sampler.account
-        says = f"{counted.padding:,} padded, {counted.deleted:,} deleted, {counted.filler:,} filler"
-        job = partial(block_epoch, lengths=frames, loader=loader, batch_frames=batch_frames)
-        yield row("DDP, blocks", loader, "finished", says), job
-    yield row("DDP, exits when done", "uneven", "failed"), partial(uneven, leave=True)
+def measure(videos: int, timeout: float) -> list[dict]:
+    """A row for each way to train: steps that each rank has and has done, and how it ended."""
+    drawn = np.random.default_rng(0).choice(action_genome_lengths(), videos)
+    lengths = tuple(drawn.tolist())
+    epochs = [Epoch(way, UNEVEN, lengths) for way in (JOIN, EXITS)]
+    epochs += [Epoch(BLOCKS, loader, lengths) for loader in PACKERS]
+    return [_row(epoch) for epoch in (Epoch(PLAIN, UNEVEN, lengths, timeout), *epochs)]
 
 
-def _ended(says: str, outcomes: list[RankOutcome]) -> dict[str, Any]:
-    """The end of an epoch (finished, timed out or failed), with the steps that each rank did."""
-    late = any(one.ended == "running" or "timed out" in one.message.lower() for one in outcomes)
-    finished = all(one.ended == "finished" for one in outcomes)
-    trouble = "; ".join(f"rank {rank} {_trouble(one)}" for rank, one in enumerate(outcomes))
+def _row(epoch: Epoch) -> dict:
+    ends = run_ranks(epoch)
+    says = "; ".join(f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"])
+    account = asdict(epoch.batches(0).account) if epoch.way == BLOCKS else {}
     return {
-        "ended": "finished" if finished else "timed out" if late else "failed",
-        "steps": [outcome.steps for outcome in outcomes],
-        "planned": [outcome.planned for outcome in outcomes],
-        "seconds": round(max(outcome.seconds for outcome in outcomes), 2),
-        "says": says if finished else trouble,
+        "way": epoch.way,
+        "loader": epoch.loader,
+        **{f"{of}_{rank}": end[of] for of in ("planned", "steps") for rank, end in enumerate(ends)},
+        "ended": ("timed out" if "timed out" in says.lower() else "failed") if says else "finished",
+        "seconds": round(max(end["seconds"] for end in ends), 2),
+        **{of: account.get(of) for of in ("padding", "deleted", "filler")},
+        "says": says,
     }
 
 
-def _trouble(outcome: RankOutcome) -> str:
-    """Describe the end of the epoch on one rank."""
-    if outcome.ended == "finished":
-        return f"was done after its {outcome.steps} steps"
-    # An error of gloo without the place in its source and without advice.
-    message = re.sub(r"^\[\S+\] ", "", " ".join(outcome.message.split())).split(". ")[0]
-    late = "timed out" in message.lower()
-    how = {
-        "running": f"was killed after {outcome.seconds:.0f} s",
-        "gone": "exited without a message",
-        "failed": f"{'waited for the other' if late else 'failed'}: {message}",
-    }
-    return f"in step {outcome.steps + 1} of {outcome.planned} {how[outcome.ended]}"
+def run_ranks(epoch: Epoch) -> list[dict]:
+    """Train an epoch; what became of each rank. Neither is left when this returns."""
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["experiments.sync", "torch._dynamo"])
+    with TemporaryDirectory() as folder:
+        ranks = [
+            context.Process(target=_train, args=(rank, epoch, folder), daemon=True)
+            for rank in range(RANKS)
+        ]
+        deadline = time.monotonic() + LIMIT
+        try:
+            for process in ranks:
+                process.start()
+            for process in ranks:
+                process.join(max(0.0, deadline - time.monotonic()))
+        finally:
+            for process in ranks:
+                process.kill()
+                process.join()
+        return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)]
+
+
+def _train(rank: int, epoch: Epoch, folder: str) -> None:
+    """Train one of two ranks, and write down how it ended."""
+    apart(rank)  # Ctrl-C is for their parent, which kills them
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    model, optimiser = new_classifier()
+    batches, store = [*epoch.batches(rank)], dist.FileStore(f"{folder}/store", RANKS)
+    _meet(store, rank, "begins")
+    timeout = timedelta(seconds=epoch.patience)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
+    parallel = DistributedDataParallel(model)
+    done, says, began = 0, "", time.monotonic()
+    try:
+        with Join([parallel]) if epoch.way == JOIN else nullcontext():
+            for batch in batches:
+                train_on(parallel, optimiser, batch)
+                done += 1
+    except RuntimeError as error:  # without the place in gloo's source, and without advice
+        says = re.sub(r"^\[\S+\] ", "", " ".join(str(error).split())).split(". ")[0]
+    seconds = time.monotonic() - began
+    end = {"planned": len(batches), "steps": done, "seconds": seconds, "says": says}
+    Path(folder, f"{rank}.json").write_text(json.dumps(end))
+    if epoch.way != EXITS:  # as one that goes on to evaluate, it stays until the other is done
+        _meet(store, rank, "ends")
+
+
+def _end_with_parent() -> None:
+    if parent := mp.parent_process():
+        parent.join()
+    os._exit(1)
+
+
+def _meet(store: dist.Store, rank: int, where: str) -> None:
+    """Wait for the other rank, outside of the process group."""
+    store.set(f"{where} {rank}", "")
+    store.wait([f"{where} {other}" for other in range(RANKS)], timedelta(seconds=LIMIT))
+
+
+def tables(rows: pd.DataFrame) -> str:
+    """What each rank had to do and did, and how that ended."""
+    cells = [
+        [
+            row.way if row.loader == UNEVEN else f"{row.way}, `{row.loader}`",
+            f"{row.steps_0} of {row.planned_0}, {row.steps_1} of {row.planned_1}",
+            f"{row.ended}; {row.says}" if row.says else row.ended,
+            *("" if isnan(of) else f"{of:,.0f}" for of in (row.padding, row.deleted, row.filler)),
+        ]
+        for row in rows.fillna({"says": ""}).itertuples()
+    ]
+    heads = ["", "steps of the ranks", "ended", "padded", "deleted", "filler slots"]
+    return markdown(cells, heads, words=3)
 
 
 def main() -> None:
-    measure("deadlock", __doc__, run, FULL, QUICK, TEXTS)
+    parser = measuring("deadlock", __doc__)
+    parser.add_argument("--videos", type=int, default=200, help="sequences")
+    parser.add_argument("--timeout", type=float, default=5.0, help="seconds that plain DDP waits")
+    args = parser.parse_args()
+    if args.measure:
+        write_rows(args.file, measure(args.videos, args.timeout))
+    else:
+        publish("deadlock", tables(read_rows(args.file)), committed=args == parser.parse_args([]))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,21 @@
-"""Loaders that take turns: equally many rounds, and all steps of an epoch."""
+"""Times faster than naive, round by round."""
 
-import json
-import sys
+import pandas as pd
 
-import pytest
-
-from experiments.epoch_time import main
-from tests.training.jobs import DATA_KNOBS
+from experiments.epoch_time import tables
 
 
-@pytest.mark.slow
-def test_every_loader_takes_its_turn(data_root, tmp_path, monkeypatch, capsys):
-    knobs = [*DATA_KNOBS, f"dataset.root={data_root}", "train.batch_frames=53", "--share=1"]
-    line = ["epoch_time.py", f"--out={tmp_path}", *knobs]
-    monkeypatch.setattr(sys, "argv", [*line, "--rounds=2", "loader=naive,mix"])
-    main()
-    rows = json.loads((tmp_path / "epoch_turns.json").read_text())["rows"]
-    assert [(row["loader"], row["timed_steps"]) for row in rows] == [("naive", 8), ("mix", 4)]
-    for row in rows:
-        assert (row["frames"], row["steps"]) == (174, row["timed_steps"])
-        assert len(row["seconds_a_step"]) == 2
-        assert min(row["seconds_a_step"]) > 0
-    assert f"{rows[0]['slots']:,}" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "argv", [*line, "--rounds=50", "loader=naive"])
-    with pytest.raises(SystemExit, match="2"):
-        main()
+def test_a_ratio_is_of_epochs_and_of_the_same_round():
+    known = {"naive": {"slots": 800, "steps": 8}, "bload": {"slots": 400, "steps": 4}}
+    rows = [
+        {"measured": "here", "loader": loader, "frames": 200, "seconds_a_step": seconds, **of}
+        for loader, of in known.items()
+        for seconds in (0.1, 0.3)  # the machine slowed down
+    ]
+    faster, costs = tables(pd.DataFrame(rows)).split("\n\n")
+    found = {row.split("|")[1].strip(): row.split("|")[2].strip() for row in faster.splitlines()}
+    assert found["by slots processed"] == "2.000"
+    assert found["here"] == "2.00 [2.00, 2.00]"
+    assert found["the paper"] == "4.15"
+    words = [of.strip() for of in costs.splitlines()[2].split("|")[1:-1]]
+    assert words == ["naive", "8", "800", "25", "200"]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -14,7 +15,6 @@ from bload import PACKERS, InputError, deal, make_plan
 from bload.packers import packer_options
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
-from experiments.commands import jobs_of
 from training.config import CONFIGS, compose_job, register
 
 ALL = {
@@ -65,8 +65,7 @@ def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():
 def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
     for name in SINGLE:
         assert f"train.py experiment={name}" in ALL[name].splitlines()[1]
-        (only,) = jobs_of([f"experiment={name}"])
-        job = only.config
+        job = compose_job("train", [f"experiment={name}"])
         assert job.experiment.name == name
         assert job.run.root == f"runs/{name}"
 
@@ -108,8 +107,10 @@ def test_every_command_in_a_header_is_a_sweep_of_that_experiment():
     for name in FILES.keys() - QUICK:
         for line in re.findall(r"python train\.py -m (.+)", FILES[name]):
             given = ["loader=bload", "train.seed=0", *line.split()]  # for others it is alike
-            jobs = jobs_of(list({of.partition("=")[0]: of for of in given}.values()))
-            assert {job.config.experiment.name for job in jobs} == {name}
+            values = {key: of.split(",") for key, of in (one.split("=") for one in given)}
+            for chosen in product(*values.values()):
+                line = [f"{key}={one}" for key, one in zip(values, chosen, strict=True)]
+                assert compose_job("train", line).experiment.name == name
 
 
 def test_a_quick_form_takes_a_tenth_of_the_work_of_the_full_one():

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.commands import jobs_of
-from experiments.report.page import write_report
+from experiments.runs import read_runs
 from tests.training.jobs import REPOSITORY, only_run, overrides
-from training.config import register
+from training.config import compose_job
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
 
@@ -46,7 +45,7 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_and_the_report(
+def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
     mine, data_root, tmp_path
 ):
     line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
@@ -59,8 +58,7 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_table_an
     code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
     (line,) = (line for line in run(mine, "-c", code).splitlines() if "next_fit" in line)
     assert "94" in line.split()
-    write_report(tmp_path / "runs")
-    assert "next_fit" in (tmp_path / "runs" / "report.md").read_text()
+    assert read_runs(tmp_path / "runs")["loader.name"].tolist() == ["next_fit"]
 
 
 def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
@@ -68,19 +66,16 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
         if name := re.search(r"^# ((?:model|recipe)/\S+)$", text, re.M):
             (tmp_path / name[1]).parent.mkdir()
             (tmp_path / name[1]).write_text(text)
-    register()
     path, model = f"hydra.searchpath=[file://{tmp_path}]", "model=wide"
-    (alone,) = jobs_of([path, model])
-    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
-    assert {(cfg.model.width, cfg.train.lr, cfg.train.muon_lr) for cfg in found} == {
-        (96, 1e-3, alone.config.train.muon_lr)
-    }
-    assert alone.config.train.muon_lr is not None
+    alone = compose_job("train", [path, model])
+    found = compose_job("train", [path, model, "experiment=temporal_quick"])
+    assert (found.model.width, found.train.lr) == (96, 1e-3)
+    assert found.train.muon_lr == alone.train.muon_lr is not None
     (tmp_path / "adamw").mkdir()
     (tmp_path / "adamw" / "wide.yaml").write_text("# @package _global_\ntrain: {muon_lr: null}\n")
-    found = [job.config for job in jobs_of([path, model, "experiment=temporal_quick"])]
-    assert {cfg.train.muon_lr for cfg in found} == {None}
-    (ours,) = (job.config for job in jobs_of(["experiment=temporal_quick", "model.temporal=dds"]))
+    found = compose_job("train", [path, model, "experiment=temporal_quick"])
+    assert found.train.muon_lr is None
+    ours = compose_job("train", ["experiment=temporal_quick"])
     assert (ours.train.muon_lr, ours.train.warmup_epochs) == (None, 1)
 
 

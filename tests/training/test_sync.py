@@ -10,7 +10,6 @@ from torch import nn
 
 import train
 from bload import InputError
-from experiments.sync_loss import DATA, FULL, run
 from tests.training.jobs import (
     assert_same_run,
     assert_same_state,
@@ -200,28 +199,3 @@ def test_other_ways_are_refused(config):
     for option in ("sync=ring", "sync_every=0"):
         with pytest.raises(InputError, match=rf"train\.{option.split('=')[0]} is"):
             config(f"train.{option}")
-
-
-@pytest.mark.slow
-@pytest.mark.dist
-def test_the_experiment_trains_one_model_under_allreduce_and_several_without():
-    rows = run(**FULL | {"ranks": [1, 2], "sequences": 200, "seeds": 1})["rows"]
-    assert [(row["ranks"], row["data"], row["sync"]) for row in rows] == [
-        (1, "dealt", "allreduce"),
-        *((2, data, sync) for data in DATA for sync in SYNCS),
-    ]
-    one, same, local, gossip, none = rows[:5]
-    size = 4 * one["parameters"]
-    assert one["bytes_per_step"] == none["bytes_per_step"] == 0
-    assert same["loss_100"] == pytest.approx(one["loss_100"], rel=1e-4)
-    for row, times in ((same, 1), (gossip, 1), (local, 2 / local["steps"])):
-        assert row["distance"] == pytest.approx(0, abs=1e-6)
-        assert row["bytes_per_step"] == pytest.approx(times * size, rel=0.1)
-    assert none["distance"] > 1e-3
-    assert none["loss_100"] != none["own_loss"]
-
-
-@pytest.mark.parametrize("options", [{"slots": 100}, {"ranks": [0]}, {"rate": 0.0}])
-def test_bad_options_of_the_experiment_are_refused(options):
-    with pytest.raises(InputError, match=rf"--{next(iter(options))} is|--ranks is"):
-        run(**FULL | options)

@@ -1,0 +1,64 @@
+"""Ablations: what are the start table, masked padding and the memory worth?
+
+    python train.py -m experiment=reset_ablation            # 9 runs of 7 to 8 minutes
+    python train.py -m experiment=padding_ablation          # 6
+    python train.py -m experiment=temporal                  # 15
+    python -m experiments.ablations [FOLDER]
+
+5 epochs of `bload`, three seeds each; all is compared to the first value. Nothing was predicted.
+That runs of one seed are compared too, which have the same first weights and blocks, was decided
+after the first runs had been seen (docs/LOG.md, "Ablations"). Seconds are left out: other jobs ran
+beside these runs.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from bload.errors import InputError
+from experiments.intervals import paired, student, welch
+from experiments.runs import read_runs
+from experiments.study import RESULTS, command, markdown, publish
+
+ORDER = {
+    "train.starts": ["table", "ignored", "wrong"],
+    "train.padding": ["masked", "repeated"],
+    "model.temporal": ["dds", "gru", "attention", "scan", "none"],
+}
+"""What is varied -> its values; all are compared to the first."""
+
+
+def table(runs: pd.DataFrame) -> str:
+    """Recall@20 by the key that the runs differ in, beside the work it took."""
+    varied = [key for key in ORDER if runs[key].nunique() > 1]
+    if len(varied) != 1:
+        raise InputError(f"runs differ in {varied}; they should in one of {[*ORDER]}")
+    (key,), rows = varied, []
+    by = runs.pivot(index="train.seed", columns=key, values=["recall", "remembered"])
+    work = runs.groupby(key)[["all_steps", "slots"]].mean()
+    base, *others = sorted(work.index, key=[*ORDER[key], *work.index].index)
+    for value in (base, *others):
+        recall, remembered = by.recall[value], student(by.remembered[value]).text()
+        less = [of(recall, by.recall[base]).text(sign=True) for of in (welch, paired)]
+        counts = (f"{of:,.0f}" for of in work.loc[value])
+        beside = less if value in others else ["", ""]
+        rows.append([f"`{value}`", *counts, student(recall).text(), *beside, remembered])
+    heads = ["steps", "slots", "Recall@20", "difference", "seed by seed", "remembered"]
+    return markdown(rows, [f"`{key}`", *heads])
+
+
+def main() -> None:
+    parser = command("ablations", __doc__)
+    parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: the committed ones")
+    folder = parser.parse_args().folder
+    names = "reset_ablation", "padding_ablation", "temporal"
+    for one in [folder] if folder else [RESULTS / name for name in names]:
+        try:
+            block = table(read_runs(one))
+        except InputError as error:
+            parser.error(str(error))
+        publish(f"ablations {one.name}", f"{block}\n", committed=folder is None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The default run: what does it learn, of what can be reached?
+
+    torchrun train.py loader=bload                          # 5 minutes; then `eval.py relations=`
+    python train.py -m run.root=runs/learning train.seed=0,1,2      # and as docs/results.md says
+    python -m experiments.default_run [FOLDER]
+
+FOLDER has `runs.csv` and `relations.csv` of one run, results/learning.csv others. Nothing was
+predicted.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.runs import read_runs
+from experiments.study import RESULTS, markdown, study
+from training.page.charts import GROUPS, bars
+
+RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
+
+
+def tables(folder: Path) -> str:
+    """Recall@20 of networks, means and standard deviations, beside that of ideal observers."""
+    run, rows = read_runs(folder).iloc[0], list[list[object]]()
+    ideal = run[f"remembering/{RECALL}"]
+    for name, words in (("memoryless", "without memory"), ("remembering", "that remembers all")):
+        recall, memory = run[f"{name}/{RECALL}"], run[f"{name}/{RECALL}_memory"]
+        figures = [f"{100 * recall:.1f}", f"{100 * recall / ideal:.0f} %", f"{100 * memory:.1f}"]
+        rows.append([f"ideal observer {words}", *[""] * 4, *figures])
+    learning = pd.read_csv(RESULTS / "learning.csv").fillna({"muon_lr": 0})
+    for (muon, *ways), of in learning.groupby(["muon_lr", *KEYS], sort=False):
+        recall, memory = (100 * of[f"with/{RECALL}{more}"] for more in ("", "_memory"))
+        figures = [f"{one.mean():.1f} +- {one.std():.1f}" for one in (recall, memory)]
+        figures.insert(1, f"{recall.mean() / ideal:.0f} %")
+        rows.append(["AdamW and Muon" if muon else "AdamW alone", *ways, len(of), *figures])
+    heads = ["", *KEYS, "seeds", "Recall@20", "share of what can be reached", "remembered"]
+    return "![Recall@20 by relation](charts/default_run.svg)\n\n" + markdown(rows, heads)
+
+
+def draw(folder: Path, figure: Figure) -> None:
+    """Bars of all relations, best first within their group, with how many of each there are."""
+    found = pd.read_csv(folder / "relations.csv")
+    found = found.query("kind == 'relation' and constraint == 'with' and k == 20")
+    found = found.sort_values("recall", ascending=False)
+    found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
+    found = found.reset_index(drop=True)
+    axis = figure.add_subplot(title="Recall@20 with constraint, %")
+    for group, of in found.groupby("group", sort=False):
+        bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
+    counts = found.triplets.map(" ({:,})".format)
+    axis.set_yticks(found.index, found.name.str.replace("_", " ") + counts)
+    axis.tick_params(axis="y", labelsize=9.5, length=0)
+
+
+if __name__ == "__main__":
+    study("default_run", __doc__, tables, draw, height=6.4)

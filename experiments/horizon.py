@@ -1,0 +1,176 @@
+"""How far back labels reach: what are whole videos worth where a cue is shown only once?
+
+    python train.py experiment=frames                   # the network that all runs start from
+    python train.py -m experiment=horizon
+    python train.py -m experiment=horizon loader=sampling loader.place=first
+    python train.py -m experiment=start_table           # a fourth seed for it
+    python -m experiments.horizon [FOLDER]
+
+A state's cue is shown when it begins, and states last 8, 16 or 32 frames on average, or as long as
+the video. Predicted were a gain of whole videos over fresh clips that grows with the horizon, a
+larger one over clips that are always the same, and a start table that is worth more the longer
+states last (docs/LOG.md, "When whole videos beat clips: the plan, written before any run"). A
+control repeats the cues: ``dataset.dwell=16 dataset.cue_rate=0.4 loader=sampling,bload`` ("The
+recipe or the cue" there).
+"""
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bload.draw import INK, colour_of, label_of
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
+from datasets.synthetic.script import write_scripts
+from datasets.synthetic.world import World
+from experiments.intervals import student
+from experiments.runs import read_runs
+from experiments.study import markdown, study
+
+SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
+FIRST, FIXED, NO_TABLE = "sampling, first clips", "sampling, fixed clips", "bload, no start table"
+WAYS = ("sampling", FIRST, FIXED, "ragged", "bload", "bload_exact", NO_TABLE)
+"""Ways to train: the loader, and what differs from its defaults."""
+
+
+def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The runs with their `way`: those whose cues are shown once, and those of the control."""
+    runs = read_runs(folder)
+    place = runs.get("loader.place", runs["loader.name"])  # there if sampling is
+    clips = place.map({"first": FIRST, "fixed": FIXED})
+    way = clips.fillna(runs["loader.name"]).mask(runs["train.starts"] == "ignored", NO_TABLE)
+    runs = pd.concat([runs, way.rename("way")], axis=1)
+    return runs[runs[CUES] == 0], runs[runs[CUES] > 0]
+
+
+def less(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
+    """`bload` less another way in points: a row per seed, a column per horizon; NaN if not run."""
+    all_of_them = pd.MultiIndex.from_product([WAYS, sorted(runs[DWELL].unique())])
+    by = runs.pivot(index=SEED, columns=["way", DWELL], values=key).reindex(columns=all_of_them)
+    return by["bload"] - by[other]
+
+
+def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
+    """What was predicted to be above 0 -> points by seed."""
+    fresh, first, fixed, table = (less(runs, way) for way in ("sampling", FIRST, FIXED, NO_TABLE))
+    near, far = fresh.columns[[0, -1]]
+
+    def mean(of: pd.DataFrame) -> pd.Series:
+        return of.mean(axis=1, skipna=False)
+
+    return {
+        "the gain over fresh clips grows with the horizon": fresh[far] - fresh[near],
+        "the gain over first clips is the larger one": mean(first - fresh),
+        "the start table is worth more the longer states last": table[far] - table[near],
+        "first clips end above fixed ones": mean(fixed - first),
+        "fresh clips end above fixed ones": mean(fixed - fresh),
+    }
+
+
+@cache
+def observers(world: World, clip: int) -> tuple[list[float], float]:
+    """Recall@20 of observers that recall nothing, a clip and everything, in percent.
+
+    Then the share of what has to be remembered in a fresh clip whose cue came before the clip.
+    """
+    scripts = write_scripts(world, "test")
+    memories = (MEMORYLESS, clip, EVERYTHING)
+    recalls = [100 * expected_recall(scripts, memory) for memory in memories]
+    return recalls, 100 * cut_off(write_scripts(world, "train"), clip)
+
+
+def of_worlds(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[float]]:
+    """Observer -> its Recall@20 by horizon; then what fresh clips cut off by horizon."""
+    clip, found = int(runs.t_max.min()), []
+    for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
+        knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()}
+        found.append(observers(World(**knobs), clip))
+    names = [f"an observer that recalls {of}" for of in ("nothing", f"{clip} frames", "everything")]
+    by_observer = zip(*(recalls for recalls, _ in found), strict=True)
+    return dict(zip(names, map(list, by_observer), strict=True)), [cut for _, cut in found]
+
+
+def tables(folder: Path) -> str:
+    """Recall@20 of every way, differences by seed, what was predicted, and the control."""
+    once, again = read_ways(folder)
+    horizons = [_named(dwell) for dwell in sorted(once[DWELL].unique())]
+    ideal, cut = of_worlds(once)
+    ways = [way for way in WAYS if way in {*once.way}]
+    recall = once.groupby(["way", DWELL]).recall.apply(lambda of: student(of).text()).unstack()
+    work = once.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
+    reached = [[name, *[""] * 4, *(f"{of:.1f}" for of in by)] for name, by in ideal.items()]
+    for way in ways:
+        counts = (f"{of:,.0f}" for of in work.loc[way])
+        reached.append([way, *counts, *recall.loc[way].fillna("")])
+    compared = [["cues that fresh clips cut off", *(f"{of:.0f} %" for of in cut)]]
+    for way in ways:
+        for key in ("recall", "remembered") if way == "sampling" else ("recall",):
+            name = f"less {way}" + ", what must be remembered" * (key == "remembered")
+            compared.append([name, *(_signed(of) for _, of in less(once, way, key).items())])
+    predicted = [[words, _signed(of)] for words, of in predictions(once).items()]
+    heads = ["a state lasts", "epochs", "steps", "slots", "deleted per epoch", *horizons]
+    blocks = [
+        "![Recall@20 by horizon](charts/horizon.svg)",
+        markdown(reached, heads),
+        markdown([row for row in compared if row[0] != "less bload"], ["`bload`", *horizons]),
+        markdown([row for row in predicted if row[1]], ["predicted before the runs", "by, points"]),
+    ]
+    return "\n\n".join([*blocks, *([_control(once, again)] if len(again) else [])])
+
+
+def _control(once: pd.DataFrame, again: pd.DataFrame) -> str:
+    dwell = again[DWELL].iloc[0]
+    both = {"once": once[once[DWELL] == dwell], "again and again": again[again[DWELL] == dwell]}
+    gains = {cue: less(runs, "sampling")[dwell] for cue, runs in both.items()}
+    rows = []
+    for cue, runs in both.items():
+        for way in ("sampling", "bload"):
+            mine = runs[runs.way == way]
+            counts = (f"{mine[key].mean():,.0f}" for key in ("all_steps", "slots"))
+            gain = _signed(gains[cue]) if way == "bload" else ""
+            rows.append([cue, way, *counts, student(mine.recall).text(), gain])
+    fell = gains["once"] - gains["again and again"]
+    rows.append(["once less again and again", "", "", "", "", _signed(fell)])
+    first = f"states of {_named(dwell)}, cues shown"
+    heads = [first, "trained by", "steps", "slots", "Recall@20", "less sampling"]
+    return markdown(rows, heads, words=2)
+
+
+def _signed(points: pd.Series) -> str:
+    return student(points).text(sign=True)
+
+
+def _named(dwell: float) -> str:
+    return f"{dwell:g} frames" if dwell < 1000 else "the video"
+
+
+def draw(folder: Path, figure: Figure) -> None:
+    """Means over seeds with the lowest and the highest, by horizon, between the observers."""
+    runs, _ = read_ways(folder)
+    horizons = sorted(runs[DWELL].unique())
+    axis = figure.add_subplot(xlabel="a state lasts", title="Recall@20, %")
+    axis.set_xticks(range(len(horizons)), [_named(dwell) for dwell in horizons])
+    for (name, by), broken in zip(of_worlds(runs)[0].items(), (":", "-.", "--"), strict=True):
+        axis.plot(by, ls=broken, color=INK, lw=1.3, label=name.removeprefix("an "))
+    ways = [way for way in WAYS if way in {*runs.way}]
+    for place, way in enumerate(ways):
+        by = runs[runs.way == way].groupby(DWELL).recall.agg(["mean", "min", "max"])
+        loader, comma, option = way.partition(",")
+        axis.errorbar(
+            [horizons.index(dwell) + 0.05 * (place - (len(ways) - 1) / 2) for dwell in by.index],
+            by["mean"],
+            [by["mean"] - by["min"], by["max"] - by["mean"]],
+            color=colour_of(loader),
+            label=label_of(loader) + comma + option,
+            marker="o",
+            mfc="white" if option else colour_of(loader),
+            mec=colour_of(loader),
+            mew=1.5,
+            ls="--" if option else "-",
+        )
+
+
+if __name__ == "__main__":
+    study("horizon", __doc__, tables, draw, height=4.8)

@@ -1,0 +1,121 @@
+"""Ways to train that take turns on one machine, so that its changing speed meets all alike.
+
+They run in one process, or in each rank that torchrun has started, with a thread each.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise, product
+from pathlib import Path
+
+import torch
+
+from bload import InputError
+from datasets.build import build_letterbox
+from experiments.study import write_rows
+from models import build_criterion
+from training.build import build_network, build_training
+from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
+from training.data import open_data
+from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.ranks import Ranks, join_ranks, leave_ranks
+from training.step import train_step
+
+
+def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
+    """The jobs of ``train.py -m experiment=...``, which read in their own process."""
+    from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
+
+    file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
+    varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
+    given = dict(one.split("=", 1) for one in overrides)
+    choices = [given.pop(key, values).split(",") for key, values in varied.items()]
+    fixed = [f"experiment={experiment}", "train.workers=0"]
+    fixed += [f"{key}={value}" for key, value in given.items()]
+    return [
+        compose_job("train", [*fixed, *map("=".join, zip(varied, values, strict=True))])
+        for values in product(*choices)
+    ]
+
+
+def on_ranks(measure: Callable[[Ranks], list[dict]], file: Path, key: str | None = None) -> None:
+    """Measure on the ranks that torchrun has started, or on one; rank 0 writes the rows."""
+    torch.set_num_threads(1)
+    ranks = join_ranks("cpu", TIMEOUT)
+    try:
+        rows = measure(ranks)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    if ranks.is_first:
+        write_rows(file, rows, key)
+    leave_ranks()
+
+
+@dataclass(slots=True)
+class Turn:
+    """The steps that a way took in one turn.
+
+    Attributes: `frames` of all ranks, without padding; `busy`, seconds of the processor in this
+    process, without those that it waits for another rank; `peak_mib`, the most memory above what
+    was there before the turn.
+    """
+
+    frames: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
+    peak_mib: float = 0.0
+
+
+class Way:
+    """One config's loader, with a network of its own, stepped on demand."""
+
+    def __init__(self, cfg: TrainJob, ranks: Ranks) -> None:
+        data = open_data(cfg, ranks)
+        self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
+        torch.manual_seed(cfg.train.seed)
+        model = build_network(cfg, ranks.device)
+        letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
+        criterion = build_criterion(cfg.loss)
+        self.training = build_training(cfg.train, ranks, model, criterion, letterbox)
+        self.steps = self.loader.by_step()
+        self.take(2)  # the first steps are slower
+        self.steps = self.loader.by_step()
+
+    def take(self, steps: int) -> Turn:
+        """Take so many steps; reading and batching are in their times."""
+        device, turn = self.ranks.device, Turn()
+        trim_memory()
+        before = taken_memory(device) / 2**20
+        reset_peak_memory(device)
+        self.ranks.barrier()
+        began, busy = time.perf_counter(), time.process_time()
+        for batches in islice(self.steps, steps):
+            train_step(self.training, batches, 0, self.loader.step - 1, self.loader.steps)
+            now, worked = time.perf_counter(), time.process_time()
+            turn.frames.append(batches[0].step_frames)
+            turn.seconds.append(now - began)
+            turn.busy.append(worked - busy)
+            began, busy = now, worked
+        turn.peak_mib = peak_memory_mib(device) - before
+        return turn
+
+
+def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
+    """The steps of each round: `share` of all, spread evenly; InputError if one has none."""
+    ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
+    found = [end - begin for begin, end in pairwise(ends)]
+    if min(found) < 1:
+        raise InputError("a round has no step; give a larger --share or fewer --rounds")
+    return found
+
+
+def take_turns(ways: Sequence[Way], share: float, rounds: int) -> list[list[Turn]]:
+    """The turns of every way, in each round one: `share` of each one's epoch in all."""
+    counts = [steps_by_round(way.loader.steps, share, rounds) for way in ways]
+    turns: list[list[Turn]] = [[] for _ in ways]
+    for number in range(rounds):
+        for way, steps, mine in zip(ways, counts, turns, strict=True):
+            mine.append(way.take(steps[number]))
+    return turns

@@ -1,0 +1,65 @@
+"""Means with their 95 % intervals, and how tables show them."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of `count` values and its 95 % interval; fewer than two values have none (NaN)."""
+
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    count: int = 0
+
+    def text(self, digits: int = 1, *, sign: bool = False) -> str:
+        """``60.1 [58.0, 62.2]``, with a `sign` ``+0.3 [-0.1, 0.7]``; empty for nothing."""
+        if math.isnan(self.mean):
+            return ""
+        mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
+        if math.isnan(self.low):
+            return mean
+        return f"{mean} [{self.low:,.{digits}f}, {self.high:,.{digits}f}]"
+
+
+def student(values: Iterable[float]) -> Interval:
+    """The mean of independent values with Student's interval."""
+    return _interval(values)
+
+
+def welch(values: Iterable[float], others: Iterable[float]) -> Interval:
+    """The mean of `values` less that of `others` with Welch's interval: unpaired samples."""
+    return _interval(values, others)
+
+
+def paired(values: pd.Series, others: pd.Series) -> Interval:
+    """The mean difference of values with the same index, such as the seed."""
+    return student((values - others).dropna())
+
+
+def ratio(values: Iterable[float], others: Iterable[float], *, by_pair: bool = False) -> Interval:
+    """The ratio of the geometric means of positive values; the interval is of logarithms.
+
+    Args:
+        by_pair: True if the first of `values` belongs to the first of `others`, and so on.
+    """
+    a, b = (np.log(np.asarray([*one], dtype=float)) for one in (values, others))
+    found = student(a - b) if by_pair else welch(a, b)
+    mean, low, high = (math.exp(of) for of in (found.mean, found.low, found.high))
+    return Interval(mean, low, high, found.count)
+
+
+def _interval(*samples: Iterable[float]) -> Interval:
+    found = [pd.Series([*sample], dtype=float).dropna() for sample in samples]
+    mean = found[0].mean() - sum(of.mean() for of in found[1:])
+    half = error = math.hypot(*(of.sem() for of in found))  # NaN for fewer than two values
+    if error > 0:  # equal values have no width
+        freedom = error**4 / sum(of.sem() ** 4 / (len(of) - 1) for of in found)
+        half = error * stats.t.ppf(0.975, freedom)
+    return Interval(float(mean), mean - half, mean + half, min(map(len, found)))

@@ -1,0 +1,175 @@
+"""Lengths of other data: what does packing save where lengths vary otherwise than in videos?
+
+    python -m experiments.lengths                       # 20 s on one core
+    python -m experiments.lengths --lengths FILE.csv    # your own, as `bload table` reads them
+
+Nothing is trained: each loader plans an epoch for 8 ranks, a rank takes the slots of one longest
+sequence per step, and slots are counted, those included for which ranks wait. Action Genome's
+lengths are its own. The others are drawn from published laws, in lengths.json with their sources,
+whole and cut as training often cuts them; T_max is the longest of a draw. Nothing was predicted.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bload import PACKERS, InputError, action_genome_lengths, deal, read_lengths
+from bload.draw import INK
+from bload.table import sized_plan
+from experiments.charts import save_chart
+from experiments.study import CHARTS, markdown, publish
+
+SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
+CUT, DOUBLE = ", cut", "bload_exact, 2x"
+"""Ends the name of lengths that are cut; blocks of twice the longest."""
+PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
+COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
+
+
+@dataclass(frozen=True)
+class Law:
+    """A published distribution of lengths.
+
+    Between two quantiles, or edges of a histogram, the logarithm of a length grows evenly. With a
+    `tail` that between the last two is of a Pareto law with this exponent.
+    """
+
+    data: str
+    unit: str
+    source: str
+    lengths: Sequence[float]
+    mean: float
+    cut: int
+    """The length to which training often cuts what is longer."""
+    percent: Sequence[float] = ()
+    """Of the sequences that have at most these lengths, from 0 to 100."""
+    counts: Sequence[int] = ()
+    """Of the sequences between two of these lengths, in place of `percent`."""
+    std: float | None = None
+    tail: float = 0
+
+    def at(self, share: np.ndarray) -> np.ndarray:
+        """The whole lengths that these shares of the sequences, 0 to 1, do not exceed, int64."""
+        percent = self.percent or 100 * np.cumsum([0, *self.counts]) / sum(self.counts)
+        known = np.array(percent) / 100
+        found = np.exp(np.interp(share, known, np.log(self.lengths)))
+        if self.tail:
+            low, high = self.lengths[-2:]
+            beyond = np.clip((share - known[-2]) / (1 - known[-2]), 0, 1)
+            far = low * (1 - beyond * (1 - (low / high) ** self.tail)) ** (-1 / self.tail)
+            found = np.where(share > known[-2], far, found)
+        return np.maximum(found.round(), 1).astype(np.int64)
+
+
+LAWS = {
+    name: Law(**law)
+    for name, law in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
+}
+
+
+def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
+    """Every kind of lengths: its name, and the lengths of each draw."""
+    yield "videos", [action_genome_lengths()] * DRAWS
+    for name, law in LAWS.items():
+        draws = [law.at(np.random.default_rng(seed).random(SEQUENCES)) for seed in range(DRAWS)]
+        yield name, draws
+        yield name + CUT, [np.minimum(lengths, law.cut) for lengths in draws]
+
+
+def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.DataFrame:
+    """A row for each loader and draw; `times` is naive's slots over the loader's."""
+    rows = []
+    for seed, lengths in enumerate(draws):
+        longest, mean, naive = int(lengths.max()), lengths.mean(), 0
+        for loader in (*PACKERS, DOUBLE):
+            size = 2 * longest if loader == DOUBLE else longest
+            packer = "bload_exact" if loader == DOUBLE else loader
+            plan = sized_plan(lengths, packer, size, None, "error", seed, 0, size)
+            dealt = deal(plan, ranks, size)
+            slots = ranks * int(dealt.loads().max(axis=1).sum())
+            naive = naive or slots  # the first of all
+            rows.append(
+                {
+                    **{"kind": kind, "loader": loader, "draw": seed, "t_max": longest},
+                    **{"cv": lengths.std() / mean, "closed": longest / mean},
+                    "over_half": 100 * (2 * lengths > longest).mean(),
+                    **{"times": naive / slots, "imbalance": dealt.imbalance()},
+                    "padded": 100 * dealt.account.padding / lengths.sum(),
+                    "deleted": 100 * dealt.account.deleted / lengths.sum(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def tables(found: pd.DataFrame) -> str:
+    """Times fewer slots than naive padding, and what decides them; means over draws."""
+    saved, rest = [], []
+    for kind, mine in found.groupby("kind", sort=False):
+        mean = mine.groupby("loader").mean(numeric_only=True)
+        facts, times, exact = mean.loc["naive"], mean.times, mine.loader == "bload_exact"
+        row = [kind, f"{facts.t_max:,.0f}", f"{facts.cv:.2f}", f"{facts.closed:#.3g}"]
+        row += [f"{times[of]:#.3g}" for of in PACKED]
+        row += [f"{times[of]:#.3g} ({mean.imbalance[of]:.2f})" for of in BATCHES]
+        saved.append(row)
+        by_draw = "{:#.3g} to {:#.3g}".format(*mine.times[exact].agg(["min", "max"]))
+        shares = (facts.over_half, mean.padded.bucket, mean.deleted.sampling, mean.deleted["mix"])
+        rest.append([kind, by_draw, *(f"{of:.0f}" for of in shares)])
+    heads = ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES]
+    more = ["longer than `T_max` / 2, %", "bucket pads, %", "sampling deletes, %", "mix deletes, %"]
+    more = ["", "bload_exact, by draw", *more]
+    return "\n\n".join([markdown(saved, heads), markdown(rest, more)])
+
+
+def draw(found: pd.DataFrame, figure: Figure) -> None:
+    """What blocks save by the coefficient of variation, beside no padding and its floor."""
+    axis = figure.add_subplot(
+        xlabel="coefficient of variation of the lengths",
+        title="slots saved over naive padding, %",
+        ylim=(0, 107),
+    )
+    mean = found.groupby(["kind", "loader"], sort=False).mean(numeric_only=True)
+    facts, cv = mean.xs("naive", level="loader"), np.linspace(0, 1.15 * mean.cv.max(), 60)
+    closed, floor = 100 - 100 / facts.closed, 100 - 100 / (1 + cv**2)
+    axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
+    axis.plot(cv, floor, "--", c=INK, lw=1.6, label="its floor, cv² / (1 + cv²)")
+    whole = [*dict.fromkeys(kind.removesuffix(CUT) for kind in facts.index)]
+    for kind, x in facts.cv.items():
+        is_cut, colour = kind.endswith(CUT), COLOURS[whole.index(kind.removesuffix(CUT))]
+        inside = "white" if is_cut else colour
+        large, small = (100 - 100 / mean.times[kind, of] for of in ("bload", DOUBLE))
+        axis.plot(x, large, "o", ms=9, mec=colour, mfc=inside, mew=1.8)
+        axis.plot(x, small, "^", ms=6, mec=colour if is_cut else "white", mfc=inside, mew=1.2)
+        place: dict = {"xytext": (-12, -7 if is_cut else 8), "textcoords": "offset points"}
+        axis.annotate(kind, (x, large), ha="right", va="center", fontsize=8.5, **place)
+    for label, look in (("BLoad", "o"), ("BLoad exact, 2 x T_max", "^")):
+        axis.plot([], [], look, c=INK, ms=9 if look == "o" else 6, label=label)
+    axis.plot([], [], "o", ms=9, mec=INK, mfc="white", mew=1.8, label="open: cut lengths")
+    axis.set_xlim(0, cv[-1])
+
+
+def main() -> None:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m experiments.lengths", description=__doc__, formatter_class=form
+    )
+    parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")
+    file = parser.parse_args().lengths
+    try:
+        own = [(str(file), [read_lengths(file)] * DRAWS)] if file else None
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    found = pd.concat([count(kind, draws) for kind, draws in own or kinds()])
+    chart = "" if file else "![What packing saves](charts/lengths.svg)\n\n"
+    publish("lengths", chart + tables(found), committed=not file)
+    if not file:
+        save_chart(CHARTS / "lengths.svg", lambda figure: draw(found, figure), height=4.6)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""The paper's table beside ours: padding, deletion, time of an epoch, Recall@20.
+
+    python train.py -m experiment=paper_table               # at equal epochs, hours on two cores
+    python train.py -m experiment=paper_table loader=sampling,bload,bload_exact train.seed=3,4
+    python train.py -m experiment=paper_table_equal_time    # at equal work; then as above, and
+    python train.py -m experiment=paper_table_equal_time loader=naive train.slots=172000
+    python -m experiments.paper_table [FOLDER] [--latex]
+
+How loaders are compared was written down before any run (docs/LOG.md, "Protocol of the
+comparison"): is `bload` above `sampling`, as in the paper, by Welch's interval? What is padded and
+deleted is of Action Genome's lengths, whatever was trained. Times and work to the same Recall@20
+are those of `experiments.epoch_time`, `experiments.alternatives` and `experiments.convergence`.
+
+Without FOLDER it rewrites the README's table too. With one it compares the runs there, such as
+those of ``experiment=full_size``. ``--latex`` prints the first table, for a paper with booktabs.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from tabulate import tabulate
+
+from bload import action_genome_lengths
+from bload.draw import colour_of, label_of
+from bload.errors import InputError
+from bload.packers import PACKERS
+from bload.paper import PAPER
+from bload.table import table_rows
+from experiments import convergence
+from experiments.charts import save_chart
+from experiments.intervals import Interval, ratio, student, welch
+from experiments.runs import read_curves, read_runs
+from experiments.study import CHARTS, RESULTS, ROOT, command, markdown, publish, read_rows
+
+LOADER = "loader.name"
+LOADERS = ["naive", "sampling", "mix", "bload", "bload_exact"]
+Line = tuple[str, dict[str, Interval], int]
+"""A row of the first table: its name, its figures by loader, digits after the point."""
+
+
+def packing() -> pd.DataFrame:
+    """Action Genome's training lengths under each loader, and what the paper says (`_paper`)."""
+    ours = pd.DataFrame(table_rows(action_genome_lengths("train"), epochs=20, randomness=True))
+    paper = pd.DataFrame({name: asdict(row) for name, row in PAPER.items()}).T
+    return ours.set_index("loader").loc[LOADERS].join(paper.add_suffix("_paper"))
+
+
+def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None) -> list[Line]:
+    """The first table, of runs at equal epochs; with those at equal work, all that is committed."""
+    faster = packed.minutes_paper["naive"] / packed.minutes_paper
+    data = " and ".join(f"{name} data" for name in sorted(runs["dataset.name"].unique()))
+    times, rest = [], []
+    if work is not None:
+        times, rest = speeds(), [(f"ours, {data}, equal work", _recall(work), 1), same_recall()]
+    return [
+        ("Padded frames per epoch: the paper", _known(packed.padding_paper), 0),
+        ("ours", _known(packed.padding), 0),
+        ("Deleted frames per epoch: the paper", _known(packed.deleted_paper), 0),
+        ("ours", _known(packed.deleted), 0),
+        ("Epoch, times faster than naive: the paper", _known(faster), 2),
+        *times,
+        ("Recall@20, equal epochs: the paper", _known(packed.recall_at_20_paper), 1),
+        (f"ours, {data}", _recall(runs), 1),
+        *rest,
+    ]
+
+
+def _known(figures: pd.Series) -> dict[str, Interval]:
+    return {str(name): Interval(float(of)) for name, of in figures.dropna().items()}
+
+
+def _recall(runs: pd.DataFrame) -> dict[str, Interval]:
+    if budget := _budget(runs):
+        runs = runs[runs["train.slots"].fillna(budget) == budget]
+    return {name: student(mine.recall) for name, mine in ways(runs)}
+
+
+def _budget(runs: pd.DataFrame) -> float:
+    slots = runs.get("train.slots", pd.Series(dtype=float)).dropna()
+    return float(slots.mode()[0]) if len(slots) else 0
+
+
+def speeds() -> list[Line]:
+    """Time of an epoch as last measured, and speed on two ranks."""
+    turns = read_rows(RESULTS / "epoch_time.csv")
+    turns = turns[turns.measured == turns.measured[0]]
+    epoch = {name: of.seconds_a_step * of.steps for name, of in turns.groupby("loader")}
+    faster = {name: ratio(epoch["naive"], of, by_pair=True) for name, of in epoch.items()}
+    ways = read_rows(RESULTS / "alternatives.csv").query("ranks == 2")
+    rate = {way: of.frames_per_second for way, of in ways.groupby(["padding", "loader"])}
+    base = rate["computed", "bload_exact"]
+    by = {way: ratio(of, base, by_pair=True) for way, of in rate.items()}
+    computed, skipped = ({of: by[way, of] for of in LOADERS} for way in ("computed", "skipped"))
+    return [
+        ("ours, small model on a CPU", faster, 2),
+        ("Speed on 2 ranks, bload_exact = 1: ours, padding computed", computed, 2),
+        ("ours, padding skipped", skipped, 2),
+    ]
+
+
+def same_recall() -> Line:
+    """Share of naive's slots to the common level of long training."""
+    _, curves = convergence.read(RESULTS / "convergence")
+    naive = curves[curves[LOADER] == "naive"]
+    level = convergence.SHARE * naive.groupby("run").recall.last().mean()
+    slots = convergence.each(curves, lambda curve: convergence.work_to(level, curve))
+    shares = {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
+    return "Work to the same Recall@20, naive = 1: ours", shares, 2
+
+
+def packing_lines(packed: pd.DataFrame, lines: list[Line]) -> list[Line]:
+    """Padding and deletion in full: the first lines of the first table, and more."""
+    return [
+        ("`T_max`", _known(packed.t_max), 0),
+        *lines[:2],
+        ("the least possible for the frames kept", _known(packed.lower_bound_padding), 0),
+        *lines[2:4],
+        ("blocks", _known(packed.blocks), 1),
+        ("repeated pairs", _known(packed.repeat_share), 5),
+        ("nats shared by partners", _known(packed.partner_information), 5),
+    ]
+
+
+def across(lines: list[Line], form: str) -> str:
+    """Measures down and loaders across; with intervals under the figures if it is LaTeX."""
+    rows = []
+    for name, figures, digits in lines:
+        found = [figures.get(loader, Interval(math.nan)) for loader in LOADERS]
+        # 1 is what the others are divided by
+        parts = [("1" if of.mean == 1 else of.text(digits)).partition(" ") for of in found]
+        rows.append([name, *(figure for figure, _, _ in parts)])
+        if form != "pipe" and any(interval for *_, interval in parts):
+            rows.append(["", *(interval for *_, interval in parts)])
+    sides = ["left", *["right"] * len(LOADERS)]
+    return tabulate(rows, ["", *LOADERS], form, disable_numparse=True, colalign=sides)
+
+
+def ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Runs alike in all but the seed, after their loader, what else differs there, and epochs."""
+    groups = ("loader.", "model.", "dataset.", "train.", "loss.")
+    keys = [key for key in runs if key.startswith(groups) and key not in (LOADER, "train.seed")]
+    runs = runs.sort_values("epochs", kind="stable")
+    runs = runs.sort_values(LOADER, key=lambda of: of.map([*PACKERS].index), kind="stable")
+    differ = runs[keys].astype(str).groupby([runs[LOADER], runs.epochs]).nunique().max() > 1
+    names = runs[LOADER]
+    for key in differ.index[differ]:
+        names = names + f", {key}=" + runs[key].astype(str)
+    for (name, _), mine in runs.groupby([names, runs.epochs], sort=False):
+        yield name, mine
+
+
+def recall_table(runs: pd.DataFrame, what: str) -> str:
+    """Recall@20 beside the work it took, and `bload` less each of the others."""
+    bloads = [mine for _, mine in ways(runs) if mine[LOADER].iloc[0] == "bload"]
+    base, budget, rows = bloads[0] if len(bloads) == 1 else runs[:0], _budget(runs), []
+    timed = "start_seconds" in runs  # without it, seconds hold the start of data workers
+    for name, mine in ways(runs):
+        work = [f"{mine[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots")]
+        work += [f"{100 * (mine.slots.mean() / budget - 1):+.1f} %"] if budget else []
+        work += [f"{mine.train_seconds.mean():,.0f}"] if timed else []
+        rows.append([name, *work, len(mine)])
+        for key in ("recall", "remembered"):
+            less = "" if mine.equals(base) else welch(base[key], mine[key]).text(sign=True)
+            rows[-1] += [student(mine[key]).text(), less]
+    heads = ["epochs", "steps", "slots", *([f"less {budget:,.0f}"] if budget else [])]
+    heads += [*(["seconds"] if timed else []), "seeds", "Recall@20", "`bload` less it"]
+    return markdown(rows, [what, *heads, "remembered", "`bload` less it"])
+
+
+def draw(figure: Figure, panels: dict[str, pd.DataFrame], folders: list[Path]) -> None:
+    """Means over seeds, from the lowest to the highest: panels of runs, by what they are along."""
+    curves = pd.concat([read_curves(folder) for folder in folders]).dropna(subset="recall")
+    curves["thousand slots"] = curves.processed / 1000
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, (along, runs) in zip(axes, panels.items(), strict=True):
+        for name, mine in ways(runs):
+            points = curves[curves.run.isin(mine.run)].groupby("epoch")
+            x, y, colour = points[along].mean(), points.recall, colour_of(mine[LOADER].iloc[0])
+            axis.plot(x, y.mean(), "o-", ms=4, color=colour, label=label_of(name))
+            axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
+        axis.set(xlabel=along, title="Recall@20, %", ylim=(0, None))
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def main() -> None:
+    parser = command("paper_table", __doc__)
+    parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: the committed ones")
+    parser.add_argument("--latex", action="store_true", help="print the first table in LaTeX")
+    args = parser.parse_args()
+    committed, work = args.folder is None, None
+    folders = [RESULTS / "paper_table", RESULTS / "paper_table_equal_time"]
+    folders = folders if committed else [args.folder]
+    try:
+        runs, *others = map(read_runs, folders)
+    except InputError as error:
+        parser.error(str(error))
+    if others:  # the 5 epochs of loaders without runs at equal work are as near to it
+        work = pd.concat([*others, runs[~runs[LOADER].isin(others[0][LOADER])]])
+    packed = packing()
+    lines = overview(packed, runs, work)
+    if args.latex:
+        return print(across(lines, "latex_booktabs"))
+    readme, block = ROOT / "README.md", across(packing_lines(packed, lines), "pipe")
+    publish("paper_table", across(lines, "pipe") + "\n", committed=committed, document=readme)
+    publish("paper_table packing", f"{block}\n", committed=committed)
+    tables = [recall_table(runs, "equal epochs" if committed else "")]
+    if work is not None:
+        chart = "![Recall@20 at equal epochs, and at equal work](charts/paper_table.svg)"
+        tables = [chart, *tables, recall_table(work, "equal work")]
+    publish("paper_table", "\n\n".join(tables), committed=committed)
+    panels = {"epoch": runs, "thousand slots": runs if work is None else work}
+    path = (args.folder or CHARTS) / "paper_table.svg"
+    save_chart(path, lambda figure: draw(figure, panels, folders))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Ranks that share what they learn in four ways (``train.sync``): loss at equal data, and bytes.
+
+    python -m experiments.sync --measure                         # 16 minutes in all, on two cores
+    torchrun --nproc_per_node=2 -m experiments.sync --measure    # again with 4
+    python -m experiments.sync                                   # the table of what was measured
+
+Ranks on the CPU (gloo) train a small GRU on feature sequences, each of which is seen once, as in
+the online training of Ergen and Kozat (arXiv 1710.08744). A step trains as many slots whatever the
+number of ranks, so all runs take the same steps on the same data: dealt to the ranks at random, or
+to each rank the sequences of its own classes. The loss is that of sequences that nobody trained on:
+with the mean of all ranks' weights, which `train.py` evaluates and saves, and the mean of the
+losses that each rank's own weights give. Bytes are those that a rank's process wrote (on Linux);
+what a ring would send is in training/sync.py. Nothing was predicted beyond that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from bload import Batch, BlockLoader
+from experiments.interleaved import on_ranks
+from experiments.study import markdown, measuring, publish, read_rows
+from training.ranks import Ranks
+from training.sync import SYNCS, is_due, mean_of_ranks, trained
+
+FEATURES, CLASSES, WIDTH = 16, 4, 64
+SHORTEST, LONGEST = 4, 16
+"""Frames of a sequence; a block has as many slots as the longest."""
+SLOTS, RATE, EVERY = 256, 3e-3, 8
+"""Of a step, all ranks together; of Adam; steps between averages of sync=local."""
+HELD_OUT = 256
+"""Sequences, all of the longest length, on which losses are measured."""
+DATA = ("dealt", "own")
+"""Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes."""
+SHARES = (25, 50, 100)
+"""Percent of the data after which they are."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Features ``(T, F)`` of sequences, and the class of each."""
+
+    features: list[Tensor]
+    classes: list[int]
+
+    @property
+    def lengths(self) -> list[int]:
+        return [len(one) for one in self.features]
+
+    def read(self, sequence: int, first: int, length: int) -> tuple[Tensor, list[int]]:
+        """Return features ``(length, F)`` and one class per frame."""
+        return self.features[sequence][first : first + length], [self.classes[sequence]] * length
+
+    def part(self, rank: int, ranks: int) -> "Sequences":
+        """Those of one of several ranks: of two classes on two ranks, of one on four."""
+        return Sequences(self.features[rank::ranks], self.classes[rank::ranks])
+
+
+def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Sequences:
+    """Random features, of which every frame leans towards the class of its sequence.
+
+    One frame tells little about the class, so it pays to remember the earlier ones. Sequences that
+    are held out have the same classes and other noise.
+    """
+    random = torch.Generator().manual_seed(seed)
+    direction_KF = torch.randn(CLASSES, FEATURES, generator=random) / FEATURES**0.5
+    if held_out:
+        random.manual_seed(seed + 2**32)
+    noise_NF = torch.randn(sum(lengths), FEATURES, generator=random)
+    classes = [sequence % CLASSES for sequence in range(len(lengths))]
+    parts = zip(noise_NF.split([*lengths]), classes, strict=True)
+    return Sequences([noise_TF + direction_KF[of] for noise_TF, of in parts], classes)
+
+
+class Classifier(nn.Module):
+    """A GRU that is clear at every start, and a linear layer on its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(FEATURES, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the sum of the losses of a batch's frames."""
+        states, _ = self.gru(batch.to_packed(batch.frames_BT))
+        logits_BTK = self.head(batch.from_packed(states))
+        wanted_V = torch.tensor(batch.targets, dtype=torch.int64)
+        return cross_entropy(logits_BTK[batch.valid_BT], wanted_V, reduction="sum")
+
+
+def new_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
+    """Build the classifier that every rank begins with, and its optimiser."""
+    torch.manual_seed(0)
+    model = Classifier()
+    return model, torch.optim.Adam(model.parameters(), lr=RATE)
+
+
+def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
+    """Take one step on the frames of a batch; for a batch of empty blocks the gradient is zero.
+
+    It divides by the slots of a rank, of which all have as many: the gradients of all ranks average
+    to that of the whole step.
+    """
+    optimiser.zero_grad()
+    (model(batch) / batch.valid_BT.numel()).backward()
+    optimiser.step()
+
+
+def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
+    """A row for each seed, way to deal the data and way to share what is learned."""
+    count, rows = ranks.world_size, []
+    alone = dist.new_subgroups(1)[0] if count > 1 else None
+    for seed in range(seeds):
+        lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
+        source, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
+        size = HELD_OUT * LONGEST
+        (test,) = BlockLoader(held_out, "naive", batch_frames=size, process_group=alone)
+        for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
+            own = data == "own"
+            loader = BlockLoader(
+                source.part(ranks.rank, count) if own else source,
+                "bload",
+                batch_frames=SLOTS // count,
+                t_max=LONGEST,
+                seed=seed,
+                process_group=alone if own else None,
+            )
+            known = {"ranks": count, "data": data, "sync": sync, "seed": seed}
+            rows.append({**known, **_train(ranks, loader, sync, test)})
+    return rows
+
+
+def _train(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
+    """Train on every block once; return the losses, and what a step sends."""
+    model, optimiser = new_classifier()
+    several = ranks.world_size > 1
+    parallel = DistributedDataParallel(model) if several and sync == "allreduce" else model
+    steps = min(ranks.gather(loader.steps))  # of their own sequences ranks may have one block more
+    points = {max(1, steps * share // 100): share for share in SHARES}
+    losses, sent = {}, 0
+    for step, batch in zip(range(steps), loader, strict=False):
+        before = _written()
+        train_on(parallel, optimiser, batch)
+        SYNCS[sync](trained(model), is_due(step, steps, EVERY))
+        sent += _written() - before
+        if share := points.get(step + 1):
+            losses[f"loss_{share}"] = _loss(mean_of_ranks(model) if several else model, test)
+    own_loss, mean_sent = fmean(ranks.gather(_loss(model, test))), fmean(ranks.gather(sent / steps))
+    return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": mean_sent}
+
+
+@torch.no_grad()
+def _loss(model: nn.Module, test: Batch) -> float:
+    """Mean over all frames."""
+    return float(model(test) / test.valid_BT.sum())
+
+
+def _written() -> int:
+    """Bytes that this process has written so far: while it trains, to other ranks (Linux)."""
+    return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
+
+
+def tables(rows: pd.DataFrame) -> str:
+    """Means over seeds; `sd` is that of the last loss less that of allreduce, seed by seed."""
+    same = ["ranks", "data", "seed"]
+    base = rows[rows.sync == "allreduce"].set_index(same).loss_100
+    rows = rows.assign(less=rows.loss_100 - rows[same].join(base, on=same).loss_100)
+    groups = rows.groupby(["ranks", "data", "sync"], sort=False)
+    cells = [
+        [data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"]
+        + [f"{mean[name]:.3f}" for name in ("loss_25", "loss_50", "loss_100", "own_loss")]
+        + [f"{mean.less:+.3f}", f"{sd:.3f}"]
+        for ((ranks, data, sync), mean), sd in zip(
+            groups.mean(numeric_only=True).iterrows(), groups.less.std(), strict=True
+        )
+    ]
+    heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
+    heads += ["loss at a quarter", "at half", "at the end", "of ranks' own weights"]
+    return markdown(cells, [*heads, "less `allreduce`", "sd"], words=2)
+
+
+def main() -> None:
+    parser = measuring("sync", __doc__)
+    parser.add_argument("--sequences", type=int, default=3000, help="to train on, each once")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each row")
+    args = parser.parse_args()
+    if args.measure:
+        on_ranks(lambda ranks: measure(ranks, args.sequences, args.seeds), args.file, "ranks")
+    else:
+        publish("sync", tables(read_rows(args.file)), committed=args == parser.parse_args([]))
+
+
+if __name__ == "__main__":
+    main()

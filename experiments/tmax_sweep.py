@@ -1,0 +1,39 @@
+"""Block size: what are shorter and longer blocks worth?
+
+    python train.py -m experiment=tmax_sweep                # 15 runs of 5 to 7 minutes
+    python -m experiments.tmax_sweep [FOLDER]
+
+`bload_exact` fills blocks of any size, so that all sizes have 87 or 88 steps an epoch. Below the
+longest video, 86 frames, videos are split and the state is cleared at each cut. Sizes were to be
+judged by their Recall@20 less that at 86, by seed (docs/LOG.md, "How far training goes under each
+loader: the plan, written before any run"). Seconds are left out: other jobs ran beside these runs.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from experiments.intervals import paired, student
+from experiments.runs import read_runs
+from experiments.study import markdown, study
+
+
+def tables(folder: Path) -> str:
+    """Padding beside the least possible and Recall@20 by `T_max`, less that of the middle one."""
+    runs = read_runs(folder)
+    recall = runs.pivot(index="train.seed", columns="t_max", values="recall")
+    middle, rows = recall.columns[recall.shape[1] // 2], []
+    for t_max, mean in runs.groupby("t_max").mean(numeric_only=True).iterrows():
+        fewest = np.ceil((mean.frames + mean.deleted) / t_max)
+        least = fewest * t_max - mean.frames - mean.deleted
+        counts = (mean.all_steps, mean.slots, mean.blocks, fewest, mean.padding, least)
+        texts = [f"{of:,.0f}" for of in (t_max, *counts, mean.peak_memory_mib)]
+        less = paired(recall[t_max], recall[middle]).text(sign=True) if t_max != middle else ""
+        rows.append([*texts, student(recall[t_max]).text(), less])
+    heads = ["`T_max`", "steps", "slots", "blocks", "fewest possible", "padded", "least possible"]
+    heads += ["peak MiB", "Recall@20", f"less that at {middle:.0f}"]
+    return markdown(rows, heads, words=0)
+
+
+if __name__ == "__main__":
+    study("tmax_sweep", __doc__, tables)

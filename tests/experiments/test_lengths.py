@@ -1,0 +1,43 @@
+"""The laws are those that were published, and slots are counted as `bload table` counts them."""
+
+import numpy as np
+import pytest
+
+from bload import PACKERS
+from bload.table import table_rows
+from experiments.lengths import DOUBLE, LAWS, count
+
+EVEN = (np.arange(400_000) + 0.5) / 400_000
+each_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+
+
+@each_law
+def test_a_law_meets_its_published_quantiles(law):
+    percent = law.percent or 100 * np.cumsum([0, *law.counts]) / sum(law.counts)
+    found = np.percentile(law.at(EVEN), percent[1:-1])
+    assert found == pytest.approx(law.lengths[1:-1], rel=0.01, abs=1)
+    assert law.at(np.array([0, 1])).tolist() == [law.lengths[0], law.lengths[-1]]
+
+
+@each_law
+def test_a_law_meets_its_published_mean_within_2_and_its_deviation_within_5_percent(law):
+    lengths = law.at(EVEN)
+    assert lengths.mean() == pytest.approx(law.mean, rel=0.02)
+    assert law.std is None or lengths.std() == pytest.approx(law.std, rel=0.05)
+
+
+def test_slots_are_counted_as_the_table_counts_them():
+    lengths = np.random.default_rng(0).lognormal(3, 1, 300).round().clip(1, 200).astype(int)
+    found = count("own", [lengths, lengths]).set_index(["draw", "loader"])
+    for seed in (0, 1):
+        for row in table_rows(lengths, seed=seed, ranks=8):
+            if row["loader"] in PACKERS:
+                times = found.times[seed, row["loader"]]
+                assert times == pytest.approx(row["naive_ratio"])
+
+
+def test_sequences_longer_than_half_a_block_find_partners_in_one_twice_as_long():
+    found = count("own", [np.array([100, *[60] * 299])], ranks=1).set_index("loader")
+    assert found.over_half.bload_exact == 100
+    assert found.times.bload_exact == 1
+    assert found.times[DOUBLE] == pytest.approx(1.5, rel=0.02)
