@@ -1,0 +1,56 @@
+"""What the library costs: one module for each thing that is measured, and what they share.
+
+A module has `measure`, which yields rows, and `TABLES`, which names the columns of each table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from experiments.study import RESULTS, ROOT
+from training.config import TrainJob, compose_job
+
+PERFORMANCE, CSV = ROOT / "docs" / "performance.md", RESULTS / "benchmarks"
+Row = dict[str, Any]
+"""Figures by the names of their columns; `table` says which table the row belongs to."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, and how the numbers of each column are written, as in `format`; "" for words."""
+
+    caption: str
+    columns: dict[str, str]
+
+    def markdown(self, rows: pd.DataFrame) -> str:
+        """The rows under their caption; what was not measured is left empty."""
+        columns = self.columns
+        cells = [
+            ["" if pd.isna(row[name]) else format(row[name], how) for name, how in columns.items()]
+            for row in rows.reindex(columns=[*columns]).to_dict("records")
+        ]
+        sides = ["right" if how else "left" for how in columns.values()]
+        table = tabulate(cells, [*columns], "pipe", disable_numparse=True, colalign=sides)
+        return f"{self.caption}\n\n{table}"
+
+
+def in_markdown(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
+    """The tables that there are rows of, and what they were measured with."""
+    there = [name for name in kinds if name in {*rows.table}]
+    parts = [kinds[name].markdown(rows[rows.table == name]) for name in there]
+    commits = {f"{of[:7]}{of[40:]}" for of in rows.commit.fillna("unknown")}  # of[40:]: -dirty
+    machine, version = "; ".join(rows.cpu.unique()), "; ".join(rows.torch.unique())
+    parts.append(f"{machine}, PyTorch {version}, commit {', '.join(sorted(commits))}.")
+    return "\n\n".join(parts)
+
+
+def job(quick: bool, *overrides: str) -> TrainJob:
+    """The first run's job, on frames decoded before; a `quick` one has fewer videos."""
+    small = ("dataset.train_videos=24", "dataset.test_videos=4") if quick else ()
+    cache = f"dataset.cache=data/cache64{'-quick' if quick else ''}"
+    chosen = ("loader=bload_exact", "train.workers=0", cache, *small, *overrides)
+    made: TrainJob = compose_job("train", chosen)
+    return made

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from bload import BlockLoader, InputError, WalkOrder, walk
-from experiments.benchmarks.call_counter import CallCounter
+from experiments.benchmarks.step import CallCounter
 
 
 class Gru(nn.Module):

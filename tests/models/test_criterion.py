@@ -10,7 +10,7 @@ import torch
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
-from experiments.benchmarks.call_counter import CallCounter
+from experiments.benchmarks.step import CallCounter
 from models import Criterion, counts, to_tensors
 from models.criterion import select
 from models.matcher import match

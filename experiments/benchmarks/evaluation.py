@@ -1,0 +1,146 @@
+"""Evaluation: its speed beside training's, the measure alone, and the reading of frames.
+
+The measure has as many frames as Action Genome's test split, those of the synthetic one again and
+again, and 100 pairs a frame that lie around the true ones, so that most triplets have several
+candidates. Frames that are read are crops of a photograph (matplotlib's sample) with a camera's
+noise, from the system's file cache.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from PIL import Image
+from scipy.special import softmax
+from torch import Tensor
+from torch.utils.benchmark import Timer
+from torchvision.transforms.v2 import functional as transforms
+
+from datasets.action_genome import VideoSource
+from datasets.annotations.frame_table import FrameTable
+from datasets.annotations.read import FRAMES_FOLDER, Video
+from datasets.annotations.targets import FrameTargets
+from datasets.build import build_source
+from datasets.frames.cache import DATA, open_cache
+from datasets.frames.files import FrameFiles
+from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.recall import RecallMeter
+from experiments.benchmarks import Row, Table, job
+from experiments.benchmarks.loading import ALONE
+from experiments.interleaved import Way
+from training.evaluation import evaluate
+
+ROUNDS, PAIRS = 4, 100
+FRAMES, TRAIN_FRAMES = 54_371, 166_785
+"""Of Action Genome's splits."""
+GB = f"GB for {TRAIN_FRAMES:,}"
+NATIVE_HW, LENGTH, WAYS = (270, 480), 40, ("decoded and resized", "from the cache")
+
+
+def measure(quick: bool) -> Iterator[Row]:
+    """Rows of evaluation, which takes turns with training, and of reading."""
+    way = Way(job(quick), ALONE)
+    source = build_source(way.cfg.dataset, "test", progress=True)
+    slots, turns, seconds, frames = way.cfg.train.batch_frames, [], 0.0, 0.0
+    for _ in range(1 if quick else ROUNDS):
+        turns.append(way.take(10))
+        figures = evaluate(way.training.model, source, ALONE, batch_frames=slots)
+        seconds, frames = seconds + figures["seconds"], frames + figures["frames"]
+    rate = sum(sum(turn.frames) for turn in turns) / sum(sum(turn.seconds) for turn in turns)
+    count = 200 if quick else FRAMES
+    alone = f"the measure alone, {PAIRS} pairs a frame"
+    speeds = {"training": rate, "evaluation": frames / seconds}
+    for what, found in (speeds | {alone: count / time_measure(source, count)}).items():
+        row = {"table": "evaluation", "of `dds_tiny`": what, "frames/s": found}
+        yield row | ({} if what == alone else {"of training": found / rate})
+    with tempfile.TemporaryDirectory() as folder:
+        yield from reading(Path(folder), quick)
+
+
+def time_measure(source: VideoSource, frames: int) -> float:
+    """Seconds of checks, ranking and summary, on the source's targets again and again."""
+    rng, meter, spent, counted = np.random.default_rng(0), RecallMeter(), 0.0, 0
+    for video in cycle(range(len(source))):
+        if counted >= frames:
+            break
+        found = enumerate(source.targets(video, 0, int(source.lengths[video])), start=counted)
+        targets = [replace(one, name=str(number)) for number, one in found]  # each counts once
+        predictions = [FramePrediction(**draw_pairs(rng, target)) for target in targets]
+        began = time.perf_counter()
+        meter.update(predictions, targets)
+        spent, counted = spent + time.perf_counter() - began, counted + len(targets)
+    began = time.perf_counter()
+    meter.summary()
+    return (spent + time.perf_counter() - began) * frames / counted
+
+
+def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.ndarray]:
+    """Draw the fields of a prediction: boxes around the true ones, scores of the usual skew."""
+    m_P = rng.integers(len(target.object_classes_M), size=PAIRS)
+    shift_P4 = np.repeat(rng.normal(0, 1, (PAIRS, 2)), 2, axis=0).reshape(PAIRS, 4)
+    logits_PR = rng.normal(-1, 2, (PAIRS, 26)).astype(np.float32)
+    scores_PR = 1 / (1 + np.exp(-logits_PR))
+    scores_PR[:, :3] = softmax(logits_PR[:, :3], axis=1)
+    right_P, others_P = rng.random(PAIRS) < 0.7, rng.integers(2, 37, PAIRS)
+    return {
+        "person_boxes_P4": (target.person_box_4 + shift_P4).astype(np.float32),
+        "object_boxes_P4": (target.object_boxes_M4[m_P] + shift_P4).astype(np.float32),
+        "object_classes_P": np.where(right_P, target.object_classes_M[m_P], others_P),
+        "person_scores_P": rng.random(PAIRS, dtype=np.float32),
+        "object_scores_P": rng.random(PAIRS, dtype=np.float32),
+        "relation_scores_PR": scores_PR,
+    }
+
+
+def reading(root: Path, quick: bool) -> Iterator[Row]:
+    """A row for each size that frames are kept in."""
+    table, files = FrameTable.of([make_video(root)]), FrameFiles(root)
+    targets = [table.frame(0, step) for step in range(LENGTH)]
+    for size_hw in ((64, 64), (256, 256), NATIVE_HW):
+        folder = root / f"cache-{size_hw[0]}x{size_hw[1]}"
+        cache = open_cache(folder, files, table, size_hw)
+        row: Row = {"table": "reading", "kept within": f"{size_hw[0]} x {size_hw[1]}"}
+        from_files = partial(decoded, files, targets, cache.stored_size(NATIVE_HW))
+        for name, read in zip(WAYS, (from_files, partial(cache.read, 0, targets)), strict=True):
+            timer = Timer("read()", globals={"read": read})
+            seconds = timer.blocked_autorange(min_run_time=0.01 if quick else 2).median
+            row[name] = 1e6 * seconds / LENGTH
+        yield row | {GB: TRAIN_FRAMES * (folder / DATA).stat().st_size / LENGTH / 1e9}
+
+
+def decoded(files: FrameFiles, targets: list[FrameTargets], size_hw: tuple[int, int]) -> Tensor:
+    return transforms.resize(files.read(0, targets), [*size_hw], antialias=True)
+
+
+def make_video(root: Path) -> Video:
+    """Write the PNG frames of a video below `root`."""
+    rng, (height, width) = np.random.default_rng(0), NATIVE_HW
+    sample = Image.open(Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg")
+    photograph = np.asarray(sample.resize((540, 600)), np.float32)
+    names = [f"00000.mp4/{number:06d}.png" for number in range(1, LENGTH + 1)]
+    (root / FRAMES_FOLDER / names[0]).parent.mkdir(parents=True)
+    for name in names:
+        y, x = rng.integers(600 - height), rng.integers(540 - width)
+        crop = photograph[y : y + height, x : x + width]
+        pixels = (crop + rng.normal(0, 2, crop.shape)).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(root / FRAMES_FOLDER / name)
+    nothing = np.zeros((1, 4), np.float32), np.full(1, 2), np.zeros((1, 2), np.int64)
+    targets = [FrameTargets(name, NATIVE_HW, nothing[0][0], *nothing) for name in names]
+    return Video("00000.mp4", tuple(targets))
+
+
+SPEEDS = {"of `dds_tiny`": "", "frames/s": ",.0f", "of training": ".2f"}
+READING = {"kept within": "", **dict.fromkeys(WAYS, ",.1f"), GB: ".1f"}
+TABLES = {
+    "evaluation": Table(
+        "Evaluation beside training:",
+        {"of `dds_tiny`": "", "frames/s": ",.0f", "of training": ".2f"},
+    ),
+    "reading": Table("Microseconds of one core for a frame of 270 x 480:", READING),
+}

@@ -1,0 +1,146 @@
+"""`model=dds` in bf16 on a card: frames a second under the loaders, and what they take of the card.
+
+    python -m experiments.benchmarks.gpu               # 15 minutes on a card; no Hydra, no wandb
+    python -m experiments.benchmarks.gpu --tables      # the tables of what was measured before
+    python -m experiments.benchmarks.gpu --rehearse    # a toy on the CPU, two minutes; for runs/
+
+Frames are those of the default synthetic data, enlarged on the card to about as many pixels as
+Action Genome's; whole training steps are timed, reading from a cache included. Frames a second are
+those of an epoch: its frames per step over the mean seconds of a step, since a few steps could hold
+more frames than is usual. Every loader trains a network of its own, one after another; the walk's
+share of a step is what ``temporal=none`` saves.
+
+Share of the peak: slots that are computed, padding included, a backward pass as two forward ones,
+and nothing for what is recomputed (``model.checkpoint=auto``); the peak is the data sheet's, of
+other cards the best of a few products of matrices.
+"""
+
+import argparse
+import gc
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+import torch
+import yaml
+
+from datasets.config import SyntheticConfig
+from experiments.benchmarks import PERFORMANCE, Row, Table, in_markdown
+from experiments.interleaved import Way
+from experiments.study import RESULTS, publish, write_rows
+from models.config import LossConfig, ModelConfig
+from models.cost import measure_cost
+from training.config import CONFIGS, TrainConfig, TrainJob
+from training.loader_config import loader_schema
+from training.memory import peak_memory_mib, recompute
+from training.ranks import Ranks, autocast
+
+LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
+TERAFLOPS = {
+    **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},
+    **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
+}
+"""Words in torch's name of a card -> dense bf16 by NVIDIA's data sheets; the first that fits."""
+TOY = {"backbone": "resnet18", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
+TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
+
+
+def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
+    """That of ``train.py model=dds train.amp=bf16``, without Hydra, and some keys of the model."""
+
+    def read(name: str) -> Any:
+        return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+
+    recipe, data = read("recipe/dds"), read("dataset/synthetic")
+    videos = {"train_videos": 24, "test_videos": 4} if toy else {}
+    data = {key: value for key, value in data.items() if key != "defaults"} | videos
+    root = "data/synthetic-{train_videos}-{test_videos}-{image_size}px-s{seed}"
+    data |= {"root": root.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
+    data["frame_size"] = [32, 32] if toy else [544, 544]
+    return TrainJob(
+        loader=loader_schema(loader)(loader),
+        dataset=SyntheticConfig(**data),
+        model=ModelConfig(**read("model/dds") | (TOY if toy else {}) | changes),
+        loss=LossConfig(**recipe["loss"]),
+        train=replace(TrainConfig(**recipe["train"]), amp="bf16", workers=0 if toy else 1),
+    )
+
+
+def measure(toy: bool, device: torch.device) -> Iterator[Row]:
+    """A row for each loader, and one of the card."""
+    ranks, usual = Ranks(0, 1, device), job(toy, LOADERS[-1])
+    slots, size = usual.train.batch_frames, usual.dataset.frame_size
+    share, precision = recompute(usual, 1, slots, ranks), autocast("bf16", device)
+    cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    product = matrix_product(device, 256 if toy else 8_192)
+    known = next((of for name, of in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)), None)
+    rates = {}
+    for loader, temporal in [*((one, "dds") for one in LOADERS), (LOADERS[-1], "none")]:
+        way = Way(job(toy, loader, temporal=temporal, checkpoint=str(share)), ranks)
+        seconds = fmean(way.take(1 if toy else 40).seconds)
+        account, peak = way.loader.account, peak_memory_mib(device) / 2**10
+        rates[loader, temporal] = account.frames / account.steps / seconds
+        flops = 3 * sum(cost.flops.values()) * account.processed / account.steps / seconds
+        row = {"table": "loaders", "loader": loader, "frames/s": rates[loader, temporal]}
+        row |= {"share of peak, %": 100 * flops / (1e12 * (known or product)), "GiB": peak}
+        row |= {"steps": account.steps, "padded": account.padding, "deleted": account.deleted}
+        if temporal == "dds":
+            yield row
+        del way
+        gc.collect()
+    walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
+    row = {"table": "card", "card": card, "matrix product, TFLOP/s": product, "data sheet": known}
+    yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
+
+
+def matrix_product(device: torch.device, size: int) -> float:
+    """Teraflops of a bf16 matrix product, the best of a few."""
+    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    found = []
+    for _ in range(6):  # the first one warms up
+        began = time.perf_counter()
+        for _ in range(10):
+            product = left @ right
+        product[0, 0].item()  # waits
+        found.append(time.perf_counter() - began)
+    return 20 * size**3 / min(found[1:]) / 1e12
+
+
+CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
+CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
+FOUND = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
+FOUND |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
+TABLES = {
+    "card": Table("The card:", CARD),
+    "loaders": Table("`model=dds`, bf16, a block a step:", FOUND),
+}
+
+
+def main() -> None:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--rehearse", action="store_true", help="a toy on the CPU, for runs/gpu")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    args = parser.parse_args()
+    folder = Path("runs/gpu") if args.rehearse else RESULTS / "gpu"
+    if not args.tables:
+        if not (args.rehearse or torch.cuda.is_available()):
+            sys.exit("torch sees no GPU; use a machine with one, or give --rehearse")
+        device = torch.device("cpu" if args.rehearse else "cuda")
+        rows = [*measure(args.rehearse, device)]
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rows(folder / f"{rows[-1]['card'].replace(' ', '_')}.csv", rows)
+    found = (pd.read_csv(file) for file in sorted(folder.glob("*.csv")))
+    block = "\n\n".join(in_markdown(rows, TABLES) for rows in found)
+    publish("benchmarks.gpu", block, committed=not args.rehearse, document=PERFORMANCE)
+
+
+if __name__ == "__main__":
+    main()

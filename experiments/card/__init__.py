@@ -1,1 +1,0 @@
-"""The parts of `experiments.gpu_card`, one file each."""
