@@ -28,7 +28,6 @@ from experiments.study import markdown, measuring, publish, read_rows
 from training.config import TrainJob
 from training.figures import imbalance
 from training.ranks import Ranks
-from training.same_steps import counted
 
 WAY = ["loader", "padding"]
 BASE = ("bload_exact", "computed")
@@ -90,7 +89,7 @@ def tables(rows: pd.DataFrame) -> str:
                 "yes" if known.one_shape else "no",
             ]
         )
-    heads = ["loader, padding", *(counted(n, "rank") for n in counts), "padded", "deleted"]
+    heads = ["loader, padding", *(f"{n} rank{'s' * (n > 1)}" for n in counts), "padded", "deleted"]
     heads += [f"steps of {few}", f"imbalance of {many}", f"MiB of {few}", "one shape"]
     return markdown(cells, heads)
 

@@ -35,7 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments.study import markdown, measuring, publish, read_rows, write_rows
 from experiments.sync import draw, new_classifier, train_on
-from training.stopping import apart
+from training.stopping import detach_worker
 
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
 UNEVEN = "uneven"
@@ -113,7 +113,7 @@ def run_ranks(epoch: Epoch) -> list[dict]:
 
 def _train(rank: int, epoch: Epoch, folder: str) -> None:
     """Train one of two ranks, and write down how it ended."""
-    apart(rank)  # Ctrl-C is for their parent, which kills them
+    detach_worker(rank)  # Ctrl-C is for their parent, which kills them
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     model, optimiser = new_classifier()
