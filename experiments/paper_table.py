@@ -143,7 +143,8 @@ def across(lines: list[Line], form: str) -> str:
 def ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Runs alike in all but the seed, after their loader, what else differs there, and epochs."""
     groups = ("loader.", "model.", "dataset.", "train.", "loss.")
-    keys = [key for key in runs if key.startswith(groups) and key not in (LOADER, "train.seed")]
+    same = (LOADER, "train.seed", "dataset.root")
+    keys = [key for key in runs if key.startswith(groups) and key not in same]
     runs = runs.sort_values("epochs", kind="stable")
     runs = runs.sort_values(LOADER, key=lambda of: of.map([*PACKERS].index), kind="stable")
     differ = runs[keys].astype(str).groupby([runs[LOADER], runs.epochs]).nunique().max() > 1
@@ -193,8 +194,8 @@ def main() -> None:
     parser.add_argument("--latex", action="store_true", help="print the first table in LaTeX")
     args = parser.parse_args()
     committed, work = args.folder is None, None
-    folders = [RESULTS / "paper_table", RESULTS / "paper_table_equal_time"]
-    folders = folders if committed else [args.folder]
+    ours = "paper_table", "paper_table_equal_time"
+    folders = [RESULTS / name for name in ours] if committed else [args.folder]
     try:
         runs, *others = map(read_runs, folders)
     except InputError as error:
