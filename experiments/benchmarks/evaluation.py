@@ -136,7 +136,7 @@ def make_video(root: Path) -> Video:
 
 
 SPEEDS = {"of `dds_tiny`": "", "frames/s": ",.0f", "of training": ".2f"}
-READING = {"kept within": "", **dict.fromkeys(WAYS, ",.1f"), GB: ".1f"}
+READING = {"kept within": "", WAYS[0]: ",.0f", WAYS[1]: ".1f", GB: ".1f"}
 TABLES = {
     "evaluation": Table(
         "Evaluation beside training:",

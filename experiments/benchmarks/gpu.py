@@ -11,7 +11,7 @@ more frames than is usual. Every loader trains a network of its own, one after a
 share of a step is what ``temporal=none`` saves.
 
 Share of the peak: slots that are computed, padding included, a backward pass as two forward ones,
-and nothing for what is recomputed (``model.checkpoint=auto``); the peak is the data sheet's, of
+and nothing for what is recomputed, by ``model.checkpoint=auto``; the peak is the data sheet's, of
 other cards the best of a few products of matrices.
 """
 
@@ -38,7 +38,7 @@ from models.config import LossConfig, ModelConfig
 from models.cost import measure_cost
 from training.config import CONFIGS, TrainConfig, TrainJob
 from training.loader_config import loader_schema
-from training.memory import peak_memory_mib, recompute
+from training.memory import SHARE, free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
 
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
@@ -47,7 +47,7 @@ TERAFLOPS = {
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
 """Words in torch's name of a card -> dense bf16 by NVIDIA's data sheets; the first that fits."""
-TOY = {"backbone": "resnet18", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
+TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
 TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
@@ -76,8 +76,9 @@ def measure(toy: bool, device: torch.device) -> Iterator[Row]:
     """A row for each loader, and one of the card."""
     ranks, usual = Ranks(0, 1, device), job(toy, LOADERS[-1])
     slots, size = usual.train.batch_frames, usual.dataset.frame_size
-    share, precision = recompute(usual, 1, slots, ranks), autocast("bf16", device)
+    precision = autocast("bf16", device)
     cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
+    share = cost.share(slots, SHARE * free_memory(device))  # model.checkpoint=auto
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     known = next((of for name, of in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)), None)
@@ -133,7 +134,7 @@ def main() -> None:
     if not args.tables:
         if not (args.rehearse or torch.cuda.is_available()):
             sys.exit("torch sees no GPU; use a machine with one, or give --rehearse")
-        device = torch.device("cpu" if args.rehearse else "cuda")
+        device = torch.device("cpu") if args.rehearse else torch.device("cuda", 0)
         rows = [*measure(args.rehearse, device)]
         folder.mkdir(parents=True, exist_ok=True)
         write_rows(folder / f"{rows[-1]['card'].replace(' ', '_')}.csv", rows)

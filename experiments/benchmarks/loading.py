@@ -69,7 +69,7 @@ def _epoch(workers: int, cached: bool, quick: bool) -> Row:
     return row | {"epoch, s": seconds, "waited, %": 100 * waited / seconds}
 
 
-WAYS = {f"{who}{workers} workers": ".0f" for workers in (0, 2) for who in ("", "torch, ")}
+WAYS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
 WAITING = {"workers": ".0f", "frames from": "", "epoch, s": ".1f", "waited, %": ".1f"}
 TABLES = {
     "batches": Table(f"Milliseconds a batch of {SLOTS:,} tokens:", {"sequences": ",.0f"} | WAYS),

@@ -32,7 +32,7 @@ from training.step import backward
 
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
 """Of a rank and step, by number of ranks."""
-ROUNDS, STEPS, MINUTES = 3, 20, 5
+ROUNDS, STEPS, MINUTES = 3, 20, 10
 IMBALANCE = "imbalance of frames"
 WORK = ("of one rank, same work each", "of one rank, same work in all")
 PARTS = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")

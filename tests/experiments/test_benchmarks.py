@@ -1,0 +1,114 @@
+"""Benchmarks: their tables are those of the committed rows, and every quick form makes them."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments.benchmarks import CSV, PERFORMANCE, Table, in_markdown, packing, scaling
+from experiments.benchmarks.__main__ import NAMES, main
+from experiments.benchmarks.gpu import job
+from experiments.benchmarks.step import CallCounter
+from experiments.study import ROOT
+from training.config import compose_job
+
+ALONE = """
+import sys, runpy
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("hydra", "omegaconf", "wandb"):
+            raise ModuleNotFoundError(f"{name} is not installed")
+
+sys.meta_path.insert(0, Absent())
+runpy.run_module("experiments.benchmarks.gpu", run_name="__main__")
+"""
+"""Runs the command where Hydra and wandb cannot be imported."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("benchmarks")
+
+
+def test_tables_are_made_of_their_own_rows_and_columns():
+    known = {"cpu": "a CPU", "torch": "2", "commit": f"{'a' * 40}-dirty"}
+    rows = [{"table": "speed", "of": "one", "s": 0.125}, {"table": "speed", "of": "two"}]
+    rows += [{"table": "size", "of": "all", "slots": 12345}]
+    kinds = {"size": Table("Sizes:", {"of": "", "slots": ",.0f"})}
+    kinds |= {"speed": Table("Speeds:", {"of": "", "s": ".2f"}), "other": Table("No rows:", {})}
+    found = in_markdown(pd.DataFrame([row | known for row in rows]), kinds)
+    sizes, table, speeds, _, made = found.split("\n\n")
+    assert (sizes, speeds) == ("Sizes:", "Speeds:")
+    assert table.splitlines()[2] == "| all  |  12,345 |"
+    assert made == "a CPU, PyTorch 2, commit aaaaaaa-dirty."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_holds_the_tables_of_the_committed_rows(name):
+    tables = import_module(f"experiments.benchmarks.{name}").TABLES
+    block = in_markdown(pd.read_csv(CSV / f"{name}.csv"), tables)
+    begin = f"<!-- experiments.benchmarks.{name} -->"
+    assert f"{begin}\n\n{block}\n\n<!-- end -->" in PERFORMANCE.read_text()
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[2:]]
+
+
+@pytest.mark.parametrize("name", [*NAMES[:2], *SLOW])
+def test_the_quick_form_makes_every_table_and_writes_no_page(name, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    before = PERFORMANCE.read_text()
+    main(["--quick", name])
+    shown = capsys.readouterr().out
+    for table in import_module(f"experiments.benchmarks.{name}").TABLES.values():
+        assert f"{table.caption}\n\n| " in shown
+    assert PERFORMANCE.read_text() == before
+
+
+def test_the_rules_of_others_fill_blocks_as_they_say():
+    assert packing.torchtune(np.array([4, 4, 3, 6]), 8) == [[0, 1], [2], [3]]
+    steps = packing.multipack(np.array([5, 3] * 8 + [8]), 8)
+    assert sorted(map(sorted, steps[:8])) == [[n, n + 1] for n in range(0, 16, 2)]
+    assert steps[8] == [16]
+
+
+def test_a_package_that_is_not_there_is_named():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        packing.installed("no_such_package", np.array([1]), 8)
+
+
+def test_the_schedule_alone_scales_by_the_steps_of_equal_blocks():
+    eight, *_ = scaling._predicted("bload_exact")
+    assert (eight["ranks"], eight["steps"]) == (8, 222)  # of 1,775 blocks
+    assert eight["speed-up"] == pytest.approx(1775 / 222)
+
+
+def test_operators_are_counted():
+    ones = torch.ones(3)
+    with CallCounter() as counter:
+        (ones + ones).exp()
+    assert dict(counter.calls) == {"aten.add.Tensor": 1, "aten.exp.default": 1}
+
+
+def test_the_job_on_a_card_is_that_of_train_py():
+    usual = compose_job("train", ["model=dds", "loader=bload", "train.amp=bf16"])
+    mine = job(False, "bload")
+    assert (mine.model, mine.loss, mine.train) == (usual.model, usual.loss, usual.train)
+    assert mine.loader.options == usual.loader.options
+    assert mine.dataset.root == usual.dataset.root
+
+
+@pytest.mark.slow
+def test_the_gpu_benchmark_is_rehearsed_without_hydra_and_wandb(folder):
+    around = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", ALONE, "--rehearse"]
+    done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| bload_exact |") == 1
+    assert (folder / "runs/gpu/CPU.csv").exists()
