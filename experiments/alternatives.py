@@ -89,8 +89,15 @@ def tables(rows: pd.DataFrame) -> str:
                 "yes" if known.one_shape else "no",
             ]
         )
-    heads = ["loader, padding", *(f"{n} rank{'s' * int(n > 1)}" for n in counts), "padded", "deleted"]
-    heads += [f"steps of {few}", f"imbalance of {many}", f"MiB of {few}", "one shape"]
+    heads = ["loader, padding", *(f"{n} rank{'s' * int(n > 1)}" for n in counts)]
+    heads += [
+        "padded",
+        "deleted",
+        f"steps of {few}",
+        f"imbalance of {many}",
+        f"MiB of {few}",
+        "one shape",
+    ]
     return markdown(cells, heads)
 
 
