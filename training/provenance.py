@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ import bload
 REPOSITORY = Path(__file__).parents[1]
 
 
+@cache
 def surroundings() -> dict[str, Any]:
-    """The machine, the versions of what computes, and the commit of this checkout if it is one."""
+    """The machine, the versions of what computes, and the commit of this checkout if it is one.
+
+    As they were when this process asked first.
+    """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     info = Path("/proc/cpuinfo")
     cpus = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []

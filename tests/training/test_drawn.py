@@ -1,5 +1,7 @@
 """Configs drawn at random, through the real `train.py`: each trains, or one sentence refuses it.
 
+Every other one is trained on two ranks.
+
 Every key that changes what is computed is drawn, but for ResNets with their weights (half a minute
 each), the sizes of the network and of the data, and rates.
 """
@@ -78,6 +80,8 @@ OPTIONS = {
     "loader.buckets": {"bucket"},
 }
 """Options that some packers alone have."""
+BETWEEN_RANKS = ("train.sync", "train.exchange", "loader.deal", "train.micro_batches")
+"""Keys of which every value trains on two ranks."""
 Config = dict[str, str]
 
 
@@ -147,24 +151,23 @@ def test_drawn_configs_have_every_value_and_most_pairs(drawn):
 
 @pytest.mark.slow
 @pytest.mark.dist
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_drawn_config_trains_or_is_refused_in_a_sentence(
-    count, drawn, data_root, tmp_path, two_ranks
-):
-    trained: set = set()
+def test_a_drawn_config_trains_or_is_refused_in_a_sentence(drawn, data_root, tmp_path, two_ranks):
+    trained: dict[int, set] = {1: set(), 2: set()}
     refused = []
     for number, config in enumerate(drawn):
         more = [f"{key}={value}" for key, value in config.items()]
-        lines = overrides(data_root, tmp_path / f"{count}-{number}", *more, "train.epochs=1")
+        lines = overrides(data_root, tmp_path / f"{number}", *more, "train.epochs=1")
+        count = 1 + number % 2
         if count == 1:
             found = [outcome(Ranks(0, 1, torch.device("cpu")), lines)]
         else:
             found = two_ranks.run(outcome, lines, timeout=180)
         assert len({*found}) == 1, (lines, found)  # all ranks or none
         if found[0] == "trained":
-            trained |= {*config.items()}
+            trained[count] |= {*config.items()}
         else:
             refused.append(found[0])
             assert "\n" not in found[0]
     assert len(refused) < COUNT / 4, refused
-    assert {(key, str(value)) for key in VALUES for value in VALUES[key]} <= trained
+    for keys, by_count in ((VALUES, trained[1] | trained[2]), (BETWEEN_RANKS, trained[2])):
+        assert {(key, str(value)) for key in keys for value in VALUES[key]} <= by_count
