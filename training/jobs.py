@@ -59,7 +59,8 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
             traceback.print_exc()
             print(f"in {overrides or 'a run of the defaults'}", file=sys.stderr, flush=True)
             if dist.is_initialized():
-                sys.exit(status)
+                sys.stdout.flush()
+                os._exit(status)  # sys.exit would wait for a collective that others never join
         DONE.append((overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
