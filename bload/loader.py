@@ -64,9 +64,9 @@ class BlockLoader:
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
-        InputError: bad lengths or options, a batch smaller than one block, a rank or world size
-            that contradicts the process group, ranks with different plans, or a `read` that
-            returns another number or kind of frames than it has to.
+        InputError: bad lengths or options, a rank or world size that contradicts the process
+            group, ranks with different plans, or a `read` that returns another number or kind of
+            frames than it has to.
     """
 
     def __init__(

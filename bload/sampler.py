@@ -54,9 +54,8 @@ class BlockSampler(Sampler[list[Block]]):
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
 
     Raises:
-        InputError: bad lengths or options, a batch smaller than one block, a rank or world size
-            that contradicts the process group, or, when iteration begins, ranks that would not
-            train one plan from one step on.
+        InputError: bad lengths or options, a rank or world size that contradicts the process
+            group, or, when iteration begins, ranks that would not train one plan from one step on.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ def table_rows(
             block of a loader that keeps sequences whole.
 
     Raises:
-        InputError: as `make_plan` does, and for `batch_frames` smaller than a block.
+        InputError: as `make_plan` does.
     """
     whole = t_max or int(lengths.max())
     batch_frames = batch_frames or whole
