@@ -75,7 +75,7 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
         return report, ""
     if frames_sound:
         data = "dataset=synthetic" if made else "experiment=action_genome"
-        return report, f"torchrun train.py {data} dataset.root={root}"
+        return report, f"torchrun --shutdown-timeout 120 train.py {data} dataset.root={root}"
     return report, "" if made else f"python -m datasets.prepare --root {root}"
 
 

@@ -60,7 +60,8 @@ def visible_entry(entries):
 def test_a_whole_root_has_no_problem_and_its_counts_are_those_of_its_files(root):
     needed = len(counting_frames(root))
     report, command = check.check(root)
-    assert command == f"torchrun train.py dataset=synthetic dataset.root={root}"
+    assert command.startswith("torchrun ")
+    assert command.endswith(f" train.py dataset=synthetic dataset.root={root}")
     assert not report.problems
     assert f"of {needed:,} frames that count {needed:,} are as they should be" in str(report)
     rows = re.findall(r"videos of 3 frames or more +(\d+)", str(report))
@@ -170,7 +171,7 @@ def test_lengths_are_compared_with_the_published_ones(root, monkeypatch):
 def test_the_command_reports_and_writes_nothing(root, capsys):
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     assert main(["--root", str(root), "--check"]) == 0
-    assert "next: torchrun train.py" in capsys.readouterr().out
+    assert "next: torchrun " in capsys.readouterr().out
     (root / "frames" / counting_frames(root)[0]).unlink()
     assert main(["--root", str(root), "--check"]) == 1
     assert main(["--root", "nowhere", "--check"]) == 2
