@@ -67,8 +67,8 @@ class Batch(Boundaries):
         blocks, slots = self.valid_BT.shape
         parts = [f"{blocks} x {slots} slots", f"{len(self.table)} segments"]
         for name in ("frames_BT", "targets_BT", "targets", "targets_S"):
-            if said := described(getattr(self, name)):
-                parts.append(f"{name} {said}")
+            if description := described(getattr(self, name)):
+                parts.append(f"{name} {description}")
         return f"Batch({', '.join(parts)})"
 
     def __getstate__(self) -> list[Any]:
@@ -86,8 +86,8 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        kept = ("table", "targets", "ends_step", "step_frames")
-        names = [field.name for field in fields(self) if field.name not in kept]
+        others = ("table", "targets", "ends_step", "step_frames")
+        names = [field.name for field in fields(self) if field.name not in others]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
         table = self.table
         columns = change(table.block_S), change(table.slot_S), change(table.length_S)

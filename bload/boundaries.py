@@ -1,4 +1,4 @@
-"""Where sequences begin and end in a batch, in the form that each consumer takes.
+"""Boundaries of the sequences of a batch, in the form that each consumer takes.
 
     |a a a b b .|   segment_BT  0 0 0 1 1 -1    segment_position_BT  0 1 2 0 1 0
     |c c d d d d|               0 0 1 1 1  1                         0 1 0 1 2 3

@@ -52,7 +52,7 @@ VARIANT_NOTES = (
     "clips=all: every whole clip of a video, where sampling draws one per video and epoch",
     "draw=length: draws a length that fits, then a video of it, as the authors' code does",
 )
-"""What the rows' options mean."""
+"""Meaning of the rows' options."""
 
 
 def columns_for(rows: list[dict[str, Any]], work: bool) -> list[Column]:

@@ -1,4 +1,4 @@
-"""What a micro-batch costs: a law in slots, or in milliseconds once it is fitted."""
+"""Cost of a micro-batch: a law in slots, or in milliseconds once it is fitted."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass

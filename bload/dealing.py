@@ -161,7 +161,7 @@ def _deal_rows(
 
 @dataclass(frozen=True)
 class _Units:
-    """What is ordered and shared: unit u holds the blocks ``block[offsets[u]:offsets[u + 1]]``."""
+    """Units to be ordered and shared: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
 
     block: np.ndarray
     offsets: np.ndarray

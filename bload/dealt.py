@@ -1,4 +1,4 @@
-"""What each rank computes in each step, and what the epoch costs."""
+"""Work of each rank in each step, and cost of the epoch."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,10 +61,10 @@ class Dealt:
             raise ValueError("micro-batches and steps begin at 0, and a step has all ranks")
         if np.any((self.block < -1) | (self.block >= self.plan.blocks)):
             raise ValueError("a block is dealt that the plan does not have")
-        held = self.block >= 0
-        if np.any(np.bincount(self.block[held], minlength=self.plan.blocks) > 1):
+        real = self.block >= 0
+        if np.any(np.bincount(self.block[real], minlength=self.plan.blocks) > 1):
             raise ValueError("a block is dealt twice")
-        if np.any(np.repeat(self.slots, np.diff(self.offsets))[held] != self._slots_of(held)):
+        if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self._slots_of(real)):
             raise ValueError("a block is dealt into a micro-batch of another size")
         if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
             raise ValueError("a rank has nothing to compute in some step")
@@ -86,8 +86,8 @@ class Dealt:
         if np.any(place[later] - place[self.plan.follows[later]] != grid.shape[1]):
             raise ValueError("a block does not go on in the row of the one before, a step later")
 
-    def _slots_of(self, held: np.ndarray) -> np.ndarray:
-        slots: np.ndarray = self.plan.slots[self.block[held]]
+    def _slots_of(self, real: np.ndarray) -> np.ndarray:
+        slots: np.ndarray = self.plan.slots[self.block[real]]
         return slots
 
     @property
@@ -143,7 +143,7 @@ class Dealt:
 
     @cached_property
     def account(self) -> EpochAccount:
-        """What the epoch trains, pads and deletes."""
+        """Frames that the epoch trains and deletes, and slots that it pads."""
         block = self.block[self.block >= 0]
         frames, slots = (int(of[block].sum()) for of in (self.plan.block_frames, self.plan.slots))
         processed = int((np.diff(self.offsets) * self.slots).sum())

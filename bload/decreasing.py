@@ -8,7 +8,7 @@
 import numpy as np
 
 Recipe = tuple["Recipe", int, int] | None
-"""What the blocks of a group hold: the recipe before, and a length with its number of pieces."""
+"""Contents of the blocks of a group: the recipe before, and a length with its number of pieces."""
 
 
 def best_fit_decreasing(

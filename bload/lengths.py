@@ -19,12 +19,12 @@ LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
 class LengthsFile(NamedTuple):
-    """What a file of lengths holds."""
+    """Contents of a file of lengths."""
 
     lengths: Any
     """As found; int64 ``(sequences,)`` once checked."""
     names: list[str] | None = None
-    """What to call each sequence in a message, where it has a key or a line of its own."""
+    """Name of each sequence in messages, where it has a key or a line of its own."""
     column: str | None = None
     """Title of the column with the lengths."""
 

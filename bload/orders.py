@@ -1,4 +1,4 @@
-"""Which units make a step: U units by their cost, in random order -> the units of every step.
+"""Orders of the units: U units by their cost, in random order -> the units of every step.
 
     def order(cost_U, size, ranks, rng) -> [units of step 0, units of step 1, ...]
 

@@ -1,4 +1,4 @@
-"""Which rank this process is."""
+"""Rank of this process, and number of ranks."""
 
 import os
 

@@ -30,7 +30,7 @@ class Pool:
         """Take pieces out, given by the places of their lengths in `sizes`."""
         self.number = self.number - np.bincount(rank, minlength=len(self.sizes))
         self.upto = np.concatenate([[0], np.cumsum(self.number)])
-        """How many pieces are shorter than each of `sizes`, and how many there are."""
+        """Number of pieces shorter than each of `sizes`, and of all."""
         narrow = np.uint16 if len(self.sizes) < 2**16 else np.int32
         self.rank = np.repeat(np.arange(len(self.sizes), dtype=narrow), self.number)
         self.left, self.frames = len(self.rank), int(self.number @ self.sizes)

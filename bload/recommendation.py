@@ -22,7 +22,7 @@ PARTS = (2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a block size costs with `bload_exact`."""
+    """Cost of a block size with `bload_exact`."""
 
     t_max: int
     steps: int

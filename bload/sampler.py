@@ -141,7 +141,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def dealt(self) -> Dealt:
-        """What each rank computes in each step of the current epoch, the same on every rank."""
+        """Work of each rank in each step of the current epoch, the same on every rank."""
         plan = self.plan
         if self._dealt is None or self._dealt.plan is not plan:
             self._dealt = self._dealer(self.epoch)(plan)
@@ -285,7 +285,7 @@ class BlockSampler(Sampler[list[Block]]):
         }
 
     def _deal_definition(self) -> dict[str, Any]:
-        """What matters only if blocks differ in cost or size; a plain deal adds nothing."""
+        """Settings that matter only if blocks differ in cost or size; a plain deal adds none."""
         found: dict[str, Any] = {}
         if self.shapes:
             found |= {"shapes": [*self.shapes], "batch_frames": self.batch_frames}

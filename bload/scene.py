@@ -70,7 +70,7 @@ class Side:
 
 
 class Scene:
-    """Where everything is at each frame."""
+    """Positions of everything at each frame."""
 
     def __init__(self, plan: Plan, ranks: int, title: str) -> None:
         self.t_max, self.ranks, self.segments = plan.t_max, ranks, plan.segments

@@ -1,4 +1,4 @@
-"""Which rank gets which unit of a step: the cost of U units -> the rank of each, ``(U,)``.
+"""Shares of the ranks in a step: the cost of U units -> the rank of each, ``(U,)``.
 
 def share(cost_U, ranks, speed_R) -> rank_U
 """

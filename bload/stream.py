@@ -78,7 +78,7 @@ class StreamBlocks(IterableDataset[Batch]):
         self.pad = dict(pad or {})
         self.rank, self.world_size = rank, world_size
         self.positions: list[dict[str, Any]] = []
-        """Where every worker begins; none of them is the beginning of the stream."""
+        """Position at which each worker begins; an empty list is the beginning of the stream."""
         self.turn = 0
         """Number of the first worker: a DataLoader begins with the one that it calls 0."""
 
@@ -114,7 +114,7 @@ class _Shard:
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """The blocks left once the stream has ended."""
         self.read: int = begin["read"]
-        self.held: dict[int, tuple[Any, Any]] = {}
+        self.pending: dict[int, tuple[Any, Any]] = {}
         """Frames and targets of the sequences that are in no block yet."""
         self.like: tuple[Any, Any] | None = None
 
@@ -164,7 +164,7 @@ class _Shard:
     def _hold(self, number: int, item: Any) -> int:
         """Decode and check a sequence and keep it; return its frames."""
         result = self.stream.decode(item) if self.stream.decode else item
-        frames, targets = self.held[number] = split_result(result, self.stream.targets_per)
+        frames, targets = self.pending[number] = split_result(result, self.stream.targets_per)
         fault = self._fault(frames, targets)
         if fault:
             raise InputError(f"sequence {number} of the stream has {fault}")
@@ -205,7 +205,7 @@ class _Shard:
     def _sample(self, segments: Waiting) -> BlockSample:
         """Put a block together."""
         number_S, length_S = np.array(segments, dtype=np.int64).T
-        parts = [self.held.pop(number) for number, _ in segments]
+        parts = [self.pending.pop(number) for number, _ in segments]
         frames_V, targets = (join(some) for some in zip(*parts, strict=True))
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
         if self.stream.targets_per == "sequence":

@@ -219,7 +219,7 @@ class StreamLoader:
 
 
 class _WithPositions(IterableDataset[Any]):
-    """What the DataLoader reads: batches with positions, and the sentence of an `InputError`."""
+    """Data of the DataLoader: batches with positions, and the sentence of an `InputError`."""
 
     def __init__(self, stream: StreamBlocks) -> None:
         self.stream = stream

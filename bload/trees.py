@@ -1,4 +1,4 @@
-"""What a source returns: a tensor, a dict of tensors, or a list of other objects, by frame.
+"""Values that a source returns: a tensor, a dict of tensors, or a list of other objects, by frame.
 
 V frames along the first dimension.
 """

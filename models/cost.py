@@ -57,9 +57,9 @@ class NetworkCost:
     trainable: dict[str, int]
     flops: dict[str, float]
     """Per frame of a forward pass; a multiply-add counts as two."""
-    kept: dict[str, Affine]
-    """Bytes kept for the backward pass, with nothing recomputed."""
-    kept_recomputing: Affine
+    saved: dict[str, Affine]
+    """Bytes saved for the backward pass, with nothing recomputed."""
+    saved_recomputing: Affine
     """The same for all parts together when the per-frame part is recomputed."""
     parameter_bytes: int
     trainable_bytes: int
@@ -72,14 +72,14 @@ class NetworkCost:
         """
         again = round(share * frames)
         if not again:
-            return sum(kept(frames) for kept in self.kept.values())
-        kept = self.kept_recomputing(frames) + (frames - again) * self._per_picture
-        return max(kept, min(again, CHUNK) * self._per_picture)
+            return sum(saved(frames) for saved in self.saved.values())
+        saved = self.saved_recomputing(frames) + (frames - again) * self._per_picture
+        return max(saved, min(again, CHUNK) * self._per_picture)
 
     @property
     def _per_picture(self) -> float:
         """Bytes that the per-frame part keeps of a picture."""
-        return sum(self.kept[part].per_frame for part in PER_FRAME if part in self.kept)
+        return sum(self.saved[part].per_frame for part in PER_FRAME if part in self.saved)
 
     @property
     def optimiser_bytes(self) -> int:
@@ -125,15 +125,15 @@ def measure_cost(
         trainable = [(name, p) for name, p in everything if p.requires_grad]
         few, more = (_arguments(order, frame_size, device) for order in orders)
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
-        few_kept, more_kept = (kept_bytes(model, batch, precision) for batch in (few, more))
+        few_saved, more_saved = (saved_bytes(model, batch, precision) for batch in (few, more))
         model.recompute = 1.0
-        few_again, more_again = (kept_bytes(model, batch, precision) for batch in (few, more))
+        few_again, more_again = (saved_bytes(model, batch, precision) for batch in (few, more))
     return NetworkCost(
         parameters=_by_part(everything),
         trainable=_by_part(trainable),
         flops={part: (more_flops[part] - few_flops[part]) / slots for part in more_flops},
-        kept={part: _affine(few_kept[part], more_kept[part], slots) for part in more_kept},
-        kept_recomputing=_affine(few_again.total(), more_again.total(), slots),
+        saved={part: _affine(few_saved[part], more_saved[part], slots) for part in more_saved},
+        saved_recomputing=_affine(few_again.total(), more_again.total(), slots),
         parameter_bytes=sum(p.nbytes for _, p in everything),
         trainable_bytes=sum(p.nbytes for _, p in trainable),
     )
@@ -156,8 +156,8 @@ def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
     return flops
 
 
-def kept_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -> Counter[str]:
-    """Bytes that a forward pass keeps for the backward pass, by the part that kept them first.
+def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -> Counter[str]:
+    """Bytes that a forward pass saves for the backward pass, by the part that saved them first.
 
     A storage counts once and whole, however many tensors look at it; parameters, buffers and the
     batch itself, which are there anyway, do not count.
@@ -235,19 +235,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def format_cost(cost: NetworkCost, frames: int) -> str:
     """Two tables: a line per part, and a rank's step of so many frames."""
-    parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.kept)))
+    parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.saved)))
     rows = [
         (
             part,
             cost.parameters.get(part, 0),
             cost.trainable.get(part, 0),
             cost.flops.get(part, 0) / 1e9,
-            cost.kept[part].per_frame / 2**20 if part in cost.kept else 0.0,
+            cost.saved[part].per_frame / 2**20 if part in cost.saved else 0.0,
         )
         for part in parts
     ]
     total = ("total", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
-    head = ("part", "parameters", "trainable", "GFLOP per frame", "MiB kept per frame")
+    head = ("part", "parameters", "trainable", "GFLOP per frame", "MiB saved per frame")
     by_part = tabulate(
         [*rows, total], head, "plain", floatfmt=("", "", "", ",.3f", ",.2f"), intfmt=","
     )
@@ -263,7 +263,7 @@ def format_cost(cost: NetworkCost, frames: int) -> str:
         f"{by_part}\n\n"
         "GFLOP: a forward pass in training, a multiply-add counts as two; the backward pass takes "
         "about twice as many more.\n"
-        "kept: activations that the backward pass needs.\n\n"
+        "saved: activations that the backward pass needs.\n\n"
         f"{tabulate(step, ways, 'plain', floatfmt=',.2f')}\n\n"
         f"model.checkpoint=backbone recomputes {', '.join(PER_FRAME)}, {CHUNK} frames at a time. "
         "Temporaries and losses come on top."

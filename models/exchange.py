@@ -49,7 +49,7 @@ def transfers(have_R: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Where the pictures of a batch are computed: each rank's own order, from rank to rank."""
+    """Placement of the pictures of a batch: each rank's own order, from rank to rank."""
 
     given_RR: np.ndarray
     """Pictures that each rank gives to each, see `transfers`."""

@@ -34,8 +34,8 @@ def recomputed(
     sizes = [min(CHUNK, again - first) for first in range(0, again, CHUNK)]
     runs: list[Callable[..., Tensor]] = [partial(checkpoint, function, use_reentrant=False)]
     runs *= len(sizes)
-    if kept := len(pictures_I) - again:
-        sizes.append(kept)
+    if rest := len(pictures_I) - again:
+        sizes.append(rest)
         runs.append(function)
     parts = (
         [None] * len(sizes) if values_I is None else values_I.split(sizes)

@@ -44,17 +44,17 @@ class Loaded:
     """Part of the model -> tensors."""
     unused: set[str] = field(default_factory=set)
     """Parts of the file."""
-    kept: dict[str, str] = field(default_factory=dict)
+    initial: dict[str, str] = field(default_factory=dict)
     """Part of the model that kept its initial values -> why."""
 
     def __str__(self) -> str:
         loaded = (f"{part} ({tensors})" for part, tensors in self.loaded.items())
-        kept = (f"{part} ({why})" for part, why in self.kept.items())
+        initial = (f"{part} ({why})" for part, why in self.initial.items())
         return (
             f"weights of a {self.kind} from {self.source}: {self.loaded.total()} tensors\n"
             f"  loaded: {', '.join(loaded)}\n"
             f"  not used: {', '.join(sorted(self.unused)) or 'nothing'}\n"
-            f"  as they started: {', '.join(kept) or 'nothing'}"
+            f"  as they started: {', '.join(initial) or 'nothing'}"
         )
 
 
@@ -112,7 +112,7 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
 
 
 def by_hand(url: str) -> str:
-    """What to do where a file cannot be fetched."""
+    """Advice for a file that cannot be fetched."""
     return f"fetch it on a machine with network (wget {url}), then give model.weights=FILE"
 
 
@@ -166,14 +166,14 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
         if wrong and part == "backbone":
             raise InputError(f"{source} does not fit the model's backbone: {wrong}")
         if wrong:
-            report.kept[part] = wrong
+            report.initial[part] = wrong
             continue
         for name, place in places.items():
             ours, theirs = len(targets[name]), len(state[place])
             rows = min(ours, theirs)
             targets[name][:rows].copy_(state[place][:rows])
             if rows < ours:
-                report.kept[f"{part} {rows} to {ours - 1}"] = f"the file has {rows} queries"
+                report.initial[f"{part} {rows} to {ours - 1}"] = f"the file has {rows} queries"
         report.loaded[part.partition(".layers.")[0]] += len(places)
         unused -= set(places.values())
     report.unused |= {part_of(name) for name in unused}
@@ -190,7 +190,7 @@ def _fill_from_checkpoint(
         if wrong and name.startswith("backbone."):
             raise InputError(f"{source} does not fit the model's backbone: {wrong}")
         if wrong:
-            report.kept.setdefault(part_of(name), wrong)
+            report.initial.setdefault(part_of(name), wrong)
             continue
         target.copy_(state[name])
         report.loaded[part_of(name)] += 1

@@ -29,7 +29,7 @@ class Video:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Remaining:
     """The data left after a rule: frames, their videos, and the entries (objects) in them."""
 
     rule: str
@@ -43,7 +43,7 @@ class Annotations:
     """One split after filtering: videos sorted by name, what each rule left, and all faults."""
 
     videos: tuple[Video, ...]
-    steps: tuple[Kept, ...]
+    steps: tuple[Remaining, ...]
     problems: Problems
 
 
@@ -125,17 +125,17 @@ def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, 
     left = {}
     for name, entries in frames.items():
         try:
-            if kept := rule(name, entries):
-                left[name] = kept
+            if result := rule(name, entries):
+                left[name] = result
         except InputError as fault:
             problems.add(f"frames in which {fault}", name)
         except FAULTS as fault:
-            said = f"{name}: {type(fault).__name__} {fault}"
-            problems.add("frames not annotated as Action Genome does it", said)
+            example = f"{name}: {type(fault).__name__} {fault}"
+            problems.add("frames not annotated as Action Genome does it", example)
             problems.cause = problems.cause or fault
     return left
 
 
-def _step(rule: str, frames: dict[str, list]) -> Kept:
+def _step(rule: str, frames: dict[str, list]) -> Remaining:
     videos = {video_of(name) for name in frames}
-    return Kept(rule, len(frames), len(videos), sum(map(len, frames.values())))
+    return Remaining(rule, len(frames), len(videos), sum(map(len, frames.values())))

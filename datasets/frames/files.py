@@ -44,7 +44,7 @@ class FrameFiles:
         self.root = Path(root)
         self.folder = self.root / FRAMES_FOLDER
         self.manifest = read_manifest(self.folder)
-        """How the frames were written; None in an official dump: native size, annotated names."""
+        """Record of the files; None in an official dump: native size, annotated names."""
 
     def path(self, name: str) -> Path:
         """Return where the frame `name` of the annotations lies."""

@@ -70,10 +70,10 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
     """
     path = Path(frames_folder) / MANIFEST
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        if said["version"] != VERSION:
-            raise InputError(f"its version is {said['version']}, not {VERSION}")
-        return Manifest(**{each.name: said[each.name] for each in fields(Manifest)})
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["version"] != VERSION:
+            raise InputError(f"its version is {saved['version']}, not {VERSION}")
+        return Manifest(**{each.name: saved[each.name] for each in fields(Manifest)})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError) as error:

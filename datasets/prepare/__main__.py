@@ -60,8 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
         problems.add(f"videos that are {kind}", f"{video}: {details}")
     if problems:
         path = Path(args.root) / FRAMES_FOLDER / MANIFEST
-        said = f"all else is kept, and the same command tries these again ({path} lists them all):"
-        print(said, *problems.sentences(), sep="\n  ", file=sys.stderr)
+        message = f"all else is kept; the same command tries these again ({path} lists them all):"
+        print(message, *problems.sentences(), sep="\n  ", file=sys.stderr)
     return 1 if manifest.frames_missing else 0
 
 

@@ -1,4 +1,6 @@
-"""What is at an Action Genome root, what is missing, and what to type next; nothing is written.
+"""Check of an Action Genome root: what is there, what is missing, and what to type next.
+
+Nothing is written.
 
 F frames, M objects of all frames one after another, N boxes.
 """

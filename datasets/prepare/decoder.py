@@ -91,7 +91,7 @@ def _command(video: Path, frames: int) -> list[str]:
 
 
 def _complaints(log: str) -> list[str]:
-    """What ffmpeg said, line by line, without memory addresses; one empty line if nothing."""
+    """Messages of ffmpeg, line by line, without memory addresses; one empty line if none."""
     lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
     return [line.rstrip(".")[:120] for line in lines if line] or [""]
 

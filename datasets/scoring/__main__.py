@@ -69,13 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
     try:
-        said = read_metadata(args.file)
-        root, split = args.root or said.get("root"), args.split or said.get("split")
+        metadata = read_metadata(args.file)
+        root, split = args.root or metadata.get("root"), args.split or metadata.get("split")
         if not root or not split:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
-        small_boxes = args.small_boxes or said.get("small_boxes", "keep")
+        small_boxes = args.small_boxes or metadata.get("small_boxes", "keep")
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
-        _report(args, meter, f"{root}, {split}", said.get("checkpoint", args.file))
+        _report(args, meter, f"{root}, {split}", metadata.get("checkpoint", args.file))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -153,9 +153,9 @@ def _draw_panels(
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
-        said = in_words(relation, prediction.object_classes_P[pair])
+        words = in_words(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
-        lines.append((f"{mark} {number_of[int(pair)]}  {said}  {score:.2f}", colour))
+        lines.append((f"{mark} {number_of[int(pair)]}  {words}  {score:.2f}", colour))
     found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
     counted = f"{found_G.sum()} of {len(found_G)} true triplets"
     lines += [("", _INK), (f"Found within {WITHIN}: {counted}", _INK)]
@@ -224,6 +224,6 @@ def _pair_boxes(
 
 def in_words(relation: int, object_class: int) -> str:
     """The triplet of a person and an object, from subject to object."""
-    said, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
+    name, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
     first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
-    return f"{first} - {said} - {last}"
+    return f"{first} - {name} - {last}"

@@ -75,7 +75,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     `metadata` says what made the file: ``checkpoint``, ``split``, ``root``, ``small_boxes``.
     """
     paths = [_part(path, rank) for rank in range(parts)]
-    said = json.dumps({"version": VERSION, **metadata})
+    encoded = json.dumps({"version": VERSION, **metadata})
 
     def write(whole: Path) -> None:
         files = [pq.ParquetFile(part) for part in paths]
@@ -88,7 +88,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
             name = rows["frame"][0].as_py()
             return video_of(name), frame_number(name)
 
-        with _open_writer(whole, SCHEMA.with_metadata({METADATA_KEY: said})) as writer:
+        with _open_writer(whole, SCHEMA.with_metadata({METADATA_KEY: encoded})) as writer:
             for rank, group in sorted(groups, key=place):
                 writer.write_table(files[rank].read_row_group(group))
 
@@ -116,8 +116,8 @@ def read_metadata(path: Path | str) -> dict[str, Any]:
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
-    said = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY)
-    metadata: dict[str, Any] = json.loads(said) if said else {}
+    encoded = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY)
+    metadata: dict[str, Any] = json.loads(encoded) if encoded else {}
     if metadata.get("version", VERSION) != VERSION:
         raise InputError(
             f"{path} is of version {metadata['version']} of the predictions format and this "
@@ -138,16 +138,16 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
             f"{path} has no column {wrong[0]} ({len(wrong)} of {len(_NEEDED)} are missing); the "
             "columns are those of datasets/scoring/predictions_file.py"
         )
-    held = None  # the last frame, which may go on
+    last = None  # the last frame, which may go on
     # By row group: iter_batches keeps what it has read, and so grows with the file.
     for group in range(file.num_row_groups):
         read = file.read_row_group(group, columns=_NEEDED).to_pandas()
-        rows = pd.concat([held, read], ignore_index=True)
+        rows = pd.concat([last, read], ignore_index=True)
         goes_on = rows["frame"].isin(rows["frame"].tail(1))
         yield from _frames(path, rows[~goes_on])
-        held = rows[goes_on]
-    if held is not None:
-        yield from _frames(path, held)
+        last = rows[goes_on]
+    if last is not None:
+        yield from _frames(path, last)
 
 
 def _frames(path: Path | str, rows: pd.DataFrame) -> Iterator[tuple[str, FramePrediction]]:

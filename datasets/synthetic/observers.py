@@ -37,7 +37,7 @@ PART = "memory"
 
 
 def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    return np.array([[r in held for r in range(len(RELATIONS))] for held in codes])
+    return np.array([[r in code for r in range(len(RELATIONS))] for code in codes])
 
 
 _ATTENTION_CR = _multi_hot(cues.ATTENTION_CODES)

@@ -35,11 +35,11 @@ def spatial_relations(
     x, y = offsets[..., 0], offsets[..., 1]
     apart_x, apart_y = np.abs(x) >= BESIDE, np.abs(y) >= BESIDE
     together = ~apart_x & ~apart_y
-    held = np.zeros((*np.shape(x), 6), dtype=bool)
-    held[..., SIDE] = apart_x
-    held[..., ABOVE] = apart_y & (y < 0)
-    held[..., BENEATH] = apart_y & (y > 0)
-    held[..., IN_FRONT] = together & in_front
-    held[..., BEHIND] = together & ~in_front
-    held[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
-    return held
+    holds = np.zeros((*np.shape(x), 6), dtype=bool)
+    holds[..., SIDE] = apart_x
+    holds[..., ABOVE] = apart_y & (y < 0)
+    holds[..., BENEATH] = apart_y & (y > 0)
+    holds[..., IN_FRONT] = together & in_front
+    holds[..., BEHIND] = together & ~in_front
+    holds[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
+    return holds

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import build_model
-from models.cost import Affine, NetworkCost, kept_bytes, main, measure_cost
+from models.cost import Affine, NetworkCost, main, measure_cost, saved_bytes
 from models.recompute import CHUNK
 from tests.models.conftest import SIDE, SMALL
 from tests.models.live import peak_bytes
@@ -66,12 +66,12 @@ def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(cost, tempora
         cost = measured(cfg)
     model = build_model(cfg).train()
     for blocks in (1, 3):
-        real = kept_bytes(model, nothing(blocks), FULL)
-        kept = {name: part(SLOTS * blocks) for name, part in cost.kept.items()}
+        real = saved_bytes(model, nothing(blocks), FULL)
+        kept = {name: part(SLOTS * blocks) for name, part in cost.saved.items()}
         del kept["input_proj"]  # torch 2.14's fake GroupNorm is not channels-last: a copy there
         assert sum(kept.values()) == pytest.approx(real.total() - real["input_proj"], rel=0.01)
-        assert cost.kept["encoder"](SLOTS * blocks) == real["encoder"]
-        assert cost.kept["backbone"](SLOTS * blocks) == real["backbone"]
+        assert cost.saved["encoder"](SLOTS * blocks) == real["encoder"]
+        assert cost.saved["backbone"](SLOTS * blocks) == real["backbone"]
 
 
 def test_the_peak_is_that_of_real_passes(cost):
@@ -95,7 +95,7 @@ def test_what_a_linear_layer_keeps_is_its_input():
         def forward(self, inputs):
             return self.second(self.first(inputs)[:2]) * inputs.sum()
 
-    kept = kept_bytes(Two(), (torch.ones(4, 3),), torch.autocast("cpu", enabled=False))
+    kept = saved_bytes(Two(), (torch.ones(4, 3),), torch.autocast("cpu", enabled=False))
     # The input is there anyway; `second` keeps what `first` said, whole, though it reads a half,
     # and the product at the end the sum (its other factor needs no gradient for it).
     assert kept == {"second": 4 * 4 * 5, "other": 4}

@@ -11,7 +11,7 @@ import models.recompute
 from bload.errors import InputError
 from models import Criterion, counts, to_tensors
 from models.config import share_of
-from models.cost import PER_FRAME, kept_bytes
+from models.cost import PER_FRAME, saved_bytes
 from models.recompute import offloaded
 from tests.models.conftest import SIDE, annotate, gradients, tiny
 from tests.models.live import Live
@@ -94,7 +94,7 @@ def test_with_dropout_a_share_follows_its_own_random_numbers(frames, monkeypatch
 
 
 def kept_by(model, frames):
-    return kept_bytes(model, frames, torch.autocast("cpu", enabled=False))
+    return saved_bytes(model, frames, torch.autocast("cpu", enabled=False))
 
 
 def per_frame(kept):

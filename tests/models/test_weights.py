@@ -112,7 +112,7 @@ def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
         fits = there is not None and there.shape == tensor.shape
         assert torch.equal(tensor, there if fits else before[name]), name
     assert "memory_attn" not in str(report.loaded)
-    assert "(7, 16)" in report.kept["object_branch.query_embed"]  # of 7 and 5 queries
+    assert "(7, 16)" in report.initial["object_branch.query_embed"]  # of 7 and 5 queries
 
 
 def test_a_file_that_is_missing_or_cannot_be_fetched_says_where_to_get_one(tmp_path, monkeypatch):
@@ -139,7 +139,7 @@ def test_published_shapes_fit_the_full_model():
     assert wanted.items() <= report.loaded.items()
     assert report.unused == {"class_embed"}
     temporal = ["object_branch.temporal", "relation_branch.temporal"]
-    assert [*report.kept] == [*temporal, "object_class", "relation"]
+    assert [*report.initial] == [*temporal, "object_class", "relation"]
     assert len(str(report).splitlines()) == 4
     assert fill(model, resnet.state_dict(), "resnet50").loaded == {"backbone": 265}
 
@@ -160,8 +160,8 @@ def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr
             assert torch.equal(after[name], before[name])
     assert torch.equal(after[query][:7], queries)
     assert torch.equal(after[query][7:], before[query][7:])
-    assert "7 queries" in report.kept["object_branch.query_embed 7 to 8"]
-    assert {"encoder.layers.2", "relation_branch.decoder.layers.3"} <= report.kept.keys()
+    assert "7 queries" in report.initial["object_branch.query_embed 7 to 8"]
+    assert {"encoder.layers.2", "relation_branch.decoder.layers.3"} <= report.initial.keys()
 
 
 def test_a_part_of_another_shape_is_left_alone_and_both_shapes_are_reported(detr_file):
@@ -169,8 +169,8 @@ def test_a_part_of_another_shape_is_left_alone_and_both_shapes_are_reported(detr
     before = starting(model)
     report = load_weights(model, detr_file)
     for words in ("encoder.layers.0.feedforward.linear1.weight", "(32, 16)", "(24, 16)"):
-        assert words in report.kept["encoder.layers.0"]
-    assert report.kept["encoder.layers.0"] in str(report)
+        assert words in report.initial["encoder.layers.0"]
+    assert report.initial["encoder.layers.0"] in str(report)
     assert "transformer.encoder.layers.0" in report.unused
     for name, tensor in model.encoder.state_dict(prefix="encoder.").items():
         assert torch.equal(tensor, before[name])
@@ -181,7 +181,7 @@ def test_a_part_of_another_shape_is_left_alone_and_both_shapes_are_reported(detr
 def test_a_network_that_computes_otherwise_takes_the_backbone_alone(detr_file, feature):
     report = load_weights(small(**{feature: True}), detr_file)
     assert [*report.loaded] == ["backbone"]
-    assert feature in report.kept["encoder.layers.0"]
+    assert feature in report.initial["encoder.layers.0"]
 
 
 def test_another_backbone_is_refused(detr_file):

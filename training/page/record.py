@@ -1,4 +1,4 @@
-"""What the folder of one run says: config, lines of metrics.jsonl, summary or failure, machine."""
+"""Record of one run in its folder: config, lines of metrics.jsonl, summary or failure, machine."""
 
 import json
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Record:
 
 
 def evaluated_after(epochs: float) -> str:
-    """What an evaluation after so many epochs is called."""
+    """Name of an evaluation after so many epochs."""
     return f"after epoch {round(epochs, 2):g}"
 
 

@@ -39,7 +39,7 @@ Part = str | Chart | Table
 
 
 def lead(run: Record) -> str:
-    """What was trained, how far it came and what it reached."""
+    """Model, data and loader of a run, how far it came and what it reached."""
     config, ranks = run.config, run.config["ranks"]
     names = f"{config['model']['name']} on {config['dataset']['name']}"
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
@@ -47,13 +47,13 @@ def lead(run: Record) -> str:
     if not run.ended:
         last = run.steps[-1] if run.steps else {"epoch": 1, "step": 0}
         state = f"not finished, epoch {last['epoch']}, step {last['step']}"
-    said = ""
+    result = ""
     if run.reached:
-        said = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
+        result = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
         if beside := from_memoryless(run.reached):
-            said += f", {beside}"
-        said += "."
-    return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {said}"
+            result += f", {beside}"
+        result += "."
+    return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {result}"
 
 
 def reached(run: Record) -> list[Part]:
@@ -80,13 +80,13 @@ def relations(run: Record) -> list[Part]:
     found = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     found = found.assign(name=found.name.str.replace("_", " "))
     low = found[found.recall < HARDLY]
-    said = f"Recall@20 is below {HARDLY:.0%} for {len(low)} of {len(found)} relations"
+    sentence = f"Recall@20 is below {HARDLY:.0%} for {len(low)} of {len(found)} relations"
     names = f": {', '.join(low.name)}" if 0 < len(low) < len(found) else ""
-    return [charts.relations(found), f"{said}{names}. In brackets: how many are true."]
+    return [charts.relations(found), f"{sentence}{names}. In brackets: how many are true."]
 
 
 def picture(run: Record) -> list[Part]:
-    """What the model predicts on frames of a test video, side by side and moving."""
+    """Predictions on frames of a test video, side by side and moving."""
     titles = (
         "Frames of a test video: the truth, the prediction, the best triplets",
         "Its first frames, moving",
