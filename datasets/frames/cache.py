@@ -148,8 +148,8 @@ def _make(
         if not (folder / MANIFEST).exists():
             _make_room(folder, manifest["bytes"])
             if progress:
-                said = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
-                print(f"frame cache {folder}: {said}", flush=True)
+                size = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
+                print(f"frame cache {folder}: {size}", flush=True)
             write_whole(folder / DATA, write)
             write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
 
