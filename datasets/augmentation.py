@@ -57,7 +57,7 @@ class Augmentation(AugmentConfig):
         """
         height, width = frames_TCHW.shape[-2:]
         change = v2.Compose(
-            [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3, hue=self.hue)]
+            [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3)]
         )
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.

@@ -17,12 +17,11 @@ class AugmentConfig:
 
     flip: float = 0.0  # chance that a video is mirrored, left to right
     jitter: float = 0.0  # brightness, contrast, saturation: times 1 - jitter to 1 + jitter
-    hue: float = 0.0  # hue is turned by up to this share of the colour circle, at most 0.5
     crop: float = 0.0  # up to this share of each margin around what is annotated is cut away
     shrink: float = 0.0  # pictures are up to this share smaller than the canvas
 
     def __post_init__(self) -> None:
-        for name, most in {"flip": 1, "jitter": 1, "hue": 0.5, "crop": 1, "shrink": 0.9}.items():
+        for name, most in {"flip": 1, "jitter": 1, "crop": 1, "shrink": 0.9}.items():
             value = getattr(self, name)
             if not 0 <= value <= most:
                 raise InputError(f"dataset.augment.{name} is {value}; give 0 to {most}")

@@ -7,7 +7,7 @@ import torch
 from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
 
-SOME = Augmentation(flip=0.5, jitter=0.3, hue=0.1, crop=1.0, shrink=0.3, seed=7)
+SOME = Augmentation(flip=0.5, jitter=0.3, crop=1.0, shrink=0.3, seed=7)
 
 
 def target(number=1, box=(20.0, 10.0, 50.0, 30.0)):

@@ -34,7 +34,7 @@ def test_values_that_nothing_later_would_name_are_refused_with_their_key():
     ):
         with pytest.raises(InputError, match=says):
             config(**changes)
-    for name, value, most in (("flip", 1.5, 1), ("hue", 0.6, 0.5), ("shrink", -0.1, 0.9)):
+    for name, value, most in (("flip", 1.5, 1), ("shrink", -0.1, 0.9)):
         with pytest.raises(InputError, match=rf"augment.{name} is {value}; give 0 to {most}"):
             AugmentConfig(**{name: value})
     with pytest.raises(InputError, match=r"no dataset 'mine'; choose one of action_genome, synth"):
@@ -83,7 +83,7 @@ def test_the_letterbox_augments_as_the_config_says():
     assert build_letterbox(None, None, 0).augmentation is None
     assert build_letterbox(None, AugmentConfig(), 0).augmentation is None
     augmentation = build_letterbox(None, AugmentConfig(flip=0.5), 3).augmentation
-    assert (augmentation.flip, augmentation.hue, augmentation.seed) == (0.5, 0.0, 3)
+    assert (augmentation.flip, augmentation.seed) == (0.5, 3)
 
 
 def own_data(cfg, split, progress):

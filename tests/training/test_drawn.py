@@ -70,7 +70,7 @@ VALUES: dict[str, tuple] = {
     "model.padding": ("computed", "skipped"),
     "loss.match_boxes": ("worst", "sum"),
     "loss.relation_weight": (1, 3),
-    "dataset.augment": ("null", "{flip:0.5,jitter:0.2,hue:0.1,crop:0.5,shrink:0.3}"),
+    "dataset.augment": ("null", "{flip:0.5,jitter:0.2,crop:0.5,shrink:0.3}"),
 }
 OPTIONS = {
     "loader.long": {*PACKERS} - {"sampling", "mix"},
