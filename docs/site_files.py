@@ -1,4 +1,4 @@
-"""What the site adds to docs/: pages of sources, logs and folders, and links of public names.
+"""Additions of the site to docs/: pages of sources, logs and folders, and links of public names.
 
 Links are written as they hold on GitHub. A file or folder of the repository that a page links to
 becomes a page below ``files/``, and the link leads there. mkdocs calls the functions ``on_...``.
