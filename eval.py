@@ -7,7 +7,7 @@
     python eval.py checkpoint=runs/NAME pictures=4      draws four videos, beside the checkpoint
     python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
-    python eval.py --help                               every key and its meaning
+    python eval.py --help                               every key with its value
 
 The frames are packed with `bload_exact`, the fastest; any packing gives the same figures. The
 protocol is in docs/evaluation.md.
@@ -41,7 +41,7 @@ from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import STARTS_IN_WORDS, best_rows
-from training.ranks import Ranks, join_ranks
+from training.ranks import AgreedError, Ranks, join_ranks
 
 Source = tuple[VideoSource, Yardsticks | None]
 
@@ -84,8 +84,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             results[name] = {"error": str(error)}
             continue
         trained = Trained(path, name, model, checkpoint, source, yardsticks)
-        with ranks.each_alone():
-            meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
+        meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
     if ranks.is_first:
@@ -100,7 +99,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             print(f"written: {file}")
     ranks.barrier()
     if failed := sum("error" in figures for figures in results.values()):
-        raise InputError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
+        raise AgreedError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:

@@ -27,7 +27,7 @@ from training.config import CONFIGS, TrainJob
 from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
-from training.folder import RunFolder, read_object
+from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import recompute, reset_peak_memory
 from training.page.record import RELATIONS, evaluated_after
 from training.page.write import begin_page, drawn, write_or_warn
@@ -46,6 +46,9 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     """Train what is left of a run; return its summary."""
     folder = RunFolder.of(cfg, ranks.world_size)
+    with ranks.together():
+        if cfg.run.resume not in ("auto", "never"):
+            checkpoint_file(cfg.run.resume)
     data = open_data(cfg, ranks, folder.cost)
     loader = data.loader
     with ranks.together():
@@ -58,15 +61,15 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     training = open_training(cfg, ranks, data)
 
     with folder.lock(ranks):
-        progress, message, is_new = open_run(cfg, folder, training, data)
         log = folder.log(ranks.rank)
-        tracker = Tracker(
-            folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
-        )
-        if ranks.is_first:
-            print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, message))
         try:
-            with tracker, ranks.each_alone():
+            progress, message, is_new = open_run(cfg, folder, training, data)
+            tracker = Tracker(
+                folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
+            )
+            if ranks.is_first:
+                print(opening_text(folder.path, cfg.loader.name, loader.sampler, ranks, message))
+            with tracker:
                 tracker.draw({cfg.loader.name: loader.plan})
                 with ranks.stop.heard():
                     train_epochs(cfg, folder, training, data, progress, tracker)

@@ -27,7 +27,7 @@ def write_whole(
     path = Path(path)
     if path.exists() and not path.is_file():  # a device, which a rename would take away
         raise InputError(f"{path} is a folder or a device; give a file")
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.part")
     try:
         if callable(content):
             content(part)

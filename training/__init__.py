@@ -1,1 +1,1 @@
-"""What `train.py` and `eval.py` are made of."""
+"""The parts of `train.py` and `eval.py`."""

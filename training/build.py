@@ -1,4 +1,4 @@
-"""What the steps of a run share: model, optimiser, and how gradients get from rank to rank.
+"""Objects that the steps of a run share: model, optimiser, and how gradients get from rank to rank.
 
 B blocks, T slots.
 """

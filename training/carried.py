@@ -1,4 +1,4 @@
-"""What rows remember from step to step under ``long=carry``, and how a checkpoint keeps it.
+"""Memory of rows from step to step under ``long=carry``, and how a checkpoint stores it.
 
 B rows of a batch.
 """
@@ -16,7 +16,7 @@ from bload import BlockLoader
 
 @dataclass(frozen=True)
 class Carried:
-    """What the rows of one batch of a step remember."""
+    """Memory of the rows of one batch of a step."""
 
     state: Any
     """Of the model's memory: lists and tuples of tensors ``(B, ...)``, and None."""
@@ -32,7 +32,7 @@ def pack_carried(carried: Sequence[Carried]) -> list[Any]:
 def open_carried(
     saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
 ) -> list[Carried] | None:
-    """What this rank's rows remember, of what all ranks have saved, on any number of ranks.
+    """Memory of this rank's rows, from what all ranks have saved, on any number of ranks.
 
     The rows of a step are numbered over all ranks as blocks are dealt: one to each rank in turn.
 

@@ -21,6 +21,7 @@ from models.config import ModelConfig, computed_keys
 from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file
+from training.ranks import AgreedError
 from training.sync import gather_states, state_of
 
 
@@ -38,7 +39,7 @@ class Progress:
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums of the epoch that is under way, one per rank."""
     carried: list[Any] = field(default_factory=list)
-    """What rows remember at this step of it, one per rank, see `training.carried`."""
+    """Memory of the rows at this step of it, one per rank, see `training.carried`."""
 
 
 def save_training(
@@ -66,7 +67,7 @@ def save_training(
 
 
 def sealed(state: dict[str, Any]) -> bytes:
-    """What `torch.save` writes, with its own SHA-256 as the zip file's comment; in memory once."""
+    """Output of `torch.save`, with its own SHA-256 as the zip file's comment; in memory once."""
     torch.save(state, contents := io.BytesIO())
     with contents.getbuffer() as plain:
         seal = hashlib.sha256(plain).hexdigest().encode()
@@ -113,7 +114,7 @@ def load_training(
         rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
         place = f"{path}: every epoch is trained, only the {rest} is left"
     if len(places := set(ranks.gather(place))) > 1:
-        raise InputError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
+        raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, path, f"{damage}going on from {place}"
 
 

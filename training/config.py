@@ -106,7 +106,7 @@ class TrainConfig:
         check_choice("train.sync", self.sync, SYNC_NAMES)
 
     def evaluates(self, epoch: int, step: int, steps: int) -> bool:
-        """Whether an evaluation is due after so many epochs and some of the next one's `steps`."""
+        """True if an evaluation is due after `epoch` epochs and `step` of the next's `steps`."""
         count = self.evals_per_epoch
         if step:
             return step < steps and step * count // steps > (step - 1) * count // steps
@@ -139,10 +139,6 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not self.root:
             raise InputError("run.root is ''; give a folder for runs, or . for the current one")
-        if self.resume not in ("auto", "never") and not Path(self.resume).exists():
-            raise InputError(
-                f"run.resume is {self.resume}, where nothing is; give a checkpoint, auto or never"
-            )
         name = self.name
         if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
             raise InputError(

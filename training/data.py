@@ -1,4 +1,4 @@
-"""What a run reads: both splits of its data, and the training split in blocks."""
+"""Input of a run: both splits of its data, and the training split in blocks."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -83,12 +83,11 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
     columns = {name: [epoch[name] for epoch in epochs] for name in epochs[0]}
     rates = ("waiting_seconds", "frames_per_second", "processed_per_second")
     return {
-        **{name: fmean(columns[name]) for name in COUNTS},
-        "imbalance": fmean(epoch.get("imbalance", 1.0) for epoch in epochs),
+        **{name: fmean(columns[name]) for name in (*COUNTS, "imbalance")},
         "epoch_seconds": median(columns["seconds"]),
         **{name: median(columns[name]) for name in rates},
         "train_seconds": sum(columns["seconds"]),
-        "start_seconds": sum(epoch.get("start_seconds", 0.0) for epoch in epochs),
+        "start_seconds": sum(columns["start_seconds"]),
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],
     }
@@ -97,7 +96,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 def run_summary(
     cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
 ) -> dict[str, Any]:
-    """What a run was, what its epochs cost and what it reached, as ``summary.json`` has it."""
+    """Config, costs and recall of a run, as ``summary.json`` has them."""
     return {
         "run": folder.name,
         "folder": str(folder),

@@ -36,11 +36,12 @@ def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | No
     Args:
         saved: file in which the run keeps it, so that it goes on with the same plan; rank 0 reads.
     """
-    kept: tuple[float, ...] = ()
-    if ranks.is_first and saved and saved.exists() and cfg.run.resume != "never":
-        kept = astuple(Cost(**read_object(saved)))
-    if kept := ranks.gather(kept)[0]:  # others may see another folder
-        return Cost(*kept)
+    timed: tuple[float, ...] = ()
+    with ranks.together():
+        if ranks.is_first and saved and saved.exists() and cfg.run.resume != "never":
+            timed = astuple(Cost(**read_object(saved)))
+    if timed := ranks.gather(timed)[0]:  # others may see another folder
+        return Cost(*timed)
     found = torch.tensor(astuple(fit(cfg, source, ranks)), dtype=torch.float64)
     return Cost(*(ranks.sum(found) / ranks.world_size).tolist())
 
@@ -73,7 +74,7 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
 
 
 def work_of(batch: Batch) -> tuple[float, ...]:
-    """What a batch has of each part of a `Cost`: slots, frames, pairs, walked slots, launches."""
+    """Amounts for each part of a `Cost`: slots, frames, pairs, walked slots, launches."""
     length_S = batch.table.length_S.double()
     slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
     return slots, frames, float((length_S**2).sum()), batch.valid_BT.shape[1], 1

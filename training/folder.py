@@ -54,7 +54,7 @@ def defining(values: Any) -> dict[str, Any]:
 
 
 def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
-    """What is trained. The frames of a step count, not over how many ranks they are shared out.
+    """Return what defines a run. The frames of a step count, not on how many ranks.
 
     Of ranks that step by themselves the number counts too.
     """
@@ -221,9 +221,9 @@ class RunFolder:
         mine, sentence = defining(cfg), ""
         for path in sorted(self.path.parent.glob("*/config.json")):
             other, here = RunFolder(path.parent), read_object(path)
-            ranks = here.get("ranks", 1)
             if not other.last.exists() or other.path == self.path:
                 continue
+            ranks = here["ranks"]
             if ranks != sampler.world_size and other.path.name == run_name(cfg, ranks):
                 if other.summary.exists():
                     continue
@@ -289,13 +289,13 @@ class RunFolder:
         """
         if not self.metrics.exists():
             return
-        kept = ""
+        remaining = ""
         for text, line in metric_lines(self.metrics):
             before = (line["epoch"], line["step"]) <= (epoch, step)
             pending = line["kind"] == "eval" and line["after"] > evaluated
             if before and not pending and line["kind"] != "summary":
-                kept += f"{text}\n"
-        write_whole(self.metrics, kept)
+                remaining += f"{text}\n"
+        write_whole(self.metrics, remaining)
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What Hydra leaves open about the jobs of a command: errors, the exit status, a table at the end.
+"""Jobs of a command, beyond what Hydra does: errors, the exit status, a table at the end.
 
 Hydra runs the jobs of ``-m`` one after another in this process, under torchrun in every rank.
 """
@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import torch.distributed as dist
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -19,7 +18,7 @@ from tabulate import tabulate
 
 from bload.errors import InputError
 from training.config import register
-from training.ranks import leave_ranks
+from training.ranks import AgreedError, leave_ranks
 from training.stopping import Stopped
 
 Row = dict[str, Any]
@@ -30,40 +29,54 @@ DONE: list[tuple[str, int, Row]] = []
 def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
     """Stand under ``@hydra.main``: turn the config into its dataclass, and note how the job ended.
 
-    An `InputError`, which all ranks raise or none, is one sentence, and the next job begins. So
-    does it after any other exception of a single process; of several ranks that one ends them all.
+    An `InputError` is printed as one sentence, any other exception with its traceback, and the next
+    job begins; on several ranks only after an `AgreedError`. Otherwise all of them end.
     """
 
     @functools.wraps(task)
     def job(config: DictConfig) -> None:
         hydra = HydraConfig.get()
-        overrides, first = " ".join(hydra.overrides.task), os.environ.get("RANK", "0") == "0"
+        overrides, rank = " ".join(hydra.overrides.task), os.environ.get("RANK", "0")
+        several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        what = f"in {overrides or 'a run of the defaults'}"
         by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
         status, figures = 0, None
         try:
-            figures = task(OmegaConf.to_object(config))
+            figures = task(as_dataclass(config))
         except Stopped as stopped:
-            if first:
+            if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
             raise
-        except (InputError, OmegaConfBaseException) as error:
-            if by_plugin:
-                raise
-            status, figures = 2, {"error": str(error)}
-            if first:
-                print(f"error: {error}\n  in {overrides}", file=sys.stderr, flush=True)
         except Exception as error:
             if by_plugin:
                 raise
-            status, figures = 1, {"error": f"{type(error).__name__}: {error}"}
-            traceback.print_exc()
-            print(f"in {overrides or 'a run of the defaults'}", file=sys.stderr, flush=True)
-            if dist.is_initialized():
+            agreed = isinstance(error, AgreedError)
+            if isinstance(error, InputError):
+                status, figures = 2, {"error": str(error)}
+                if rank == "0" or not agreed:
+                    print(f"error: {error}\n  {what}", file=sys.stderr, flush=True)
+            else:
+                status, figures = 1, {"error": f"{type(error).__name__}: {error}"}
+                traceback.print_exc()
+                print(what, file=sys.stderr, flush=True)
+            if several and not agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
         DONE.append((overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
+
+
+def as_dataclass(config: DictConfig) -> Any:
+    """The config as its dataclass.
+
+    Raises:
+        AgreedError: a value is refused, on all ranks alike, for they have the same command line.
+    """
+    try:
+        return OmegaConf.to_object(config)
+    except (InputError, OmegaConfBaseException) as error:
+        raise AgreedError(str(error)) from error
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
@@ -73,8 +86,10 @@ def run(main: Callable[[], Any]) -> NoReturn:
         main: what stands under ``@hydra.main``.
     """
     register()
-    main()
-    leave_ranks()
+    try:
+        main()
+    finally:
+        leave_ranks()
     if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
     statuses = {status for _, status, _ in DONE}
@@ -82,7 +97,7 @@ def run(main: Callable[[], Any]) -> NoReturn:
 
 
 def table() -> str:
-    """One row per job: what it was told, what it cost, and what it reached."""
+    """One row per job: its overrides, its cost, and its recall."""
     common = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
     rows, errors = [], []
     for overrides, status, figures in DONE:

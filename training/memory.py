@@ -16,8 +16,9 @@ from training.ranks import Ranks, autocast
 
 SHARE = 0.8
 """Share of the free memory that may be planned for; the rest is for temporaries and losses."""
-MMAP_THRESHOLD = (-3, 2**18)
-"""glibc's number for the option, and bytes from which on a tensor gets pages of its own."""
+M_MMAP_THRESHOLD = -3
+"""glibc's number for the option: bytes from which on a tensor gets pages of its own."""
+_returns_freed = False
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -42,16 +43,18 @@ def free_memory(device: torch.device) -> int:
     return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
-def return_freed_memory(device: torch.device) -> None:
-    """Let tensors freed on the CPU leave the process at once, where the C library is glibc.
+def return_freed_memory(on: bool) -> None:
+    """Let tensors freed on the CPU leave the process at once, where the C library is glibc, or not.
 
     By itself it keeps tensors below 32 MiB in heaps, whose gaps go back to the system only from
     the end: a step of ``model=dds`` then takes a third to three quarters more than its tensors.
     Fresh pages cost time.
     """
-    if device.type == "cpu":
+    global _returns_freed
+    if on != _returns_freed:
+        _returns_freed = on
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).mallopt(*MMAP_THRESHOLD)
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**18 if on else 2**25)
 
 
 def trim_memory() -> None:
@@ -86,9 +89,10 @@ def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
     Args:
         blocks, slots: blocks of a rank's step, and slots of a block.
     """
-    if cfg.model.checkpoint != "auto":
+    is_auto = cfg.model.checkpoint == "auto"
+    return_freed_memory(is_auto and ranks.device.type == "cpu")
+    if not is_auto:
         return share_of(cfg.model.checkpoint)
-    return_freed_memory(ranks.device)
     height, width = cfg.dataset.frame_size
     precision, frames = autocast(cfg.train.amp, ranks.device), blocks * slots
     cost = measure_cost(cfg.model, (height, width), slots, precision, ranks.device)

@@ -1,4 +1,4 @@
-"""What a run prints: its beginning, one line per epoch, the summary at the end."""
+"""Output of a run on the screen: its beginning, one line per epoch, the summary at the end."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ STARTS_IN_WORDS = {
 
 
 def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, message: str) -> str:
-    """What a run begins with: its folder, loader and data, and what there is to say to them.
+    """Text at the beginning of a run: its folder, loader and data, and remarks on them.
 
     Args:
         message: where training goes on, or what it starts with; may be empty.

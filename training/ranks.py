@@ -14,8 +14,8 @@ from bload.errors import InputError
 from training.stopping import Stopped, StopRequest, end_with_launcher
 
 
-class Diverged(InputError):
-    """The gradient is not finite, as every rank knows."""
+class AgreedError(InputError):
+    """An `InputError` that every rank raises, so that their next job begins on all of them."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,18 @@ class Ranks:
 
         Else the ranks that go on would meet the next job of the one that does not. The body must
         not wait for other ranks.
+
+        Raises:
+            AgreedError: in place of the `InputError`.
         """
         mine = None
         try:
             yield
         except InputError as error:
             mine = error
-        said = next(filter(None, self.gather(mine and str(mine))), None)
-        if said:
-            raise mine or InputError(said)
-
-    @contextmanager
-    def each_alone(self) -> Iterator[None]:
-        """Let an `InputError` of the body, where one of several ranks may fail, end all of them."""
-        try:
-            yield
-        except Diverged:
-            raise
-        except InputError as error:
-            if self.world_size == 1:
-                raise
-            raise RuntimeError(f"rank {self.rank}: {error}") from error
+        message = next(filter(None, self.gather(mine and str(mine))), None)
+        if message:
+            raise AgreedError(message) from mine
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum of `values` over ranks, in place."""
@@ -74,7 +65,7 @@ class Ranks:
         return bool(self.sum(torch.tensor([float(self.stop.number)])) > 0)
 
     def stopped(self, saved: str) -> Stopped:
-        """What every rank raises once they have agreed to stop, with the signal of one of them."""
+        """The exception for every rank once they have agreed to stop, with the signal of one."""
         return Stopped(max(self.gather(self.stop.number)), saved)
 
     def gather(self, value: object) -> list:
@@ -120,7 +111,7 @@ def _make_group(kind: str, timeout: float) -> None:
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         _group = kind, timeout
     if _group != (kind, timeout):
-        raise InputError(
+        raise AgreedError(
             f"this job asks for device {kind} and a timeout of {timeout:g} s, and its ranks have "
             f"joined with {_group[0]} and {_group[1]:g} s; give it a command of its own"
         )

@@ -21,7 +21,7 @@ from training.ablations import change_starts, repeat_last
 from training.build import Training
 from training.carried import Carried
 from training.optimiser import set_rates
-from training.ranks import Diverged, autocast
+from training.ranks import AgreedError, autocast
 from training.sync import SYNCS, is_due, trained
 
 SHOWN = 8
@@ -131,7 +131,7 @@ def train_step(
     `carried` as in `backward`.
 
     Raises:
-        Diverged: losses or gradient are not finite. Weights and optimiser are as before then.
+        AgreedError: losses or gradient are not finite. Weights and optimiser are as before then.
     """
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
@@ -142,7 +142,7 @@ def train_step(
         mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batches)}"
         if training.ranks_differ:  # it may be finite on other ranks, which would not answer
             raise FloatingPointError(mine)
-        raise Diverged(
+        raise AgreedError(
             f"the gradient is {norm} in epoch {epoch + 1}, step {step + 1}: "
             f"{'; '.join(training.ranks.gather(mine))}; lower train.lr ({cfg.lr}) or set "
             "train.amp=off; the last good checkpoint is in the run's folder"

@@ -47,10 +47,10 @@ class Tracker:
     ) -> None:
         import wandb  # slow, and wanted by one rank only
 
-        kept = folder / "wandb_id"
+        saved_id = folder / "wandb_id"
         if begins:
-            kept.unlink(missing_ok=True)
-        known = kept.read_text() if kept.exists() else None
+            saved_id.unlink(missing_ok=True)
+        known = saved_id.read_text() if saved_id.exists() else None
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
@@ -61,7 +61,7 @@ class Tracker:
             config=config,
             settings=wandb.Settings(silent=True, console="off"),
         )
-        kept.write_text(self.wandb.id)
+        saved_id.write_text(self.wandb.id)
 
     def __enter__(self) -> Self:
         return self

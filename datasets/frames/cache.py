@@ -157,7 +157,7 @@ def _make(
 def _make_room(folder: Path, needed: int) -> None:
     """Make the folder and remove from it what a run that was killed left behind."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.*.part")]
+    left = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.part")]
     if len(left) < len(os.listdir(folder)):
         raise InputError(
             f"{folder} exists and is no frame cache; remove it or give another path for the cache"

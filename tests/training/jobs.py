@@ -56,7 +56,9 @@ def only_run(runs: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    """All files of a run by name, without logs."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".log"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def metrics(folder: Path) -> list[dict]:

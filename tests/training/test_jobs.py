@@ -9,6 +9,7 @@ import torch
 
 from bload import InputError
 from tests.training.jobs import REPOSITORY
+from training.ranks import AgreedError
 
 LAUNCHERS = {
     "python": [sys.executable],
@@ -49,11 +50,16 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
 
 
 FAULTY = """
-import train
+import os, train
+from bload import InputError
 from training import jobs
 
-def fail(*_):
-    raise ZeroDivisionError("a bug")
+step = train.train_step
+
+def fail(*arguments):
+    if os.environ.get("RANK") == "0":
+        return step(*arguments)  # waits for rank 1
+    raise ERROR("of one rank")
 
 train.train_step = fail
 if __name__ == "__main__":
@@ -64,30 +70,32 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.dist
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_bug_is_a_traceback_that_ends_all_ranks_or_one_process_goes_on(
-    command_line, tmp_path, launcher
+@pytest.mark.parametrize("error", ["ZeroDivisionError", "InputError"])
+def test_an_error_of_one_rank_ends_all_ranks_and_one_process_goes_on(
+    command_line, tmp_path, launcher, error
 ):
-    script = tmp_path / "faulty.py"
-    script.write_text(f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{FAULTY}")
+    script, faulty = tmp_path / "faulty.py", FAULTY.replace("ERROR", error)
+    script.write_text(f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{faulty}")
     lines = ("-m", *command_line("loader=naive,bload"))
     done = run(launcher, *lines, script=str(script))
-    assert done.returncode == 1
-    tried = done.stderr.count("ZeroDivisionError: a bug")
+    assert done.returncode == (2 if (launcher, error) == ("python", "InputError") else 1)
+    printed = "error: of one rank" if error == "InputError" else f"{error}: of one rank"
+    tried = done.stderr.count(printed)
     assert tried == 2 if launcher == "python" else tried >= 1
     logs = sorted((tmp_path / "runs").glob("naive*/rank*.log"))
     assert len(logs) == (1 if launcher == "python" else 2)
-    assert any("ZeroDivisionError: a bug" in log.read_text() for log in logs)
+    assert any(f"{error}: of one rank" in log.read_text() for log in logs)
     began = [path for path in (tmp_path / "runs").glob("bload*") if path.is_dir()]
     assert bool(began) == (launcher == "python")
 
 
 def refuse_on_rank_0(ranks):
-    """What a rank raises where rank 0 alone finds something, and a sum of both after it."""
+    """The error of a rank where rank 0 alone finds something, and a sum of both after it."""
     try:
         with ranks.together():
             if ranks.is_first:
                 raise InputError("the folder is in use")
-    except InputError as error:
+    except AgreedError as error:
         return str(error), ranks.sum(torch.tensor(1.0 + ranks.rank)).item()
 
 
