@@ -141,5 +141,6 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     if here == GOLDEN["made_with"]:  # one thread, see conftest.py
         assert steps == [tuple(step) for step in GOLDEN[recipe][loader]]
-    else:  # other kernels round otherwise
+    else:  # other kernels round otherwise, and steps make that more
+        np.testing.assert_allclose(steps[:2], GOLDEN[recipe][loader][:2], rtol=1e-4)
         np.testing.assert_allclose(steps, GOLDEN[recipe][loader], rtol=0.02)
