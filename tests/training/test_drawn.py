@@ -1,30 +1,34 @@
 """Configs drawn at random, through the real `train.py`: each trains, or one sentence refuses it.
 
-Every other one is trained on two ranks.
+They are trained on one rank and on two in turn, and every value on both.
 
 Every key that changes what is computed is drawn, but for ResNets with their weights (half a minute
-each), the sizes of the network and of the data, and rates.
+each), the sizes of the network and of the data, and rates. ``dataset.small_boxes=computed`` is left
+out: all boxes are small in frames of 32 pixels.
 """
 
 import random
+import shutil
 from itertools import combinations
+from pathlib import Path
 from unittest import mock
 
 import pytest
-import torch
 
 import train
 from bload.dealing import DEALS
 from bload.errors import InputError
 from bload.packers import PACKERS
+from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
 from models.temporal import PARTS
-from tests.training.jobs import compose_config, overrides
+from tests.training.jobs import compose_config, one_rank, overrides
 from training.config import SYNC_NAMES
-from training.ranks import Ranks, set_deterministic
+from training.data import open_data
+from training.ranks import Ranks, join_ranks, set_deterministic
 
 COUNT = 60
 CANDIDATES = 30
-"""Configs of which the one that has most new pairs of values is taken."""
+"""Configs of which the one with most that is new is taken."""
 LONG = ("split", "error", "carry", "truncate")
 VALUES: dict[str, tuple] = {
     "loader": (*PACKERS, "bload", "bload_exact"),
@@ -70,6 +74,9 @@ VALUES: dict[str, tuple] = {
     "model.padding": ("computed", "skipped"),
     "loss.match_boxes": ("worst", "sum"),
     "loss.relation_weight": (1, 3),
+    "train.device": ("cpu", "auto"),
+    "dataset.small_boxes": ("keep", "file"),
+    "dataset.cache": ("null", "${dataset.root}/cache"),
     "dataset.augment": ("null", "{flip:0.5,jitter:0.2,crop:0.5,shrink:0.3}"),
 }
 OPTIONS = {
@@ -80,8 +87,9 @@ OPTIONS = {
     "loader.buckets": {"bucket"},
 }
 """Options that some packers alone have."""
-BETWEEN_RANKS = ("train.sync", "train.exchange", "loader.deal", "train.micro_batches")
-"""Keys of which every value trains on two ranks."""
+EVERY = {(key, str(value)) for key, values in VALUES.items() for value in values}
+OWN_SIZES = ("single", "bucket", "ragged")
+"""Packers that make batches themselves."""
 Config = dict[str, str]
 
 
@@ -92,13 +100,15 @@ def draw(rng: random.Random) -> Config:
     for key, packers in OPTIONS.items():
         if packer not in packers:
             del values[key]
-    if packer in ("single", "bucket", "ragged", "sampling", "mix"):
+    if packer in OWN_SIZES:
         values["loader.shapes"] = "1"
+    if packer in ("sampling", "mix") and values["loader.shapes"].startswith("["):
+        values["loader.shapes"] = "2"
     if values["loader.shapes"].startswith("["):
         values["loader.t_max"] = "null"
     if values.get("loader.long") == "carry":
         values |= {"loader.deal": "cards", "loader.shapes": "1", "train.padding": "masked"}
-        if packer in ("single", "bucket", "ragged"):
+        if packer in OWN_SIZES:
             values["loader.long"] = "split"
     if values.get("loader.long") == "error":
         values["loader.t_max"] = "null"
@@ -116,58 +126,91 @@ def pairs(config: Config) -> set:
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[Config]:
-    """Configs that together have every value, and most pairs of values."""
-    rng, configs, seen = random.Random(1), [], set()
-    for _ in range(COUNT):
+def drawn() -> list[tuple[int, Config]]:
+    """Ranks and configs that together have every value on one and on two, and most pairs of values.
+
+    New values come first, then new pairs.
+    """
+    rng, seen = random.Random(1), set()
+    configs, values = [], {1: set(), 2: set()}
+    for number in range(COUNT):
+        had = values[1 + number % 2]
         some = [draw(rng) for _ in range(CANDIDATES)]
-        configs.append(max(some, key=lambda config: len(pairs(config) - seen)))
-        seen |= pairs(configs[-1])
+        best = max(some, key=lambda c: (len(c.items() - had), len(pairs(c) - seen)))
+        configs.append((1 + number % 2, best))
+        had.update(best.items())
+        seen |= pairs(best)
     return configs
+
+
+@pytest.fixture
+def root(data_root, tmp_path) -> Path:
+    """Data with a file of small boxes too, which has them all."""
+    root = shutil.copytree(data_root, tmp_path / "root")
+    folder = root / "annotations"
+    shutil.copy(folder / OBJECTS_FILE, folder / SMALL_BOXES_FILE)
+    return root
 
 
 def outcome(ranks: Ranks, lines: list[str]) -> str:
     """``trained``, or the sentence that refuses these overrides."""
     try:
         cfg = compose_config("train", lines)
-        set_deterministic(cfg.train.deterministic)
+        alone = join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
         with mock.patch.object(train, "write_or_warn"):
-            summary = train.train(cfg, ranks)
+            summary = train.train(cfg, alone if ranks.world_size == 1 else ranks)
     except InputError as error:
         return str(error)
-    finally:
+    finally:  # this process serves other tests too
         set_deterministic(False)
     assert summary["frames"] > 0
     return "trained"
 
 
 def test_drawn_configs_have_every_value_and_most_pairs(drawn):
-    found = {item for config in drawn for item in config.items()}
-    assert {(key, str(value)) for key in VALUES for value in VALUES[key]} <= found
+    for ranks in (1, 2):
+        assert {item for count, c in drawn if count == ranks for item in c.items()} >= EVERY
     every = {pair for seed in range(2000) for pair in pairs(draw(random.Random(seed)))}
-    seen = set().union(*map(pairs, drawn))
+    seen = set().union(*(pairs(config) for _, config in drawn))
     assert len(seen & every) > 0.8 * len(every)
 
 
 @pytest.mark.slow
 @pytest.mark.dist
-def test_a_drawn_config_trains_or_is_refused_in_a_sentence(drawn, data_root, tmp_path, two_ranks):
+def test_a_drawn_config_trains_or_is_refused_in_a_sentence(drawn, root, tmp_path, two_ranks):
     trained: dict[int, set] = {1: set(), 2: set()}
     refused = []
-    for number, config in enumerate(drawn):
+    for number, (count, config) in enumerate(drawn):
         more = [f"{key}={value}" for key, value in config.items()]
-        lines = overrides(data_root, tmp_path / f"{number}", *more, "train.epochs=1")
-        count = 1 + number % 2
-        if count == 1:
-            found = [outcome(Ranks(0, 1, torch.device("cpu")), lines)]
-        else:
-            found = two_ranks.run(outcome, lines, timeout=180)
+        lines = overrides(root, tmp_path / f"{number}", *more, "train.epochs=1")
+        found = two_ranks.run(outcome, lines) if count == 2 else [outcome(one_rank(), lines)]
         assert len({*found}) == 1, (lines, found)  # all ranks or none
         if found[0] == "trained":
-            trained[count] |= {*config.items()}
+            trained[count].update(config.items())
         else:
             refused.append(found[0])
             assert "\n" not in found[0]
     assert len(refused) < COUNT / 4, refused
-    for keys, by_count in ((VALUES, trained[1] | trained[2]), (BETWEEN_RANKS, trained[2])):
-        assert {(key, str(value)) for key in keys for value in VALUES[key]} <= by_count
+    for count in (1, 2):
+        assert not EVERY - trained[count], count
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        *((f"loader={packer} loader.shapes=2", "own sizes") for packer in OWN_SIZES),
+        *((f"loader={packer} loader.long=carry", "'carry'; choose") for packer in OWN_SIZES),
+        ("loader=sampling loader.shapes=[45,20]", "leave out what is larger"),
+        ("loader.shapes=[40,20]", "give 45 among the sizes"),
+        ("loader.shapes=0", "number of block sizes"),
+        *((f"loader.long=carry loader.deal={d}", "use .*cards") for d in DEALS if d != "cards"),
+        ("loader.long=carry loader.shapes=2", "blocks of one size"),
+        ("loader.long=carry train.padding=repeated", "train.padding=masked"),
+        ("loader.long=error loader.t_max=20", "raise t_max to 45"),
+        ("loader=sampling loader.t_max=60", "lower t_max"),
+        ("loader.last=drop train.batch_frames=90 train.micro_batches=4", "lower batch_frames"),
+    ],
+)
+def test_what_is_never_drawn_is_refused_by_itself(config, line, words):
+    with pytest.raises(InputError, match=words):
+        open_data(config(*line.split()), one_rank())
