@@ -2,7 +2,6 @@
 
 from tests.training.conftest import (  # noqa: F401
     command_line,
-    config,
     data_root,
     finished,
     two_ranks,

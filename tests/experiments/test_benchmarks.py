@@ -1,4 +1,4 @@
-"""Benchmarks: their tables are those of the committed rows, and every quick form makes them."""
+"""Benchmarks: every quick form makes its tables, and what they compare with is right."""
 
 import os
 import subprocess
@@ -6,26 +6,18 @@ import sys
 from importlib import import_module
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 
-from experiments.benchmarks import CSV, PERFORMANCE, Table, in_markdown, packing, scaling
+from experiments.benchmarks import PERFORMANCE, packing, scaling
 from experiments.benchmarks.__main__ import NAMES, main
 from experiments.benchmarks.gpu import job
-from experiments.benchmarks.step import CallCounter
 from experiments.study import ROOT
 from training.config import compose_job
 
 ALONE = """
-import sys, runpy
+import runpy, sys
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("hydra", "omegaconf", "wandb"):
-            raise ModuleNotFoundError(f"{name} is not installed")
-
-sys.meta_path.insert(0, Absent())
+sys.modules.update(dict.fromkeys(["hydra", "omegaconf", "wandb"]))
 runpy.run_module("experiments.benchmarks.gpu", run_name="__main__")
 """
 """Runs the command where Hydra and wandb cannot be imported."""
@@ -34,27 +26,6 @@ runpy.run_module("experiments.benchmarks.gpu", run_name="__main__")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("benchmarks")
-
-
-def test_tables_are_made_of_their_own_rows_and_columns():
-    known = {"cpu": "a CPU", "torch": "2", "commit": f"{'a' * 40}-dirty"}
-    rows = [{"table": "speed", "of": "one", "s": 0.125}, {"table": "speed", "of": "two"}]
-    rows += [{"table": "size", "of": "all", "slots": 12345}]
-    kinds = {"size": Table("Sizes:", {"of": "", "slots": ",.0f"})}
-    kinds |= {"speed": Table("Speeds:", {"of": "", "s": ".2f"}), "other": Table("No rows:", {})}
-    found = in_markdown(pd.DataFrame([row | known for row in rows]), kinds)
-    sizes, table, speeds, _, made = found.split("\n\n")
-    assert (sizes, speeds) == ("Sizes:", "Speeds:")
-    assert table.splitlines()[2] == "| all  |  12,345 |"
-    assert made == "a CPU, PyTorch 2, commit aaaaaaa-dirty."
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_holds_the_tables_of_the_committed_rows(name):
-    tables = import_module(f"experiments.benchmarks.{name}").TABLES
-    block = in_markdown(pd.read_csv(CSV / f"{name}.csv"), tables)
-    begin = f"<!-- experiments.benchmarks.{name} -->"
-    assert f"{begin}\n\n{block}\n\n<!-- end -->" in PERFORMANCE.read_text()
 
 
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[2:]]
@@ -78,22 +49,10 @@ def test_the_rules_of_others_fill_blocks_as_they_say():
     assert steps[8] == [16]
 
 
-def test_a_package_that_is_not_there_is_named():
-    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-        packing.installed("no_such_package", np.array([1]), 8)
-
-
 def test_the_schedule_alone_scales_by_the_steps_of_equal_blocks():
     eight, *_ = scaling._predicted("bload_exact")
     assert (eight["ranks"], eight["steps"]) == (8, 222)  # of 1,775 blocks
     assert eight["speed-up"] == pytest.approx(1775 / 222)
-
-
-def test_operators_are_counted():
-    ones = torch.ones(3)
-    with CallCounter() as counter:
-        (ones + ones).exp()
-    assert dict(counter.calls) == {"aten.add.Tensor": 1, "aten.exp.default": 1}
 
 
 def test_the_job_on_a_card_is_that_of_train_py():

@@ -3,132 +3,98 @@
 import re
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from math import prod
 
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf, open_dict
 
-from bload import PACKERS, InputError, deal, make_plan
-from bload.packers import packer_options
+from bload import deal, make_plan
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
-from training.config import CONFIGS, compose_job, register
+from training.config import CONFIGS, compose_job
 
-ALL = {
-    path.stem: path.read_text()
-    for path in sorted((CONFIGS / "experiment").glob("*.yaml"))
-    if not path.stem.startswith("_")
-}
-SINGLE = ("action_genome", "frames", "smoke")
-"""Those of one run."""
-PART = {"start_table": "horizon"}
-"""Those that are some runs of another, in its folder."""
-FILES = {name: text for name, text in ALL.items() if name not in (*SINGLE, *PART)}
-QUICK = [name for name in FILES if name.endswith("_quick")]
+JOBS = {"paper_table": [15, 6], "paper_table_equal_time": [15, 3, 6], "convergence": [12, 3]}
+JOBS |= {"horizon": [48, 12, 32], "tmax_sweep": [15], "temporal": [15], "reset_ablation": [9]}
+JOBS |= {"padding_ablation": [6], "epoch_time": [5], "full_size": [5], "alternatives": [16]}
+JOBS |= {"balance": [10]}
+"""Jobs of the commands in the head of each experiment's file."""
 
 
 @cache
-def experiment(name):
-    """The job with the defaults of what varies, and what varies: key -> values."""
-    register()
+def experiment(line):
+    """The job of a sweep but for what varies, and what varies: key -> values."""
+    name, *given = line.split()
+    job = compose_job("train", [f"experiment={name}"])
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose("train", [f"experiment={name}"], return_hydra_config=True)
-    varied = {key: str(of).split(",") for key, of in config.hydra.sweeper.params.items()}
-    with open_dict(config):
-        del config["hydra"]
-    return OmegaConf.to_object(config), varied
+    varied = {**config.hydra.sweeper.params, **dict(one.split("=") for one in given)}
+    return job, {key: str(values).split(",") for key, values in varied.items()}
 
 
-def slots_per_epoch(job):
-    """The work of one rank, from the config alone."""
-    lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
-    known = packer_options(job.loader.name)
-    options = {key: of for key, of in job.loader.options.items() if key in known}
-    plan = make_plan(lengths, job.loader.name, job.loader.t_max, **options)
-    return deal(plan, 1, job.train.batch_frames, last=job.loader.last).account.processed
+@pytest.mark.parametrize("name", JOBS)
+def test_commands_of_an_experiment_are_sweeps_in_its_folder_and_group(name):
+    text = (CONFIGS / f"experiment/{name}.yaml").read_text()
+    lines = re.findall(r"python train\.py -m experiment=(.+)", text)
+    assert lines[0] == name
+    sweeps = [experiment(line)[1] for line in lines]
+    assert [prod(map(len, varied.values())) for varied in sweeps] == JOBS[name]
+    for line, varied in zip(lines, sweeps, strict=True):
+        for number in range(max(map(len, varied.values()))):
+            values = [f"{key}={of[number % len(of)]}" for key, of in varied.items()]
+            job = compose_job("train", [f"experiment={line.split()[0]}", *values])
+            assert job.experiment.name == job.wandb.group == name
+            assert job.run.root == f"runs/{name}"
 
 
-def test_an_experiment_has_a_name_a_folder_a_group_a_command_and_a_quick_form():
-    for name, text in FILES.items():
+@pytest.mark.parametrize("name", JOBS)
+def test_a_quick_form_has_a_folder_of_its_own_and_takes_a_tenth_of_the_work(name):
+    def work(name):
         job, varied = experiment(name)
-        assert job.experiment.name == job.wandb.group == name
         assert job.run.root == f"runs/{name}"
-        assert text.splitlines()[1] == f"# python train.py -m experiment={name}"
-        assert prod(map(len, varied.values())) > 1
-        assert set(varied.get("loader", [])) <= {*PACKERS}
-        assert name in QUICK or f"{name}_quick" in QUICK
+        size = job.train.slots or job.train.epochs * job.dataset.train_videos
+        return size * prod(len(of) for key, of in varied.items() if key != "train.seed")
+
+    assert work(f"{name}_quick") < work(name) / 10
 
 
-def test_a_single_run_needs_no_m_and_has_its_command_on_its_first_line():
-    for name in SINGLE:
-        assert f"train.py experiment={name}" in ALL[name].splitlines()[1]
+def test_horizon_and_its_part_start_from_what_frames_trains():
+    frames = compose_job("train", ["experiment=frames"])
+    horizon, _ = experiment("horizon")
+    assert horizon.model.weights == f"{frames.run.root}/{frames.run.name}/last.pt"
+    assert experiment("start_table")[0] == horizon
+
+
+def test_single_runs_lie_in_a_folder_of_their_name():
+    for name in ("action_genome", "frames", "smoke"):
         job = compose_job("train", [f"experiment={name}"])
-        assert job.experiment.name == name
-        assert job.run.root == f"runs/{name}"
-
-
-def test_a_part_is_the_experiment_itself_by_other_runs():
-    for name, whole in PART.items():
-        part, varied = experiment(name)
-        assert part == experiment(whole)[0]
-        assert varied != experiment(whole)[1]
-        assert ALL[name].splitlines()[1] == f"# python train.py -m experiment={name}"
+        assert job.run.root == f"runs/{job.experiment.name}" == f"runs/{name}"
 
 
 def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
-    register()
     job = compose_job("train", ["experiment=action_genome"])
     plain = compose_job("train", ["model=dds", "dataset=action_genome"])
     assert (job.model.name, job.model.weights, job.model.checkpoint) == ("dds", "detr", "auto")
     assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
     assert job.dataset.small_boxes == "computed"
     assert job.dataset.augment.flip == 0.5
-    assert job.train.eval_every == 1
     assert replace(job.train, workers=1, eval_every=0) == plain.train
-    assert (job.train.amp, job.loss) == ("auto", plain.loss)
+    assert (job.train.amp, job.train.eval_every, job.loss) == ("auto", 1, plain.loss)
 
 
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
-    register()
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
         monkeypatch.setattr(cores_of, "cores", lambda cores=cores: cores)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-        job = compose_job("train", ["experiment=action_genome"])
-        assert job.train.workers == workers
-    assert compose_job("train", ["train.workers=3"]).train.workers == 3
-    with pytest.raises(InputError, match=r"train\.workers is -2; give -1"):
-        compose_job("train", ["train.workers=-2"])
-
-
-def test_every_command_in_a_header_is_a_sweep_of_that_experiment():
-    for name in FILES.keys() - QUICK:
-        for line in re.findall(r"python train\.py -m (.+)", FILES[name]):
-            given = ["loader=bload", "train.seed=0", *line.split()]  # for others it is alike
-            values = {key: of.split(",") for key, of in (one.split("=") for one in given)}
-            for chosen in product(*values.values()):
-                line = [f"{key}={one}" for key, one in zip(values, chosen, strict=True)]
-                assert compose_job("train", line).experiment.name == name
-
-
-def test_a_quick_form_takes_a_tenth_of_the_work_of_the_full_one():
-    def work(name):
-        job, varied = experiment(name)
-        size = job.train.slots or job.train.epochs * job.dataset.train_videos
-        return size * prod(len(of) for key, of in varied.items() if key != "train.seed")
-
-    for name in QUICK:
-        assert work(name) < work(name.removesuffix("_quick")) / 10
+        assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
 
 
 def test_equal_time_is_that_of_the_epochs_of_bload():
     for name in ("paper_table_equal_time", "paper_table_equal_time_quick"):
         job, _ = experiment(name)
-        assert job.loader.name == "bload"
-        epochs = job.train.slots / slots_per_epoch(job)
-        assert epochs == pytest.approx(job.train.epochs, rel=0.02)
+        lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
+        epoch = deal(make_plan(lengths, "bload"), 1, job.train.batch_frames).account.processed
+        assert job.train.slots / epoch == pytest.approx(job.train.epochs, rel=0.02)
 
 
 def test_steps_of_the_t_max_sweep_hold_equally_many_slots():

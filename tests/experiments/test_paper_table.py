@@ -1,11 +1,8 @@
-"""Unlike runs are never averaged, and committed tables are those of the document."""
+"""Unlike runs are never averaged."""
 
 import pandas as pd
 
-from experiments import ablations, default_run, tmax_sweep
 from experiments.paper_table import recall_table, ways
-from experiments.runs import read_runs
-from experiments.study import DOCUMENT, RESULTS
 
 TEMPORAL = "model.temporal"
 
@@ -22,11 +19,3 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     names = [f"bload, {TEMPORAL}={of}" for of in ("dds", "gru")]
     assert [name for name, _ in ways(more)][1:] == names
     assert "-5.0" not in recall_table(more, "")  # which of the two would be less?
-
-
-def test_committed_tables_are_in_the_document():
-    document = DOCUMENT.read_text()
-    for name in ("reset_ablation", "padding_ablation", "temporal"):
-        assert ablations.table(read_runs(RESULTS / name)) in document
-    for study in (tmax_sweep, default_run):
-        assert study.tables(RESULTS / study.__name__.split(".")[-1]) in document

@@ -27,10 +27,3 @@ def test_tables_of_folders_are_those_of_the_files_made_of_them(finished, tmp_pat
 def test_a_folder_without_a_finished_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="train some runs first"):
         read_runs(tmp_path)
-
-
-def test_sums_grow_evenly_to_evaluations_inside_an_epoch(tmp_path):
-    epochs = {"epoch": [-0.5, 0, 0.75, 1], "processed": [None, 10, None, 30]}
-    curves = pd.DataFrame({"run": "a", **epochs, "seconds": 1, "frames": 1, "with/recall@20": 0.5})
-    curves.to_csv(tmp_path / "curves.csv", index=False)
-    assert [*read_curves(tmp_path).processed] == [5, 10, 32.5, 40]
