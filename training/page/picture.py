@@ -84,6 +84,6 @@ def predict_video(
     model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
 ) -> list[FramePrediction]:
     """Predict the frames of a batch as evaluation does; `train` is the config of that name."""
-    precision = autocast(train.get("amp", "auto"), device)
+    precision = autocast(train["amp"], device)
     how = Letterbox(source), device, precision, train["starts"], train["seed"]
     return predict_batch(model.eval(), batch, *how)()

@@ -28,7 +28,7 @@ class Record:
     evals: list[Row]
     ended: bool
     made_on: Row
-    """Machine, versions and commit, as `surroundings` gives them; empty for runs of before."""
+    """Machine, versions and commit, as `surroundings` gives them."""
 
     @property
     def reached(self) -> Row:
@@ -52,12 +52,11 @@ def read_record(path: Path) -> Record:
         if line["kind"] in lines:
             step = 0 if line["kind"] == "epoch" else line["step"]
             lines[line["kind"]][line["epoch"], step] = line
-    made_on = read_object(path / MADE_ON) if (path / MADE_ON).exists() else {}
     steps, epochs, evals = (list(found.values()) for found in lines.values())
-    config, ended = read_object(path / "config.json"), (path / "summary.json").exists()
-    return Record(path, config, steps, epochs, evals, ended, made_on)
+    config, made_on = read_object(path / "config.json"), read_object(path / MADE_ON)
+    return Record(path, config, steps, epochs, evals, (path / "summary.json").exists(), made_on)
 
 
 def note_machine(path: Path) -> None:
-    """Write down on what a run begins or goes on."""
+    """Write down the machine on which a run begins or goes on."""
     write_whole(path / MADE_ON, json.dumps(surroundings(), indent=2) + "\n")

@@ -160,8 +160,6 @@ def origin(run: Record) -> list[Part]:
     """Commit, machine and versions, and how to make the page anew."""
     command = shlex.join(["python", "-m", "training.page", str(run.path)])
     again = f"This page and its pictures: {command}"
-    if not run.made_on:
-        return ["Commit and machine were not recorded.", again]
     return [pairs("Where it was trained", texts(run.made_on)), again]
 
 
