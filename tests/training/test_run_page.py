@@ -106,14 +106,12 @@ def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
 def test_a_page_shows_what_is_there(run, tmp_path):
     (run / "prediction.png").unlink()
     (run / "last.pt").unlink()
-    (run / "made_on.json").unlink()
     (run / "prediction.webp").unlink()
     (run / "relations.csv").unlink()
     write_page(run, CPU)
     page = (run / "report.html").read_text()
     assert "There is no picture" in page
     assert "has no relations.csv" in page
-    assert "Commit and machine were not recorded" in page
 
 
 def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
