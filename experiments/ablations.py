@@ -18,14 +18,14 @@ import pandas as pd
 from bload.errors import InputError
 from experiments.intervals import paired, student, welch
 from experiments.runs import read_runs
-from experiments.study import RESULTS, command, markdown, publish
+from experiments.study import RESULTS, command, markdown, publish, refusal
 
 ORDER = {
     "train.starts": ["table", "ignored", "wrong"],
     "train.padding": ["masked", "repeated"],
     "model.temporal": ["dds", "gru", "attention", "scan", "none"],
 }
-"""What is varied -> its values; all are compared to the first."""
+"""Varied key -> its values; all are compared to the first."""
 
 
 def table(runs: pd.DataFrame) -> str:
@@ -47,17 +47,14 @@ def table(runs: pd.DataFrame) -> str:
     return markdown(rows, [f"`{key}`", *heads])
 
 
+@refusal()
 def main() -> None:
     parser = command("ablations", __doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: the committed ones")
     folder = parser.parse_args().folder
     names = "reset_ablation", "padding_ablation", "temporal"
     for one in [folder] if folder else [RESULTS / name for name in names]:
-        try:
-            block = table(read_runs(one))
-        except InputError as error:
-            parser.error(str(error))
-        publish(f"ablations {one.name}", f"{block}\n", committed=folder is None)
+        publish(f"ablations {one.name}", f"{table(read_runs(one))}\n", committed=folder is None)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What else could feed the ranks, beside blocks: every loader, padding computed and skipped.
+"""Alternatives: what else could feed the ranks, and how fast, padding computed or skipped?
 
     export OMP_NUM_THREADS=1                                # 40 minutes in all, on two cores
     python -m experiments.alternatives --measure dataset.cache=data/cache64
@@ -7,13 +7,8 @@
 
 Lengths are Action Genome's (``experiment=alternatives``). Every way to feed trains a network of its
 own and all take turns: in each round every one works through the same share of its epoch. Valid
-frames a second are those of whole training steps, reading and batching included, over all ranks.
-Beside them stands what is unequal: frames padded and deleted, steps of an epoch, and how much
-longer it takes than if each step's slots (frames, if padding is skipped) were spread evenly.
-
-A ragged batch is one row of all its frames, so a memory that walks slot by slot takes as many steps
-as there are frames; other rows are `T_max` long. `single` adds up as many videos as the others'
-batches hold on average. Nothing was predicted; what was seen on the way is in docs/LOG.md.
+frames per second are those of whole training steps, reading and batching included, over all ranks.
+`single` adds up as many videos as the others' batches hold on average. Nothing was predicted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +17,9 @@ from dataclasses import replace
 import pandas as pd
 
 from datasets.build import build_source
-from experiments.interleaved import Turn, Way, jobs_of, on_ranks, take_turns
+from experiments.interleaved import Turn, Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.intervals import ratio
-from experiments.study import markdown, measuring, publish, read_rows
+from experiments.study import markdown, measuring
 from training.config import TrainJob
 from training.figures import imbalance
 from training.ranks import Ranks
@@ -78,42 +73,21 @@ def tables(rows: pd.DataFrame) -> str:
     for way in rows[WAY].drop_duplicates().itertuples(index=False):
         mine, base = ([turns[*key, n].frames_per_second for n in counts] for key in (way, BASE))
         beside = [ratio(a, b, by_pair=True).text(2) for a, b in zip(mine, base, strict=True)]
-        known = turns[*way, few].iloc[0]
+        one = turns[*way, few].iloc[0]
         cells.append(
             [
                 f"`{way.loader}`, {way.padding}",
                 *(["1"] * len(counts) if way == BASE else beside),
-                *(f"{known[name]:,}" for name in ("padded", "deleted", "steps")),
+                *(f"{one[name]:,}" for name in ("padded", "deleted", "steps")),
                 f"{turns[*way, many].imbalance.iloc[0]:.3f}",
                 f"{turns[*way, few].peak_mib.max():,.0f}",
-                "yes" if known.one_shape else "no",
+                "yes" if one.one_shape else "no",
             ]
         )
     heads = ["loader, padding", *(f"{n} rank{'s' * int(n > 1)}" for n in counts)]
-    heads += [
-        "padded",
-        "deleted",
-        f"steps of {few}",
-        f"imbalance of {many}",
-        f"MiB of {few}",
-        "one shape",
-    ]
-    return markdown(cells, heads)
-
-
-def main() -> None:
-    parser = measuring("alternatives", __doc__)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
-    parser.add_argument("--share", type=float, default=0.06, help="of each epoch, in all rounds")
-    parser.add_argument("--rounds", type=int, default=6)
-    args = parser.parse_intermixed_args()
-    if args.measure:
-        options = (args.overrides, args.share, args.rounds)
-        on_ranks(lambda ranks: measure(ranks, *options), args.file, "ranks")
-    else:
-        found = tables(read_rows(args.file))
-        publish("alternatives", found, committed=args == parser.parse_args([]))
+    heads += ["padded", "deleted", f"steps of {few}", f"imbalance of {many}", f"MiB of {few}"]
+    return markdown(cells, [*heads, "one shape"])
 
 
 if __name__ == "__main__":
-    main()
+    measuring("alternatives", __doc__, on_ranks(measure), tables, turn_options(0.06, 6), "ranks")

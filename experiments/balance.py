@@ -1,6 +1,7 @@
-"""How evenly a deal spreads the work of a step over ranks.
+"""Balance: how evenly can a deal spread the work of a step over ranks?
 
-    python -m experiments.balance                       # half a minute on one core
+    python train.py -m experiment=balance               # the deals one after another
+    python -m experiments.balance                       # 10 s on one core
     python -m experiments.balance --lengths FILE.csv    # your own, as `python -m bload table` reads
     OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 -m experiments.balance --measure \\
         dataset.cache=data/cache64                      # half an hour on two cores
@@ -8,14 +9,12 @@
 A step lasts as long as its slowest rank. The first table is counted, no frame is read: the time of
 an epoch over that of the same work, fillers left out, spread evenly over all ranks in every step; 1
 is perfect. Blocks are packed by bload_exact, and a block costs its slots and, over `T_max`, the
-squared lengths in it, as attention does by kernels that skip what they mask. (Under a cost of slots
-alone full blocks are equal.) `Spread` is what a deal costs in randomness: the standard deviation
-over steps of the mean cost of their blocks, divided by that of random steps; 1 is as random, 3 says
-that a step's blocks are alike.
+squared lengths in it, as attention does by kernels that skip what they mask. `Spread` is the loss
+in randomness: the standard deviation over steps of the mean cost of their blocks, divided by that
+of random steps; 1 is as random, 3 means that a step's blocks are alike.
 
-The second table is measured: the deals of ``experiment=balance`` take turns in training. A rank is
-busy for the seconds of the processor that its process takes; measured and predicted imbalance, of
-the busier rank over the mean, stand side by side. What was predicted is counted in the same plans.
+The second table is measured, the deals taking turns in training: the processor seconds of the
+busier rank over the mean. Beside them stands the imbalance that the same plans predict.
 """
 
 from collections.abc import Sequence
@@ -27,12 +26,12 @@ import pandas as pd
 
 from bload import Cost, Dealt, Plan, action_genome_lengths, deal, make_plan, read_lengths
 from bload.dealing import DEALS
-from experiments.interleaved import Way, jobs_of, on_ranks, take_turns
-from experiments.study import markdown, measuring, publish, read_rows
+from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
+from experiments.study import markdown, measuring
 from training.ranks import Ranks
 
 BLOCKS = (1, 4)
-"""Blocks of a rank and step, each a batch."""
+"""Blocks per rank and step, each a batch."""
 TAIL = 20_000
 """Sequences of the long tail, lognormal(6.0, 1.3) within 1 to 8,192."""
 
@@ -72,10 +71,10 @@ def _spread(dealt: Dealt, cost: Cost) -> float:
     return float(dealt.loads(cost).sum(axis=1)[count == count.max()].std())
 
 
-def plans_of(file: Path | None) -> dict[str, Plan]:
-    """The lengths of a file, packed, or Action Genome's and a long tail."""
+def plans_of(file: str) -> dict[str, Plan]:
+    """The lengths of a file, packed; without one Action Genome's and a long tail."""
     if file:
-        return {file.stem: make_plan(read_lengths(file), "bload_exact")}
+        return {Path(file).stem: make_plan(read_lengths(file), "bload_exact")}
     drawn = np.random.default_rng(0).lognormal(6.0, 1.3, TAIL)
     tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
     named = {"Action Genome": action_genome_lengths(), "long tail": tail}
@@ -94,8 +93,14 @@ def counted_table(plans: dict[str, Plan], ranks: int) -> str:
             over.append(f"{dealt.loads(cost).max(axis=1).sum() * ranks / work:.3f}")
             spread.append(f"{_spread(dealt, cost) / (_spread(random, cost) or 1):.2f}")
         cells.append([blocks, f"`{how}`", *over, *spread])
-    heads = ["blocks of a rank and step", "`loader.deal`", *plans]
+    heads = ["blocks per rank and step", "`loader.deal`", *plans]
     return markdown(cells, [*heads, *(f"spread, {name}" for name in plans)], words=2)
+
+
+def tables(rows: pd.DataFrame, lengths: str, ranks: int) -> str:
+    """The tables of what is counted and of what was measured; of a file's lengths the first."""
+    counted = counted_table(plans_of(lengths), ranks)
+    return counted if lengths else f"{counted}\n\n{measured_table(rows)}"
 
 
 def measured_table(rows: pd.DataFrame) -> str:
@@ -106,23 +111,6 @@ def measured_table(rows: pd.DataFrame) -> str:
     return markdown(cells, ["loader", "`loader.deal`", "steps", "predicted", "measured"], words=2)
 
 
-def main() -> None:
-    parser = measuring("balance", __doc__)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
-    parser.add_argument("--share", type=float, default=0.05, help="of each epoch, in all rounds")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--lengths", type=Path, metavar="FILE", help="to count for instead")
-    parser.add_argument("--ranks", type=int, default=8, help="to count for")
-    args = parser.parse_intermixed_args()
-    if args.measure:
-        options = (args.overrides, args.share, args.rounds)
-        on_ranks(lambda ranks: measure(ranks, *options), args.file)
-    else:
-        found = counted_table(plans_of(args.lengths), args.ranks)
-        if not args.lengths:
-            found += f"\n\n{measured_table(read_rows(args.file))}"
-        publish("balance", found, committed=args == parser.parse_args([]))
-
-
 if __name__ == "__main__":
-    main()
+    shown = {"lengths": ("", "file to count for instead"), "ranks": (8, "to count for")}
+    measuring("balance", __doc__, on_ranks(measure), tables, turn_options(0.05, 4), shown=shown)

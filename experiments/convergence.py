@@ -24,7 +24,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from bload.draw import colour_of, label_of
 from bload.packers import PACKERS
-from experiments.intervals import ratio, student
+from experiments.intervals import ratio, signed, student
 from experiments.runs import read_curves, read_runs
 from experiments.study import markdown, study
 
@@ -57,6 +57,16 @@ def work_to(level: float, curve: pd.DataFrame, of: str = "processed") -> float:
             share = (level - recall[last]) / (reached - recall[last])
             return float(work[last] + share * (work[last + 1] - work[last]))
     return math.nan
+
+
+def to_level(level: float, curves: pd.DataFrame, of: str = "processed") -> pd.DataFrame:
+    """`work_to` a level of each curve."""
+    return each(curves, lambda curve: work_to(level, curve, of))
+
+
+def common_level(curves: pd.DataFrame) -> float:
+    """`SHARE` of the mean Recall@20 at which naive ends."""
+    return SHARE * each(curves, _end).naive.mean()
 
 
 def work_before(level: float, curve: pd.DataFrame) -> float:
@@ -101,33 +111,33 @@ def tables(folder: Path) -> str:
     ends, best = each(curves, _end), each(curves, lambda curve: curve.recall.max())
     rose, fell = each(curves, recall_rose), each(curves, loss_fell)
     own = each(curves, lambda curve: work_to(SHARE * _end(curve), curve))
-    level = SHARE * ends.naive.mean()
-    slots, frames = (_to(level, curves, of) for of in ("processed", "frames"))
+    level = common_level(curves)
+    slots, frames = (to_level(level, curves, of) for of in ("processed", "frames"))
     before = each(curves, lambda curve: work_before(level, curve))
     end, work = [], []
     for loader in ends.dropna(axis=1, how="all"):
-        less = "" if loader == "naive" else _points(ends[loader] - ends.naive)
+        less = "" if loader == "naive" else signed(ends[loader] - ends.naive)
         changes = (student(of[loader]).text() for of in (rose, fell))
         counts = (f"{of:,.0f}" for of in done.loc[loader])
         end.append([loader, *counts, student(ends[loader]).text(), less, *changes])
         counts = (student(of[loader]).text(0) for of in (own, slots))
         shares = [times(of[loader], of.naive, 2) for of in (slots, frames)]
         work.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
+    by_slots = times(slots.naive, slots.bload)
     predicted = [
-        ["`bload` ends level with `naive`, points", _points(ends.bload - ends.naive)],
-        ["`sampling` ends below `bload`, points", _points(ends.sampling - ends.bload)],
-        [
-            "to the common level `naive` takes over 3 times the slots of `bload`",
-            times(slots.naive, slots.bload),
-        ],
+        ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],
+        ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],
+        ["to the common level `naive` takes over 3 times the slots of `bload`", by_slots],
     ]
-    lower = {at: _to(at, curves) for at in (50, 60, 80)}
+    lower = {at: to_level(at, curves) for at in (50, 60, 80)}
+    then = each(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
     slots_of = "slots of `naive` over those of `bload`"
     after = [
         *([f"{slots_of}, to {at} %", times(of.naive, of.bload)] for at, of in lower.items()),
         ["to the evaluation of `naive` before the common level", times(before.naive, slots.bload)],
-        ["best of `bload` less best of `sampling`, points", _points(best.bload - best.sampling)],
-        ["end of `mix` less end of `bload`, points", _points(ends["mix"] - ends.bload)],
+        ["`bload` less `sampling` at 116,360 slots, points", signed(then.bload - then.sampling)],
+        ["best of `bload` less best of `sampling`, points", signed(best.bload - best.sampling)],
+        ["end of `mix` less end of `bload`, points", signed(ends["mix"] - ends.bload)],
     ]
     heads = ["", "steps", "slots", "Recall@20 at the end", "less naive", "it rose by"]
     to, shared = "slots to", ("share, slots", "share, frames")
@@ -145,14 +155,6 @@ def _end(curve: pd.DataFrame) -> float:
     return float(curve.recall.iloc[-1])
 
 
-def _to(level: float, curves: pd.DataFrame, of: str = "processed") -> pd.DataFrame:
-    return each(curves, lambda curve: work_to(level, curve, of))
-
-
-def _points(difference: pd.Series) -> str:
-    return student(difference).text(sign=True)
-
-
 def draw(folder: Path, figure: Figure) -> None:
     """Mean Recall@20 over seeds, between the lowest and the highest, by slots."""
     _, curves = read(folder)
@@ -164,9 +166,8 @@ def draw(folder: Path, figure: Figure) -> None:
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
         colour = colour_of(loader)
-        axis.plot(
-            x, y["mean"], marks[loader] + "-", markevery=0.04, c=colour, label=label_of(loader)
-        )
+        look = marks[loader] + ("--" if loader == "bload_exact" else "-")
+        axis.plot(x, y["mean"], look, markevery=0.04, c=colour, label=label_of(loader))
         axis.fill_between(x, y["min"], y["max"], color=colour, alpha=0.15, lw=0)
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

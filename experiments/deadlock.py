@@ -1,15 +1,14 @@
-"""The paper's starting point: ranks with unevenly many steps wait for ever.
+"""Deadlock: do ranks with unevenly many steps wait for ever, as the paper says?
 
     python -m experiments.deadlock --measure    # a minute on two CPU cores, 5 s of it waiting
     python -m experiments.deadlock              # the table of what was measured
 
 Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
 Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
-``Join``, with plain DDP where the rank that is done exits, and with each of the loaders. The paper
-says that the first waits for ever: DDP averages gradients in the backward pass, so a rank that has
-one step more than the others waits there. Gloo gives up after the process group's timeout, 30
-minutes unless set; here it is seconds. Ranks that do not end are killed, and they end with the
-process that started them.
+``Join``, with plain DDP where the rank that is done exits, and with each of the loaders. DDP
+averages gradients in the backward pass, so a rank that has one step more waits there. Gloo gives up
+after the process group's timeout, 30 minutes unless set; here it is seconds. Ranks that do not end
+are killed, and they end with the process that started them.
 """
 
 import json
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from math import isnan
 from pathlib import Path
+from signal import SIGKILL
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -33,7 +33,7 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
-from experiments.study import markdown, measuring, publish, read_rows, write_rows
+from experiments.study import markdown, measuring
 from experiments.sync import draw, new_classifier, train_on
 from training.stopping import detach_worker
 
@@ -47,7 +47,7 @@ PATIENCE, LIMIT = 30.0, 120.0
 
 @dataclass(frozen=True)
 class Epoch:
-    """What two ranks train. Under `UNEVEN` a step is a clip of one of the rank's own sequences."""
+    """An epoch of two ranks. Under `UNEVEN` a step is a clip of one of the rank's own sequences."""
 
     way: str
     loader: str
@@ -90,7 +90,7 @@ def _row(epoch: Epoch) -> dict:
 
 
 def run_ranks(epoch: Epoch) -> list[dict]:
-    """Train an epoch; what became of each rank. Neither is left when this returns."""
+    """Train an epoch, and return how each rank ended. Neither is left when this returns."""
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["experiments.sync", "torch._dynamo"])
     with TemporaryDirectory() as folder:
@@ -108,6 +108,11 @@ def run_ranks(epoch: Epoch) -> list[dict]:
             for process in ranks:
                 process.kill()
                 process.join()
+        for rank, process in enumerate(ranks):
+            file = Path(folder, f"{rank}.json")
+            if process.exitcode == -SIGKILL and not file.exists():
+                known = {"planned": epoch.batches(rank).steps, "steps": "?", "seconds": LIMIT}
+                file.write_text(json.dumps(known | {"says": f"killed after {LIMIT:g} s"}))
         return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)]
 
 
@@ -150,7 +155,7 @@ def _meet(store: dist.Store, rank: int, where: str) -> None:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """What each rank had to do and did, and how that ended."""
+    """Steps that each rank had to do and did, and how that ended."""
     cells = [
         [
             row.way if row.loader == UNEVEN else f"{row.way}, `{row.loader}`",
@@ -164,16 +169,6 @@ def tables(rows: pd.DataFrame) -> str:
     return markdown(cells, heads, words=3)
 
 
-def main() -> None:
-    parser = measuring("deadlock", __doc__)
-    parser.add_argument("--videos", type=int, default=200, help="sequences")
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds that plain DDP waits")
-    args = parser.parse_args()
-    if args.measure:
-        write_rows(args.file, measure(args.videos, args.timeout))
-    else:
-        publish("deadlock", tables(read_rows(args.file)), committed=args == parser.parse_args([]))
-
-
 if __name__ == "__main__":
-    main()
+    options = {"videos": (200, "sequences"), "timeout": (5.0, "seconds that plain DDP waits")}
+    measuring("deadlock", __doc__, measure, tables, options)

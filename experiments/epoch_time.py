@@ -1,20 +1,17 @@
-"""Time of an epoch of each loader, on a machine whose speed may vary.
+"""Time of an epoch: how much faster than naive padding is each loader?
 
+    python train.py -m experiment=epoch_time                # the loaders one after another
     export OMP_NUM_THREADS=1                                # 20 minutes on one core, 5 GB
     python -m experiments.epoch_time --measure --share 0.15 --rounds 40 \\
         dataset.image_size=96 dataset.cache=data/cache96
     python -m experiments.epoch_time                        # the tables of what was measured
 
-Loaders that train one after another, each for minutes, meet a machine that does other things
-meanwhile. Here every loader trains a network of its own, and all take turns: in each round every
-one works through the same share of its epoch. Seconds are those of whole training steps, reading
-included. For each loader and round the median step counts: what interrupts a step now and then
-interrupts those of all loaders equally often. (The fewer steps a round has, the more of that a
-median keeps; a round of naive has four times as many as one of bload.) Ratios to naive are
-geometric means over rounds.
-
-By slots no packing can be more than 4.205 times faster; the paper says 170 / 41 = 4.15. What was
-expected is in docs/LOG.md, "Protocol of the second timing, written before it was run".
+Every loader trains a network of its own, and all take turns, since the machine does other things
+too: in each round every one works through the same share of its epoch. Seconds are those of whole
+training steps, reading included. For each loader and round the median step counts, which leaves out
+more of what interrupts a step now and then the more steps there are (naive has four times those of
+bload). Ratios to naive are geometric means over rounds. What was expected is in docs/LOG.md,
+"Protocol of the second timing, written before it was run".
 """
 
 from collections.abc import Sequence
@@ -23,9 +20,9 @@ from statistics import median
 import pandas as pd
 
 from bload.paper import PAPER
-from experiments.interleaved import Way, jobs_of, on_ranks, take_turns
+from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.intervals import ratio
-from experiments.study import markdown, measuring, publish, read_rows
+from experiments.study import markdown, measuring
 from training.ranks import Ranks
 
 
@@ -79,19 +76,5 @@ def tables(rows: pd.DataFrame) -> str:
     return f"{markdown(faster, ['times faster than naive', *others])}\n\n{markdown(costs, heads)}"
 
 
-def main() -> None:
-    parser = measuring("epoch_time", __doc__)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
-    parser.add_argument("--share", type=float, default=0.1, help="of each epoch, in all rounds")
-    parser.add_argument("--rounds", type=int, default=20)
-    args = parser.parse_intermixed_args()
-    if args.measure:
-        options = (args.overrides, args.share, args.rounds)
-        on_ranks(lambda ranks: measure(ranks, *options), args.file, "measured")
-    else:
-        found = tables(read_rows(args.file))
-        publish("epoch_time", found, committed=args == parser.parse_args([]))
-
-
 if __name__ == "__main__":
-    main()
+    measuring("epoch_time", __doc__, on_ranks(measure), tables, turn_options(0.1, 20), "measured")

@@ -3,18 +3,17 @@
 They run in one process, or in each rank that torchrun has started, with a thread each.
 """
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
-from pathlib import Path
+from typing import Any
 
 import torch
 
 from bload import InputError
 from datasets.build import build_letterbox
-from experiments.study import write_rows
+from experiments.study import Options
 from models import build_criterion
 from training.build import build_network, build_training
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
@@ -22,6 +21,12 @@ from training.data import open_data
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 from training.ranks import Ranks, join_ranks, leave_ranks
 from training.step import train_step
+
+
+def turn_options(share: float, rounds: int) -> Options:
+    """The options of a study whose ways to train take turns, with its defaults."""
+    shares = {"share": (share, "of each epoch, in all rounds"), "rounds": (rounds, "of turns")}
+    return {"overrides": ([], "of the config"), **shares}
 
 
 def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
@@ -40,17 +45,17 @@ def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
     ]
 
 
-def on_ranks(measure: Callable[[Ranks], list[dict]], file: Path, key: str | None = None) -> None:
-    """Measure on the ranks that torchrun has started, or on one; rank 0 writes the rows."""
-    torch.set_num_threads(1)
-    ranks = join_ranks("cpu", TIMEOUT)
-    try:
-        rows = measure(ranks)
-    except InputError as error:
-        sys.exit(f"error: {error}")
-    if ranks.is_first:
-        write_rows(file, rows, key)
-    leave_ranks()
+def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
+    """Call `measure` with the ranks that torchrun has started, or one; rank 0 returns its rows."""
+
+    def measure_here(**options: Any) -> list[dict]:
+        torch.set_num_threads(1)
+        ranks = join_ranks("cpu", TIMEOUT)
+        rows = measure(ranks, **options)
+        leave_ranks()
+        return rows if ranks.is_first else []
+
+    return measure_here
 
 
 @dataclass(slots=True)

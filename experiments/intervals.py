@@ -11,12 +11,11 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean of `count` values and its 95 % interval; fewer than two values have none (NaN)."""
+    """A mean of values and its 95 % interval; fewer than two values have none (NaN)."""
 
     mean: float
     low: float = math.nan
     high: float = math.nan
-    count: int = 0
 
     def text(self, digits: int = 1, *, sign: bool = False) -> str:
         """``60.1 [58.0, 62.2]``, with a `sign` ``+0.3 [-0.1, 0.7]``; empty for nothing."""
@@ -43,6 +42,11 @@ def paired(values: pd.Series, others: pd.Series) -> Interval:
     return student((values - others).dropna())
 
 
+def signed(differences: Iterable[float]) -> str:
+    """The mean of independent differences with Student's interval, as tables show it."""
+    return student(differences).text(sign=True)
+
+
 def ratio(values: Iterable[float], others: Iterable[float], *, by_pair: bool = False) -> Interval:
     """The ratio of the geometric means of positive values; the interval is of logarithms.
 
@@ -51,8 +55,7 @@ def ratio(values: Iterable[float], others: Iterable[float], *, by_pair: bool = F
     """
     a, b = (np.log(np.asarray([*one], dtype=float)) for one in (values, others))
     found = student(a - b) if by_pair else welch(a, b)
-    mean, low, high = (math.exp(of) for of in (found.mean, found.low, found.high))
-    return Interval(mean, low, high, found.count)
+    return Interval(*(math.exp(of) for of in (found.mean, found.low, found.high)))
 
 
 def _interval(*samples: Iterable[float]) -> Interval:
@@ -62,4 +65,4 @@ def _interval(*samples: Iterable[float]) -> Interval:
     if error > 0:  # equal values have no width
         freedom = error**4 / sum(of.sem() ** 4 / (len(of) - 1) for of in found)
         half = error * stats.t.ppf(0.975, freedom)
-    return Interval(float(mean), mean - half, mean + half, min(map(len, found)))
+    return Interval(float(mean), mean - half, mean + half)

@@ -9,21 +9,20 @@ lengths are its own. The others are drawn from published laws, in lengths.json w
 whole and cut as training often cuts them; T_max is the longest of a draw. Nothing was predicted.
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bload import PACKERS, InputError, action_genome_lengths, deal, read_lengths
+from bload import PACKERS, action_genome_lengths, deal, read_lengths
 from bload.draw import INK
 from bload.table import sized_plan
-from experiments.charts import save_chart
-from experiments.study import CHARTS, markdown, publish
+from experiments.study import CHARTS, command, markdown, publish, refusal, save_chart
 
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
@@ -127,7 +126,7 @@ def tables(found: pd.DataFrame) -> str:
 
 
 def draw(found: pd.DataFrame, figure: Figure) -> None:
-    """What blocks save by the coefficient of variation, beside no padding and its floor."""
+    """Slots that blocks save by coefficient of variation, beside no padding and its floor."""
     axis = figure.add_subplot(
         xlabel="coefficient of variation of the lengths",
         title="slots saved over naive padding, %",
@@ -153,22 +152,17 @@ def draw(found: pd.DataFrame, figure: Figure) -> None:
     axis.set_xlim(0, cv[-1])
 
 
+@refusal()
 def main() -> None:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m experiments.lengths", description=__doc__, formatter_class=form
-    )
+    parser = command("lengths", __doc__)
     parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")
     file = parser.parse_args().lengths
-    try:
-        own = [(str(file), [read_lengths(file)] * DRAWS)] if file else None
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    own = [(str(file), [read_lengths(file)] * DRAWS)] if file else None
     found = pd.concat([count(kind, draws) for kind, draws in own or kinds()])
     chart = "" if file else "![What packing saves](charts/lengths.svg)\n\n"
     publish("lengths", chart + tables(found), committed=not file)
     if not file:
-        save_chart(CHARTS / "lengths.svg", lambda figure: draw(found, figure), height=4.6)
+        save_chart(CHARTS / "lengths.svg", partial(draw, found), height=4.6)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ How loaders are compared was written down before any run (docs/LOG.md, "Protocol
 comparison"): is `bload` above `sampling`, as in the paper, by Welch's interval? What is padded and
 deleted is of Action Genome's lengths, whatever was trained. Times and work to the same Recall@20
 are those of `experiments.epoch_time`, `experiments.alternatives` and `experiments.convergence`.
+Seconds of the committed runs are left out: other jobs ran beside them.
 
 Without FOLDER it rewrites the README's table too. With one it compares the runs there, such as
 those of ``experiment=full_size``. ``--latex`` prints the first table, for a paper with booktabs.
@@ -18,6 +19,7 @@ those of ``experiment=full_size``. ``--latex`` prints the first table, for a pap
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -27,15 +29,23 @@ from tabulate import tabulate
 
 from bload import action_genome_lengths
 from bload.draw import colour_of, label_of
-from bload.errors import InputError
 from bload.packers import PACKERS
 from bload.paper import PAPER
 from bload.table import table_rows
 from experiments import convergence
-from experiments.charts import save_chart
 from experiments.intervals import Interval, ratio, student, welch
 from experiments.runs import read_curves, read_runs
-from experiments.study import CHARTS, RESULTS, ROOT, command, markdown, publish, read_rows
+from experiments.study import (
+    CHARTS,
+    RESULTS,
+    ROOT,
+    command,
+    markdown,
+    publish,
+    read_rows,
+    refusal,
+    save_chart,
+)
 
 LOADER = "loader.name"
 LOADERS = ["naive", "sampling", "mix", "bload", "bload_exact"]
@@ -56,7 +66,7 @@ def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None
     data = " and ".join(f"{name} data" for name in sorted(runs["dataset.name"].unique()))
     times, rest = [], []
     if work is not None:
-        times, rest = speeds(), [(f"ours, {data}, equal work", _recall(work), 1), same_recall()]
+        times, rest = speeds(), [*_reached(f"ours, {data}, equal work", work), same_recall()]
     return [
         ("Padded frames per epoch: the paper", _known(packed.padding_paper), 0),
         ("ours", _known(packed.padding), 0),
@@ -65,7 +75,7 @@ def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None
         ("Epoch, times faster than naive: the paper", _known(faster), 2),
         *times,
         ("Recall@20, equal epochs: the paper", _known(packed.recall_at_20_paper), 1),
-        (f"ours, {data}", _recall(runs), 1),
+        *_reached(f"ours, {data}", runs),
         *rest,
     ]
 
@@ -74,10 +84,12 @@ def _known(figures: pd.Series) -> dict[str, Interval]:
     return {str(name): Interval(float(of)) for name, of in figures.dropna().items()}
 
 
-def _recall(runs: pd.DataFrame) -> dict[str, Interval]:
+def _reached(name: str, runs: pd.DataFrame) -> list[Line]:
     if budget := _budget(runs):
         runs = runs[runs["train.slots"].fillna(budget) == budget]
-    return {name: student(mine.recall) for name, mine in ways(runs)}
+    recall = {way: student(mine.recall) for way, mine in ways(runs)}
+    steps = {way: Interval(mine.all_steps.mean()) for way, mine in ways(runs)}
+    return [(name, recall, 1), ("steps of these runs", steps, 0)]
 
 
 def _budget(runs: pd.DataFrame) -> float:
@@ -106,9 +118,7 @@ def speeds() -> list[Line]:
 def same_recall() -> Line:
     """Share of naive's slots to the common level of long training."""
     _, curves = convergence.read(RESULTS / "convergence")
-    naive = curves[curves[LOADER] == "naive"]
-    level = convergence.SHARE * naive.groupby("run").recall.last().mean()
-    slots = convergence.each(curves, lambda curve: convergence.work_to(level, curve))
+    slots = convergence.to_level(convergence.common_level(curves), curves)
     shares = {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
     return "Work to the same Recall@20, naive = 1: ours", shares, 2
 
@@ -173,21 +183,27 @@ def recall_table(runs: pd.DataFrame, what: str) -> str:
     return markdown(rows, [what, *heads, "remembered", "`bload` less it"])
 
 
-def draw(figure: Figure, panels: dict[str, pd.DataFrame], folders: list[Path]) -> None:
-    """Means over seeds, from the lowest to the highest: panels of runs, by what they are along."""
+def draw(panels: dict[str, pd.DataFrame], folders: list[Path], figure: Figure) -> None:
+    """Means over seeds, from the lowest to the highest: panels of runs by title, by epoch first."""
     curves = pd.concat([read_curves(folder) for folder in folders]).dropna(subset="recall")
     curves["thousand slots"] = curves.processed / 1000
     axes = figure.subplots(1, 2, sharey=True)
-    for axis, (along, runs) in zip(axes, panels.items(), strict=True):
+    axes[0].set_ylabel("Recall@20, %")
+    alongs = ("epoch", "thousand slots")
+    for axis, along, (title, runs) in zip(axes, alongs, panels.items(), strict=True):
         for name, mine in ways(runs):
             points = curves[curves.run.isin(mine.run)].groupby("epoch")
             x, y, colour = points[along].mean(), points.recall, colour_of(mine[LOADER].iloc[0])
             axis.plot(x, y.mean(), "o-", ms=4, color=colour, label=label_of(name))
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
-        axis.set(xlabel=along, title="Recall@20, %", ylim=(0, None))
+            if name == "naive" and along != "epoch":
+                words = f"{len(x)} epoch" + "s" * (len(x) > 1)
+                axis.text(x.iloc[-1], y.mean().iloc[-1] + 4, words, color=colour, ha="right")
+        axis.set(xlabel=along, title=title, ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
+@refusal()
 def main() -> None:
     parser = command("paper_table", __doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: the committed ones")
@@ -196,10 +212,7 @@ def main() -> None:
     committed, work = args.folder is None, None
     ours = "paper_table", "paper_table_equal_time"
     folders = [RESULTS / name for name in ours] if committed else [args.folder]
-    try:
-        runs, *others = map(read_runs, folders)
-    except InputError as error:
-        parser.error(str(error))
+    runs, *others = map(read_runs, folders)
     if others:  # the 5 epochs of loaders without runs at equal work are as near to it
         work = pd.concat([*others, runs[~runs[LOADER].isin(others[0][LOADER])]])
     packed = packing()
@@ -214,9 +227,9 @@ def main() -> None:
         chart = "![Recall@20 at equal epochs, and at equal work](charts/paper_table.svg)"
         tables = [chart, *tables, recall_table(work, "equal work")]
     publish("paper_table", "\n\n".join(tables), committed=committed)
-    panels = {"epoch": runs, "thousand slots": runs if work is None else work}
+    panels = {"equal epochs": runs, "equal work": work} if committed else {"": runs, " ": runs}
     path = (args.folder or CHARTS) / "paper_table.svg"
-    save_chart(path, lambda figure: draw(figure, panels, folders))
+    save_chart(path, partial(draw, panels, folders))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
 """The command of every study: read a folder, print tables, draw, keep docs/results.md right."""
 
 import argparse
+import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from matplotlib import style
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
-from experiments.charts import save_chart
+from training.page.charts import STYLE, WIDTH
 from training.provenance import surroundings
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +29,18 @@ def markdown(rows: Sequence[Sequence[object]], headers: Sequence[str], words: in
     return tabulate(rows, headers, "pipe", disable_numparse=True, colalign=sides)
 
 
+@contextmanager
+def refusal() -> Iterator[None]:
+    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
+    try:
+        yield
+    except InputError as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+@refusal()
 def study(
     name: str,
     about: str | None,
@@ -43,24 +61,33 @@ def study(
     """
     parser = command(name, about)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
-    args = parser.parse_args()
-    folder = args.folder or RESULTS / name
-    try:
-        block = tables(folder)
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    publish(name, block, committed=args.folder is None)
+    given = parser.parse_args().folder
+    folder = given or RESULTS / name
+    publish(name, tables(folder), committed=given is None)
     if draw:
-        chart = (args.folder or CHARTS) / f"{name}.svg"
-        save_chart(chart, lambda figure: draw(folder, figure), height)
+        save_chart((given or CHARTS) / f"{name}.svg", partial(draw, folder), height)
+
+
+def save_chart(path: Path, draw: Callable[[Figure], None], height: float = 4.0) -> None:
+    """Write a chart as SVG, with texts as texts and a legend above it if lines have labels.
+
+    Its bytes depend on matplotlib's version alone, which the file names.
+    """
+    salt = {"svg.hashsalt": path.stem, "svg.fonttype": "none"}
+    with style.context([STYLE, salt]):
+        figure = Figure((WIDTH, height), layout="constrained")
+        draw(figure)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        if labels:
+            figure.legend(handles, labels, loc="outside upper left", ncols=2, borderaxespad=0)
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def command(name: str, about: str | None) -> argparse.ArgumentParser:
     """The command line of a study, whose docstring is its help."""
-    form = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(
-        f"python -m experiments.{name}", None, about, formatter_class=form
-    )
+    parser = argparse.ArgumentParser(f"python -m experiments.{name}", None, about)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
 
 
 def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
@@ -74,25 +101,55 @@ def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT
         begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
         assert pattern.search(text), f"{document} has no block {begin}"
-        document.write_text(
-            pattern.sub(lambda _: f"{begin}\n\n{block.strip()}\n\n{end}", text, count=1)
-        )
+        marked = f"{begin}\n\n{block.strip()}\n\n{end}"
+        document.write_text(pattern.sub(lambda _: marked, text, count=1))
 
 
-def measuring(name: str, about: str | None) -> argparse.ArgumentParser:
-    """The command line of a study that measures: ``python -m experiments.NAME [--measure]``.
+Options = Mapping[str, tuple[Any, str]]
+"""Options of a command: their names, defaults and help; positional if the default is a list."""
 
-    With ``--measure`` it writes its rows to the CSV file, else it prints their tables.
+
+@refusal()
+def measuring(
+    name: str,
+    about: str | None,
+    measure: Callable[..., list[dict]],
+    tables: Callable[..., str],
+    options: Options,
+    key: str | None = None,
+    shown: Options | None = None,
+) -> None:
+    """Run the command ``python -m experiments.NAME [--measure]``.
+
+    With ``--measure`` it writes rows to ``results/NAME.csv``, else it prints their tables.
+
+    Args:
+        measure: makes the rows from `options`; none on ranks other than the first.
+        tables: makes the block, in Markdown, from the rows and the options `shown`.
+        key: that of `write_rows`.
     """
-    parser = command(name, about)
+    parser, shown = command(name, about), shown or {}
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
     where = RESULTS / f"{name}.csv"
     parser.add_argument("--file", type=Path, default=where, help=f"default: results/{name}.csv")
-    return parser
+    for option, (default, words) in {**options, **shown}.items():
+        if isinstance(default, list):
+            parser.add_argument(option, nargs="*", metavar="KEY=VALUE", help=words)
+        else:
+            parser.add_argument(f"--{option}", type=type(default), default=default, help=words)
+    args = parser.parse_intermixed_args()
+    given, more = ({of: getattr(args, of) for of in names} for names in (options, shown))
+    if not args.measure:
+        block = tables(read_rows(args.file), **more)
+        publish(name, block, committed=args == parser.parse_args([]))
+    elif rows := measure(**given):
+        write_rows(args.file, rows, key)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The rows that a study has measured."""
+    """The rows that a study has measured; InputError if there are none."""
+    if not path.exists():
+        raise InputError(f"there is no {path}; measure first")
     return pd.read_csv(path)
 
 

@@ -1,4 +1,4 @@
-"""Ranks that share what they learn in four ways (``train.sync``): loss at equal data, and bytes.
+"""Sync: must ranks share gradients in every step (``train.sync``), and what do they send?
 
     python -m experiments.sync --measure                         # 16 minutes in all, on two cores
     torchrun --nproc_per_node=2 -m experiments.sync --measure    # again with 4
@@ -6,11 +6,11 @@
 
 Ranks on the CPU (gloo) train a small GRU on feature sequences, each of which is seen once, as in
 the online training of Ergen and Kozat (arXiv 1710.08744). A step trains as many slots whatever the
-number of ranks, so all runs take the same steps on the same data: dealt to the ranks at random, or
-to each rank the sequences of its own classes. The loss is that of sequences that nobody trained on:
-with the mean of all ranks' weights, which `train.py` evaluates and saves, and the mean of the
-losses that each rank's own weights give. Bytes are those that a rank's process wrote (on Linux);
-what a ring would send is in training/sync.py. Nothing was predicted beyond that.
+number of ranks. Data are dealt to the ranks at random, the same steps in all runs, or each rank has
+the sequences of its own classes, and all stop with the first that has no more. The loss is that of
+sequences that nobody trained on: with the mean of all ranks' weights, which `train.py` evaluates
+and saves, and the mean of the losses that each rank's own weights give. Bytes are those that a
+rank's process wrote (on Linux). Nothing was predicted but the bytes, by training/sync.py.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader
 from experiments.interleaved import on_ranks
-from experiments.study import markdown, measuring, publish, read_rows
+from experiments.study import markdown, measuring
 from training.ranks import Ranks
 from training.sync import SYNCS, is_due, mean_of_ranks, trained
 
@@ -189,16 +189,6 @@ def tables(rows: pd.DataFrame) -> str:
     return markdown(cells, [*heads, "less `allreduce`", "sd"], words=2)
 
 
-def main() -> None:
-    parser = measuring("sync", __doc__)
-    parser.add_argument("--sequences", type=int, default=3000, help="to train on, each once")
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each row")
-    args = parser.parse_args()
-    if args.measure:
-        on_ranks(lambda ranks: measure(ranks, args.sequences, args.seeds), args.file, "ranks")
-    else:
-        publish("sync", tables(read_rows(args.file)), committed=args == parser.parse_args([]))
-
-
 if __name__ == "__main__":
-    main()
+    options = {"sequences": (3000, "to train on, each once"), "seeds": (3, "runs of each row")}
+    measuring("sync", __doc__, on_ranks(measure), tables, options, "ranks")

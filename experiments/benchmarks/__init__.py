@@ -1,4 +1,4 @@
-"""What the library costs: one module for each thing that is measured, and what they share.
+"""Benchmarks of the library: one module for each thing that is measured, and what they share.
 
 A module has `measure`, which yields rows, and `TABLES`, which names the columns of each table.
 """
@@ -26,11 +26,11 @@ class Table:
     columns: dict[str, str]
 
     def markdown(self, rows: pd.DataFrame) -> str:
-        """The rows under their caption; what was not measured is left empty."""
-        columns = self.columns
+        """The rows under their caption, in the columns that they have; gaps are left empty."""
+        columns = {name: how for name, how in self.columns.items() if name in rows}
         cells = [
             ["" if pd.isna(row[name]) else format(row[name], how) for name, how in columns.items()]
-            for row in rows.reindex(columns=[*columns]).to_dict("records")
+            for row in rows[[*columns]].to_dict("records")
         ]
         sides = ["right" if how else "left" for how in columns.values()]
         table = tabulate(cells, [*columns], "pipe", disable_numparse=True, colalign=sides)

@@ -4,35 +4,35 @@
     python -m experiments.benchmarks packing step    # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
     python -m experiments.benchmarks --quick         # a rehearsal of a minute, written to runs/
+    python -m experiments.benchmarks gpu             # needs a GPU; not among those of the first
 
 They run one after another, on one thread. Rows go to results/benchmarks/NAME.csv, tables into the
-marked blocks. What needs a GPU has a command of its own: ``python -m experiments.benchmarks.gpu``.
+marked blocks.
 """
 
-import argparse
 import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-import pandas as pd
 import torch
 
 from experiments.benchmarks import CSV, PERFORMANCE, in_markdown
-from experiments.study import publish, write_rows
+from experiments.study import command, publish, read_rows, refusal, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
+ALL = (*NAMES, "gpu")
 
 
+@refusal()
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m experiments.benchmarks", None, __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser = command("benchmarks", __doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
     parser.add_argument("--tables", action="store_true", help="measure nothing")
     parser.add_argument("--quick", action="store_true", help="measure little, for runs/")
     args = parser.parse_args(arguments)
-    if unknown := {*args.names} - {*NAMES}:
-        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
+    if unknown := {*args.names} - {*ALL}:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(ALL)}")
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes that are started
     torch.set_num_threads(1)
     folder = Path("runs/benchmarks_quick") if args.quick else CSV
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\n{name}\n", flush=True)
         if not args.tables:
             write_rows(path, [*module.measure(args.quick)])
-        block = in_markdown(pd.read_csv(path), module.TABLES)
+        block = in_markdown(read_rows(path), module.TABLES)
         publish(f"benchmarks.{name}", block, committed=not args.quick, document=PERFORMANCE)
 
 

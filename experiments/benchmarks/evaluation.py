@@ -1,7 +1,7 @@
 """Evaluation: its speed beside training's, the measure alone, and the reading of frames.
 
 The measure has as many frames as Action Genome's test split, those of the synthetic one again and
-again, and 100 pairs a frame that lie around the true ones, so that most triplets have several
+again, and 100 pairs per frame that lie around the true ones, so that most triplets have several
 candidates. Frames that are read are crops of a photograph (matplotlib's sample) with a camera's
 noise, from the system's file cache.
 """
@@ -54,7 +54,7 @@ def measure(quick: bool) -> Iterator[Row]:
         seconds, frames = seconds + figures["seconds"], frames + figures["frames"]
     rate = sum(sum(turn.frames) for turn in turns) / sum(sum(turn.seconds) for turn in turns)
     count = 200 if quick else FRAMES
-    alone = f"the measure alone, {PAIRS} pairs a frame"
+    alone = f"the measure alone, {PAIRS} pairs per frame"
     speeds = {"training": rate, "evaluation": frames / seconds}
     for what, found in (speeds | {alone: count / time_measure(source, count)}).items():
         row = {"table": "evaluation", "of `dds_tiny`": what, "frames/s": found}

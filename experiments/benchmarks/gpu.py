@@ -1,8 +1,7 @@
 """`model=dds` in bf16 on a card: frames a second under the loaders, and what they take of the card.
 
-    python -m experiments.benchmarks.gpu               # 15 minutes on a card; no Hydra, no wandb
-    python -m experiments.benchmarks.gpu --tables      # the tables of what was measured before
-    python -m experiments.benchmarks.gpu --rehearse    # a toy on the CPU, two minutes; for runs/
+    python -m experiments.benchmarks gpu            # 15 minutes on a card; no Hydra, no wandb
+    python -m experiments.benchmarks gpu --quick    # a toy on the CPU, two minutes; for runs/
 
 Frames are those of the default synthetic data, enlarged on the card to about as many pixels as
 Action Genome's; whole training steps are timed, reading from a cache included. Frames a second are
@@ -15,25 +14,21 @@ and nothing for what is recomputed, by ``model.checkpoint=auto``; the peak is th
 other cards the best of a few products of matrices.
 """
 
-import argparse
 import gc
 import re
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
 import torch
 import yaml
 
+from bload import InputError
 from datasets.config import SyntheticConfig
-from experiments.benchmarks import PERFORMANCE, Row, Table, in_markdown
+from experiments.benchmarks import Row, Table
 from experiments.interleaved import Way
-from experiments.study import RESULTS, publish, write_rows
 from models.config import LossConfig, ModelConfig
 from models.cost import measure_cost
 from training.config import CONFIGS, TrainConfig, TrainJob
@@ -52,7 +47,7 @@ TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
 def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
-    """That of ``train.py model=dds train.amp=bf16``, without Hydra, and some keys of the model."""
+    """The job of ``train.py model=dds train.amp=bf16``, without Hydra; `changes` of the model."""
 
     def read(name: str) -> Any:
         return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
@@ -72,8 +67,11 @@ def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
     )
 
 
-def measure(toy: bool, device: torch.device) -> Iterator[Row]:
+def measure(toy: bool) -> Iterator[Row]:
     """A row for each loader, and one of the card."""
+    if not (toy or torch.cuda.is_available()):
+        raise InputError("torch sees no GPU; use a machine with one, or give --quick")
+    device = torch.device("cpu") if toy else torch.device("cuda", 0)
     ranks, usual = Ranks(0, 1, device), job(toy, LOADERS[-1])
     slots, size = usual.train.batch_frames, usual.dataset.frame_size
     precision = autocast("bf16", device)
@@ -120,28 +118,5 @@ FOUND = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1
 FOUND |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
 TABLES = {
     "card": Table("The card:", CARD),
-    "loaders": Table("`model=dds`, bf16, a block a step:", FOUND),
+    "loaders": Table("`model=dds`, bf16, one block per step:", FOUND),
 }
-
-
-def main() -> None:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("--rehearse", action="store_true", help="a toy on the CPU, for runs/gpu")
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
-    args = parser.parse_args()
-    folder = Path("runs/gpu") if args.rehearse else RESULTS / "gpu"
-    if not args.tables:
-        if not (args.rehearse or torch.cuda.is_available()):
-            sys.exit("torch sees no GPU; use a machine with one, or give --rehearse")
-        device = torch.device("cpu") if args.rehearse else torch.device("cuda", 0)
-        rows = [*measure(args.rehearse, device)]
-        folder.mkdir(parents=True, exist_ok=True)
-        write_rows(folder / f"{rows[-1]['card'].replace(' ', '_')}.csv", rows)
-    found = (pd.read_csv(file) for file in sorted(folder.glob("*.csv")))
-    block = "\n\n".join(in_markdown(rows, TABLES) for rows in found)
-    publish("benchmarks.gpu", block, committed=not args.rehearse, document=PERFORMANCE)
-
-
-if __name__ == "__main__":
-    main()

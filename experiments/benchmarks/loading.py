@@ -1,7 +1,7 @@
 """Batches: assembled beside torch's DataLoader, and waiting for them in training.
 
 Lengths are multiples of Action Genome's. Tokens lie in memory, so a batch costs what the library
-adds to reading. torch is a `DataLoader` of as many sequences a batch, padded by `pad_sequence`.
+adds to reading. torch is a `DataLoader` of as many sequences per batch, padded by `pad_sequence`.
 """
 
 import time
@@ -72,6 +72,6 @@ def _epoch(workers: int, cached: bool, quick: bool) -> Row:
 WAYS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
 WAITING = {"workers": ".0f", "frames from": "", "epoch, s": ".1f", "waited, %": ".1f"}
 TABLES = {
-    "batches": Table(f"Milliseconds a batch of {SLOTS:,} tokens:", {"sequences": ",.0f"} | WAYS),
+    "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", {"sequences": ",.0f"} | WAYS),
     "waiting": Table("Epochs of `dds_tiny`, whose workers are there already:", WAITING),
 }

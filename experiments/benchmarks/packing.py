@@ -1,7 +1,7 @@
 """Planning: seconds, memory, empty slots and randomness of packers, beside what people install.
 
 TRL, Grain and `binpacking` run in an environment of their own; what is not there is left out. TRL
-and Grain pack the data, so their seconds hold the copying of one number a frame. torchtune's and
+and Grain pack the data, so their seconds hold the copying of one number per frame. torchtune's and
 multipack's rules are restated from their definitions.
 
     python -m venv /tmp/packers && /tmp/packers/bin/pip install trl grain binpacking
@@ -37,7 +37,7 @@ SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3}
 PAIRS = 200_000
 """Sequences up to which randomness is measured."""
 STEP = 8
-"""Blocks that multipack fills for a step, one a rank, and bins that Grain keeps open."""
+"""Blocks that multipack fills for a step, one per rank, and bins that Grain keeps open."""
 Blocks = list[list[int]]
 Pack = Callable[[np.ndarray, int], tuple[Blocks, float]]
 """Blocks of lengths for a `T_max`, and seconds."""
@@ -183,7 +183,7 @@ OTHERS: dict[str, tuple[Pack, int]] = {
     "torchtune's rule": (partial(timed, torchtune), PAIRS),
     f"multipack's rule, {STEP} ranks": (partial(timed, multipack), PAIRS),
 }
-"""Packers that are not this library's, and sequences above which they would take minutes."""
+"""Packers of others, and the most sequences that they plan: `PAIRS`, the slowest fewer."""
 
 
 def measure(quick: bool) -> Iterator[Row]:

@@ -6,7 +6,7 @@ waiting for the other rank, and the all-reduce of the gradients stand apart besi
 come one after another.
 
 Predicted: Action Genome's lengths, dealt to so many ranks. A step lasts as long as the slots of its
-fullest rank, and what ranks tell each other costs nothing: the most that a machine can reach.
+fullest rank, and communication costs nothing: the most that a machine can reach.
 """
 
 import os
@@ -26,14 +26,15 @@ import torch
 from bload import BlockSampler, Cost, action_genome_lengths
 from experiments.benchmarks import Row, Table, job
 from experiments.interleaved import Way, on_ranks
-from experiments.study import ROOT
+from experiments.study import ROOT, write_rows
 from training.ranks import Ranks
 from training.step import backward
 
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
 """Of a rank and step, by number of ranks."""
 ROUNDS, STEPS, MINUTES = 3, 20, 10
-IMBALANCE = "imbalance of frames"
+IMBALANCE, DEALT = "imbalance of frames", "the same by `window`, %"
+DEALS = ("cards", "window")
 WORK = ("of one rank, same work each", "of one rank, same work in all")
 PARTS = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")
 RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact")
@@ -42,7 +43,7 @@ RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact
 def measure(quick: bool) -> Iterator[Row]:
     """Rows of what is measured, and of what is predicted."""
     turns = [_start(ranks, quick) for _ in range(1 if quick else ROUNDS) for ranks in BLOCKS]
-    keys = ["ranks", "blocks of a rank"]
+    keys = ["ranks", "blocks per rank"]
     found = pd.concat(turns).groupby(keys).median(numeric_only=True)
     for row in found.reset_index().to_dict("records"):
         ranks, blocks = row["ranks"], row[keys[1]]
@@ -72,7 +73,7 @@ def on_these(ranks: Ranks, quick: bool) -> list[Row]:
         turn = way.take(steps)
         mine = pd.DataFrame(_apart(way, steps)).mean().to_dict()
         mine["frames/s"] = sum(turn.frames) / sum(turn.seconds)
-        row = {"ranks": ranks.world_size, "blocks of a rank": blocks}
+        row = {"ranks": ranks.world_size, "blocks per rank": blocks}
         rows.append(row | pd.DataFrame(ranks.gather(mine)).mean().to_dict())
     return rows
 
@@ -96,30 +97,32 @@ def _apart(way: Way, steps: int) -> Iterator[Row]:
 
 
 def _predicted(loader: str) -> Iterator[Row]:
-    """The first epoch of a loader on each number of ranks."""
-    first = 0.0
+    """The first epoch of a loader on each number of ranks, by the usual deal and by `window`."""
+    first, sampler = 0.0, partial(BlockSampler, action_genome_lengths(), loader, batch_frames=94)
     for ranks in RANKS:
-        lengths = action_genome_lengths()
-        sampler = BlockSampler(lengths, loader, batch_frames=94, rank=0, world_size=ranks)
-        account, load_SR = sampler.dealt.account, sampler.dealt.loads()
+        cards, window = (sampler(rank=0, world_size=ranks, deal=of).dealt for of in DEALS)
+        account, load_SR = cards.account, cards.loads()
         seconds = float(load_SR.max(axis=1).sum()) / account.frames  # slots, for a frame
         first = first or seconds
+        even = first * account.frames / float(window.loads().max(axis=1).sum())
         row = {"table": "predicted", "loader": loader, "ranks": ranks, "steps": account.steps}
         row |= {"speed-up": first / seconds, "of the ranks, %": 100 * first / seconds / ranks}
+        row |= {DEALT: 100 * even / ranks}
         row |= {"fillers, %": 100 * account.filler / account.processed}
-        row |= {IMBALANCE: sampler.dealt.imbalance(Cost(slot=0, frame=1))}
+        row |= {IMBALANCE: cards.imbalance(Cost(slot=0, frame=1))}
         if ranks > 1:
             yield row
 
 
-MEASURED = {"ranks": ".0f", "blocks of a rank": ".0f", "frames/s": ",.0f"}
+MEASURED = {"ranks": ".0f", "blocks per rank": ".0f", "frames/s": ",.0f"}
 MEASURED |= {**dict.fromkeys(WORK, ".2f"), **dict.fromkeys(PARTS, ".1f")}
 PREDICTED = {"loader": "", "ranks": ",.0f", "steps": ",.0f", "speed-up": ",.1f"}
-PREDICTED |= {"of the ranks, %": ".1f", "fillers, %": ".1f", IMBALANCE: ".3f"}
+PREDICTED |= {"of the ranks, %": ".1f", DEALT: ".1f", "fillers, %": ".1f", IMBALANCE: ".3f"}
 TABLES = {
     "measured": Table("Measured on two cores:", MEASURED),
-    "predicted": Table("Predicted by the schedule alone, a block a rank:", PREDICTED),
+    "predicted": Table("Predicted by the schedule alone, one block per rank:", PREDICTED),
 }
 
 if __name__ == "__main__":
-    on_ranks(partial(on_these, quick="quick" in sys.argv[2:]), Path(sys.argv[1]))
+    if rows := on_ranks(on_these)(quick="quick" in sys.argv[2:]):
+        write_rows(Path(sys.argv[1]), rows)

@@ -6,6 +6,7 @@ backward. The profile is torch's, which makes small calls dearer than they are.
 
 from collections import Counter
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from experiments.benchmarks import Row, Table, job
 from experiments.benchmarks.loading import ALONE
 from experiments.interleaved import Way
+from experiments.intervals import ratio
 from models.temporal import PARTS
 from training.step import backward
 
@@ -44,14 +46,15 @@ def _steps(quick: bool, blocks: int) -> Iterator[Row]:
     ways = [Way(job(quick, size, f"model.temporal={part}"), ALONE) for part in PARTS]
     turns = [[way.take(STEPS) for way in ways] for _ in range(1 if quick else ROUNDS)]
     rates = [
-        sum(sum(turn.frames) for turn in mine) / sum(sum(turn.seconds) for turn in mine)
-        for mine in zip(*turns, strict=True)
+        [sum(turn.frames) / sum(turn.seconds) for turn in mine] for mine in zip(*turns, strict=True)
     ]
-    for part, way, rate in zip(PARTS, ways, rates, strict=True):
+    for part, way, mine in zip(PARTS, ways, rates, strict=True):
         with CallCounter() as counter:
             backward(way.training, next(iter(way.loader.by_step())), 0)
-        row = {"table": "steps", "blocks": blocks, "memory": part, "frames/s": rate}
-        yield row | {"of the first": rate / rates[0], "operator calls": counter.calls.total()}
+        row = {"table": "steps", "blocks": blocks, "memory": part, "frames/s": fmean(mine)}
+        beside = ratio(mine, rates[0], by_pair=True)
+        row |= {"of the first": beside.mean, "from": beside.low, "to": beside.high}
+        yield row | {"operator calls": counter.calls.total()}
 
 
 def _profile(quick: bool) -> Iterator[Row]:
@@ -66,7 +69,8 @@ def _profile(quick: bool) -> Iterator[Row]:
         yield {"table": "profile", "calls": name, "share, %": 100 * spent / sum(micros.values())}
 
 
-STEP = {"blocks": ",.0f", "memory": "", "frames/s": ",.0f", "of the first": ".2f"}
+STEP = {"blocks": ",.0f", "memory": "", "frames/s": ",.0f"}
+STEP |= dict.fromkeys(("of the first", "from", "to"), ".2f")
 TABLES = {
     "steps": Table("Steps on one block or four, by memory:", STEP | {"operator calls": ",.0f"}),
     "profile": Table("Where the time of `dds` goes:", {"calls": "", "share, %": ".1f"}),

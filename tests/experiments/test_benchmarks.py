@@ -18,7 +18,7 @@ ALONE = """
 import runpy, sys
 
 sys.modules.update(dict.fromkeys(["hydra", "omegaconf", "wandb"]))
-runpy.run_module("experiments.benchmarks.gpu", run_name="__main__")
+runpy.run_module("experiments.benchmarks", run_name="__main__")
 """
 """Runs the command where Hydra and wandb cannot be imported."""
 
@@ -66,8 +66,8 @@ def test_the_job_on_a_card_is_that_of_train_py():
 @pytest.mark.slow
 def test_the_gpu_benchmark_is_rehearsed_without_hydra_and_wandb(folder):
     around = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-c", ALONE, "--rehearse"]
+    command = [sys.executable, "-c", ALONE, "gpu", "--quick"]
     done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| bload_exact |") == 1
-    assert (folder / "runs/gpu/CPU.csv").exists()
+    assert (folder / "runs/benchmarks_quick/gpu.csv").exists()
