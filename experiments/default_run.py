@@ -21,20 +21,23 @@ RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
 
 
 def tables(folder: Path) -> str:
-    """Recall@20 of networks, means and standard deviations, beside that of ideal observers."""
+    """Recall@20 of networks by work, means and standard deviations, beside ideal observers'."""
     run, rows = read_runs(folder).iloc[0], list[list[object]]()
     ideal = run[f"remembering/{RECALL}"]
     for name, words in (("memoryless", "without memory"), ("remembering", "that remembers all")):
         recall, memory = run[f"{name}/{RECALL}"], run[f"{name}/{RECALL}_memory"]
         figures = [f"{100 * recall:.1f}", f"{100 * recall / ideal:.0f} %", f"{100 * memory:.1f}"]
-        rows.append([f"ideal observer {words}", *[""] * 4, *figures])
+        rows.append([f"ideal observer {words}", *[""] * 7, *figures])
     learning = pd.read_csv(RESULTS / "learning.csv").fillna({"muon_lr": 0})
     for (muon, *ways), of in learning.groupby(["muon_lr", *KEYS], sort=False):
         recall, memory = (100 * of[f"with/{RECALL}{more}"] for more in ("", "_memory"))
         figures = [f"{one.mean():.1f} +- {one.std():.1f}" for one in (recall, memory)]
         figures.insert(1, f"{recall.mean() / ideal:.0f} %")
-        rows.append(["AdamW and Muon" if muon else "AdamW alone", *ways, len(of), *figures])
-    heads = ["", *KEYS, "seeds", "Recall@20", "share of what can be reached", "remembered"]
+        work = (f"{of[key].mean():,.0f}" for key in ("steps", "slots", "train_seconds"))
+        trained = "AdamW and Muon" if muon else "AdamW alone"
+        rows.append([trained, *ways, *work, len(of), *figures])
+    heads = ["", *KEYS, "steps", "slots", "seconds", "seeds", "Recall@20"]
+    heads += ["share of what can be reached", "remembered"]
     return "![Recall@20 by relation](charts/default_run.svg)\n\n" + markdown(rows, heads)
 
 

@@ -12,7 +12,9 @@ loader: the plan, written before any run"). Seconds are left out: other jobs ran
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from bload.draw import INK, colour_of
 from experiments.intervals import paired, student
 from experiments.runs import read_runs
 from experiments.study import markdown, study
@@ -32,8 +34,21 @@ def tables(folder: Path) -> str:
         rows.append([*texts, student(recall[t_max]).text(), less])
     heads = ["`T_max`", "steps", "slots", "blocks", "fewest possible", "padded", "least possible"]
     heads += ["peak MiB", "Recall@20", f"less that at {middle:.0f}"]
-    return markdown(rows, heads, words=0)
+    chart = "![Recall@20 and padding by block size](charts/tmax_sweep.svg)"
+    return f"{chart}\n\n{markdown(rows, heads, words=0)}"
+
+
+def draw(folder: Path, figure: Figure) -> None:
+    """Recall@20 of seeds and their mean with its interval, and the padding, by `T_max`."""
+    left, right = figure.subplots(1, 2)
+    left.set(title="Recall@20, %", xlabel="T_max")
+    right.set(title="padded slots per epoch", xlabel="T_max")
+    for t_max, mine in read_runs(folder).groupby("t_max"):
+        size, recall, colour = f"{t_max:.0f}", student(mine.recall), colour_of("bload_exact")
+        left.errorbar(size, recall.mean, recall.high - recall.mean, marker="o", color=colour)
+        left.plot([size] * len(mine), mine.recall, "_", color=INK, mew=1.5)
+        right.bar(size, mine.padding.mean(), 0.6, color=colour)
 
 
 if __name__ == "__main__":
-    study("tmax_sweep", __doc__, tables)
+    study("tmax_sweep", __doc__, tables, draw, height=3.0)
