@@ -25,7 +25,6 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from tabulate import tabulate
 
 from bload import action_genome_lengths
 from bload.draw import colour_of, label_of
@@ -146,8 +145,7 @@ def across(lines: list[Line], form: str) -> str:
         rows.append([name, *(figure for figure, _, _ in parts)])
         if form != "pipe" and any(interval for *_, interval in parts):
             rows.append(["", *(interval for *_, interval in parts)])
-    sides = ["left", *["right"] * len(LOADERS)]
-    return tabulate(rows, ["", *LOADERS], form, disable_numparse=True, colalign=sides)
+    return markdown(rows, ["", *LOADERS], form=form)
 
 
 def ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

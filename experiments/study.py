@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[1]
 RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"
 
 
-def markdown(rows: Sequence[Sequence[object]], headers: Sequence[str], words: int = 1) -> str:
-    """A table in Markdown; all but the first `words` columns are figures, set to the right."""
+def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str = "pipe") -> str:
+    """A table, in Markdown; all but the first `words` columns are figures, set to the right."""
     sides = ["left"] * words + ["right"] * (len(headers) - words)
-    return tabulate(rows, headers, "pipe", disable_numparse=True, colalign=sides)
+    return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
 
 
 @contextmanager
