@@ -17,6 +17,9 @@ import torch.multiprocessing as mp
 from training.ranks import Ranks
 from training.stopping import StopRequest
 
+SECONDS = 600.0
+"""After which ranks hang; long, for the machine may be busy."""
+
 
 class SeveralRanks:
     """Processes (two) in one gloo group that run what they are given; started once, since slow.
@@ -30,13 +33,13 @@ class SeveralRanks:
         self.processes: list = []
         self.starts = 0
 
-    def run(self, function: Callable, *arguments: Any, timeout: float = 60) -> list[Any]:
+    def run(self, function: Callable, *arguments: Any) -> list[Any]:
         """``function(ranks, *arguments)`` on all ranks; what each returned, in rank order."""
         if not self.processes:
             self._start()
         for tasks in self.tasks:
             tasks.put((function, arguments))
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + SECONDS
         values: dict[int, Any] = {}
         while len(values) < self.world_size:
             try:
@@ -44,7 +47,7 @@ class SeveralRanks:
             except queue.Empty:
                 self.close()
                 missing = sorted({*range(self.world_size)} - {*values})
-                pytest.fail(f"after {timeout} s ranks {missing} still hang")
+                pytest.fail(f"after {SECONDS:g} s ranks {missing} still hang")
             if error is not None:
                 self.close()
                 pytest.fail(f"rank {rank} raised\n{error}")
@@ -70,7 +73,7 @@ class SeveralRanks:
 
     def _wait_for_ranks(self) -> None:
         for _ in self.processes:
-            self.answers.get(timeout=120)  # importing torch in each on a busy machine
+            self.answers.get(timeout=SECONDS)  # each imports torch
 
     def close(self) -> None:
         for process in self.processes:
@@ -81,6 +84,7 @@ class SeveralRanks:
 
 def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
+    mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size

@@ -204,7 +204,7 @@ def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_rank
     options = ["loader=naive", "train.epochs=1", "train.batch_frames=45", "train.micro_batches=2"]
     options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]
     norms = [
-        two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"), timeout=180)
+        two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"))
         for exchange in ("none", "frames")
     ]
     assert norms[0][0] == norms[0][1]

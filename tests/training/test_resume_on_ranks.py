@@ -26,8 +26,8 @@ def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_pa
 def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, three_ranks):
     # In a sum of three the order counts: the first step after the stop has to sum as the others.
     options = (*OFTEN, "loader=naive", "train.ema=0.9")
-    three_ranks.run(train_whole, config(*options, runs="whole"), timeout=300)
-    three_ranks.run(train_halves, config(*options, runs="halves"), (1, 1), timeout=300)
+    three_ranks.run(train_whole, config(*options, runs="whole"))
+    three_ranks.run(train_halves, config(*options, runs="halves"), (1, 1))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
@@ -79,10 +79,10 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
     often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
     train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
     two, four = config(*often, "train.batch_frames=90"), config(*often, "train.batch_frames=45")
-    four_ranks.run(train_until, four, (1, 1), timeout=180)  # inside an epoch
-    two_ranks.run(train_until, two, (2, 0), timeout=180)
+    four_ranks.run(train_until, four, (1, 1))  # inside an epoch
+    two_ranks.run(train_until, two, (2, 0))
     train_until(one_rank(), config(*often, "train.batch_frames=180"), (2, 1))
-    two_ranks.run(train_until, two, None, timeout=180)
+    two_ranks.run(train_until, two, None)
     wanted, losses = steps_of(tmp_path / "whole" / "here")
     steps, found = steps_of(tmp_path / "runs" / "here")
     assert steps == wanted

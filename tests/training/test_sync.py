@@ -128,8 +128,8 @@ def train_halves(ranks, config):
 def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
     # They go on after two steps, between averages.
     options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
-    two_ranks.run(train_whole, config(*options, runs="whole"), timeout=180)
-    two_ranks.run(train_halves, config(*options, runs="halves"), timeout=180)
+    two_ranks.run(train_whole, config(*options, runs="whole"))
+    two_ranks.run(train_halves, config(*options, runs="halves"))
     whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
     assert_same_run(whole, halves)
     assert_same_state(checkpoint(halves)["ranks"], checkpoint(whole)["ranks"])
@@ -138,7 +138,7 @@ def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_pa
 @pytest.mark.dist
 def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks):
     options = (*SHORT, "train.sync=none")
-    two_ranks.run(train_half, config(*options), timeout=180)
+    two_ranks.run(train_half, config(*options))
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
     assert saved["loader"]["step"] == 2
