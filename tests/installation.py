@@ -54,24 +54,22 @@ class Environment:
 
     def install(self, *arguments: str | Path) -> None:
         """Install by pip, from the registry what is not here."""
-        self.run("-m", "pip", "install", "--quiet", *arguments, cwd=ROOT.parent, timeout=600)
+        self.run("-m", "pip", "install", "--quiet", *arguments, cwd=ROOT.parent)
 
     def run(
         self,
         *arguments: str | Path,
         cwd: Path,
-        timeout: float = 300,
         fails: bool = False,
         more: Mapping[str, str] = {},
     ) -> str:
         """Run Python there and return its output; it has to end well, or badly if `fails`."""
-        return run([self.python, *arguments], cwd, timeout, fails, more)
+        return run([self.python, *arguments], cwd, fails, more)
 
 
 def run(
     command: list[str | Path],
     cwd: Path,
-    timeout: float = 300,
     fails: bool = False,
     more: Mapping[str, str] = {},
 ) -> str:
@@ -81,7 +79,7 @@ def run(
         [str(part) for part in command],
         cwd=cwd,
         env=kept | {"OMP_NUM_THREADS": "1"} | more,
-        timeout=timeout,
+        timeout=600,
         capture_output=True,
         text=True,
     )

@@ -119,18 +119,6 @@ print(bload.__file__)
 
 
 @pytest.mark.slow
-def test_the_library_imports_in_less_than_one_and_a_half_times_what_torch_takes():
-    """The least of five each, in turns, of processes whose files are in the page cache."""
-    script = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
-    seconds: dict[str, list[float]] = {"import torch": [], "from bload import BlockLoader": []}
-    for _ in range(5):
-        for statement, measured in seconds.items():
-            measured.append(float(run([sys.executable, "-c", script.format(statement)], cwd=ROOT)))
-    torch, library = map(min, seconds.values())
-    assert library < 1.5 * torch, seconds
-
-
-@pytest.mark.slow
 def test_types_of_an_installed_wheel_are_known(installed, tmp_path):
     (tmp_path / "own.py").write_text(
         "from bload import BlockLoader\n\nreveal_type(BlockLoader.__len__)\n"

@@ -39,7 +39,7 @@ def run(folder: Path, *arguments: str) -> str:
         env=environment | {"OMP_NUM_THREADS": "1", "HOME": str(folder)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 from datasets.frames.one_writer import one_writer
 with one_writer(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(900)
 """
 
 

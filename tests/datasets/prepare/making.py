@@ -63,8 +63,8 @@ def processes_about(root: Path) -> list[str]:
     return [line for line in lines if str(root) in line]
 
 
-def wait_for(condition, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def wait_for(condition) -> None:
+    end = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
