@@ -41,7 +41,7 @@ PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done
 UNEVEN = "uneven"
 RANKS, CLIP, FRAMES = 2, 16, 376
 """Frames per step of plain DDP, and per rank and step of a loader."""
-PATIENCE, LIMIT = 30.0, 120.0
+PATIENCE, LIMIT = 300.0, 600.0
 """Gloo's timeout in seconds where nobody should run into it, and when ranks are killed."""
 
 
@@ -125,10 +125,10 @@ def _train(rank: int, epoch: Epoch, folder: str) -> None:
     batches, store = [*epoch.batches(rank)], dist.FileStore(f"{folder}/store", RANKS)
     _meet(store, rank, "begins")
     timeout = timedelta(seconds=epoch.patience)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
-    parallel = DistributedDataParallel(model)
     done, says, began = 0, "", time.monotonic()
     try:
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
+        parallel = DistributedDataParallel(model)
         with Join([parallel]) if epoch.way == JOIN else nullcontext():
             for batch in batches:
                 train_on(parallel, optimiser, batch)

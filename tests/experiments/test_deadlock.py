@@ -17,14 +17,18 @@ STAND = f"""
 from experiments import deadlock
 
 if __name__ == "__main__":
-    deadlock.run_ranks(deadlock.Epoch("plain DDP", "uneven", {LENGTHS}, 600.0))
+    deadlock.run_ranks(deadlock.Epoch("plain DDP", "uneven", {LENGTHS}, 3600.0))
 """
 
 pytestmark = pytest.mark.dist
 
 
 def test_plain_ddp_on_uneven_ranks_waits_until_gloo_gives_up():
-    waits, done = deadlock.run_ranks(deadlock.Epoch(deadlock.PLAIN, deadlock.UNEVEN, LENGTHS, 1.0))
+    for patience in (1.0, 10.0, 60.0):  # a rank of a busy machine may give up too
+        epoch = deadlock.Epoch(deadlock.PLAIN, deadlock.UNEVEN, LENGTHS, patience)
+        waits, done = deadlock.run_ranks(epoch)
+        if not done["says"]:
+            break
     assert (done["steps"], done["planned"], done["says"]) == (5, 5, "")
     assert (waits["steps"], waits["planned"]) == (5, 12)
     assert "timed out" in waits["says"].lower()
@@ -32,7 +36,7 @@ def test_plain_ddp_on_uneven_ranks_waits_until_gloo_gives_up():
 
 @pytest.mark.slow
 def test_everything_else_ends():
-    plain, joined, left, *blocks = deadlock.measure(videos=12, timeout=1.0)
+    plain, joined, left, *blocks = deadlock.measure(videos=12, timeout=5.0)
     assert (plain["ended"], joined["ended"], left["ended"]) == ("timed out", "finished", "failed")
     assert joined["steps_0"] == plain["planned_0"] != joined["steps_1"] == plain["planned_1"]
     assert [row["ended"] for row in blocks] == ["finished"] * len(PACKERS)
@@ -43,7 +47,7 @@ def test_everything_else_ends():
 def test_ranks_that_stand_still_are_killed(monkeypatch):
     monkeypatch.setattr(deadlock, "LIMIT", 8.0)
     before = {*multiprocessing.active_children()}
-    row = deadlock._row(deadlock.Epoch(deadlock.PLAIN, deadlock.UNEVEN, LENGTHS, 600.0))
+    row = deadlock._row(deadlock.Epoch(deadlock.PLAIN, deadlock.UNEVEN, LENGTHS, 3600.0))
     assert (row["planned_0"], row["ended"]) == (12, "failed")
     assert "rank 0: killed after 8 s" in row["says"]
     assert not {*multiprocessing.active_children()} - before
@@ -58,4 +62,4 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path):
     with pytest.raises(subprocess.TimeoutExpired):  # by then ranks wait for each other
         parent.communicate(timeout=15)
     parent.kill()
-    parent.communicate(timeout=30)  # to the end of the pipe, which every process holds
+    parent.communicate(timeout=300)  # to the end of the pipe, which every process holds
