@@ -9,6 +9,7 @@
 The same command goes on where a run stopped.
 """
 
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -89,6 +90,8 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
         model = build_network(cfg, ranks.device)
         model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)
+    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
+    torch.backends.cudnn.benchmark = one_shape and not cfg.train.deterministic
     train_cfg = cfg.train.for_slots(data.loader.account.processed)
     return build_training(train_cfg, ranks, model, build_criterion(cfg.loss), letterbox)
 
@@ -148,9 +151,12 @@ def train_epochs(
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
     first_epoch = loader.sampler.epoch
     reset_peak_memory(ranks.device)
+    saved_at = time.monotonic()
 
     def save() -> None:
+        nonlocal saved_at
         save_training(folder.last, cfg, training, loader, progress)
+        saved_at = time.monotonic()
 
     def evaluate_if_due(epoch: int, step: int) -> None:
         epochs_done = epoch + step / loader.steps if step else epoch
@@ -182,7 +188,10 @@ def train_epochs(
                 clock.lap("start")
                 workers_start = False
             clock.lap("seconds", "waiting")
-            step = train_step(training, batches, epoch, loader.step - 1, loader.steps, carried)
+            save_due = time.monotonic() - saved_at >= 60 * cfg.train.checkpoint_minutes
+            step = train_step(
+                training, batches, epoch, loader.step - 1, loader.steps, carried, save_due
+            )
             add(sums, step.losses)
             bar.set_postfix(loss=f"{step.losses['loss'] * ranks.world_size:.2f}", refresh=False)
             bar.update()
@@ -195,8 +204,7 @@ def train_epochs(
                     at = f"epoch {epoch + 1:>3}/{epochs}  step {loader.step}/{loader.steps}"
                     print(f"{at}  loss {losses['loss']:.3f}", flush=True)
             evaluates = training.cfg.evaluates(epoch, loader.step, loader.steps)
-            save_due = step.stopping or evaluates or loader.step % cfg.train.checkpoint_every == 0
-            if save_due and not is_last:
+            if (step.stopping or step.saving or evaluates) and not is_last:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
                 save()

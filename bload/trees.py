@@ -41,6 +41,13 @@ def column_of(value: Any) -> Any:
     return [value]
 
 
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Return the tensor on `device`; the copy from the host to a GPU waits for nothing."""
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return the tree with every tensor changed."""
     if isinstance(tree, dict):

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bload.trees import to_device
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkOrder:
@@ -64,7 +66,7 @@ class WalkOrder:
     def to(self, device: torch.device | str) -> "WalkOrder":
         """Return the order with its tensors on `device`."""
         tensors = self.slot_V, self.place_V, self.block_S, self.starts_S, self.last_B
-        return WalkOrder(self.rows_T, *(tensor.to(device) for tensor in tensors))
+        return WalkOrder(self.rows_T, *(to_device(tensor, device) for tensor in tensors))
 
     @property
     def steps(self) -> int:

@@ -34,8 +34,8 @@ class Letterbox:
 
         Returns:
             the batch, its frames ``(B, T, 3, H, W)`` uint8 and its targets changed by the
-            augmentation; and `extent_BT2`, the shares of the canvas' width and height that each
-            picture fills (1 on padding), or None if all fill it.
+            augmentation; and `extent_BT2`, on the host, the shares of the canvas' width and height
+            that each picture fills (1 on padding), or None if all fill it.
         """
         segments, canvas_hw = _segments(batch), self.source.image_size_hw
         stored_S = [
@@ -64,9 +64,8 @@ class Letterbox:
                 picture_TCHW, [height, width], antialias=True
             )
             extent_BT2[block, slots] = torch.tensor([width / canvas_hw[1], height / canvas_hw[0]])
-        full = bool((extent_BT2 == 1).all())
         batch = replace(batch, frames_BT=frames_BTCHW, targets=tuple(targets))
-        return batch, None if full else extent_BT2.to(device, non_blocking=True)
+        return batch, None if (extent_BT2 == 1).all() else extent_BT2
 
 
 def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:

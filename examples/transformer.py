@@ -64,7 +64,9 @@ def bits_per_byte(model: Model, loader: BlockLoader) -> float:
 
 
 if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group()
+    if DEVICE != "cpu":
+        torch.cuda.set_device(DEVICE)
+    dist.init_process_group("gloo" if DEVICE == "cpu" else "cpu:gloo,cuda:nccl")
 torch.manual_seed(0)
 sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[::9]
 paragraphs = [part for path in sources for part in path.read_bytes().split(b"\n\n")]

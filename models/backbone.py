@@ -11,6 +11,7 @@ A backbone is called with frames ``(I, 3, H, W)``, zero beside pictures that do 
 from collections import OrderedDict
 from itertools import pairwise
 
+import torch
 import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
@@ -19,6 +20,16 @@ from torchvision.ops import FrozenBatchNorm2d
 
 from bload.errors import check_choice
 from models.config import BACKBONES
+
+
+class FrozenNorm(FrozenBatchNorm2d):
+    """torchvision's, in the precision of its input: one operation that keeps bf16 in bf16."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale_C = self.weight * (self.running_var + self.eps).rsqrt()
+        shift_C = self.bias - self.running_mean * scale_C
+        shift, scale = torch.stack((shift_C, scale_C)).to(x.dtype)[..., None, None]
+        return torch.addcmul(shift, x, scale)
 
 
 class ResNet(nn.Sequential):
@@ -36,7 +47,7 @@ class ResNet(nn.Sequential):
 
 def resnet(name: str) -> ResNet:
     """ResNet-50 (2,048 channels) or 18 (512) up to its last stage: stride 32 (arXiv 1512.03385)."""
-    network = torchvision.models.get_model(name, norm_layer=FrozenBatchNorm2d)
+    network = torchvision.models.get_model(name, norm_layer=FrozenNorm)
     blocks = [block for block in network.modules() if isinstance(block, BasicBlock | Bottleneck)]
     # A frozen norm with no statistics normalises nothing: without this, every residual block
     # would double the variance. A checkpoint overwrites these buffers.

@@ -10,7 +10,7 @@ memory nor the time of the real thing is needed.
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,11 @@ def _arguments(
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
     gaps = torch.empty(blocks, slots, device=device)
-    return pixels, *flags, None, None, gaps, None, orders
+    here = [
+        WalkOrder(order.rows_T, *(getattr(order, f.name).to(device) for f in fields(order)[1:]))
+        for order in orders
+    ]
+    return pixels, *flags, None, None, gaps, None, here
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bload.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
 from models.matcher import Matches, Predictions, box_distances, match
@@ -61,7 +62,7 @@ class Criterion(nn.Module):
         Args:
             outputs: of every slot.
             targets: of the F valid frames, in the order of ``valid_BT.flatten()``.
-            valid_BT: bool, False on padding.
+            valid_BT: bool, False on padding; on the host nothing waits for it.
             counts: `counts` summed over all batches of the step, on all ranks; on the host.
 
         Returns:
@@ -85,14 +86,13 @@ class Criterion(nn.Module):
             "attention": relation_weight,
             "labels": relation_weight,
         }
-        parts_5L = torch.stack(
-            (
-                class_loss(predictions, targets, matches),
-                *box_losses(answers, targets, matches),
-                *relation_losses(answers, targets, matches),
-            )
+        sums = (
+            class_loss(predictions, targets, matches),
+            *box_losses(answers, targets, matches),
+            *relation_losses(answers, targets, matches),
         )
-        parts_5L = parts_5L * parts_5L.new_tensor([*factors.values()])[:, None]
+        weighted = zip(sums, factors.values(), strict=True)
+        parts_5L = torch.stack([sum_L * factor for sum_L, factor in weighted])
         parts = dict(zip(factors, parts_5L[:, -1].unbind(), strict=True))
         loss = parts_5L.sum()
         if outputs.dense_logits_BTHWE is not None:
@@ -104,7 +104,7 @@ class Criterion(nn.Module):
 
 def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
-    frame_F = valid_frames(valid_BT, frames, "targets")
+    frame_F = to_device(valid_frames(valid_BT, frames, "targets"), outputs.union_boxes_LBTN4.device)
     fields = (
         outputs.person_boxes_LBTN4,
         outputs.object_boxes_LBTN4,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bload.errors import InputError, check_choice
+from bload.trees import to_device
 from bload.walk_order import WalkOrder
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
@@ -151,7 +152,8 @@ class DDS(nn.Module):
 
         Args:
             frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
-            start_BT: bool, True on the first frame of each video.
+            start_BT: bool, True on the first frame of each video. It, like all that follows, is
+                best left on the host: then nothing here waits for a GPU.
             valid_BT: bool, False on padding. Given this, its pixels are blanked, so that not even
                 a NaN among them can matter; then it is computed like everything else, unless
                 `skips_padding`: everything that sees one frame alone then leaves it out.
@@ -164,7 +166,7 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to go on where the slots of a row ended; None: every
                 row begins anew.
             orders: `models.temporal.layers.walk_orders` of `start_BT` and `bptt`, if they are at
-                hand; else starts on a device are waited for.
+                hand.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
@@ -177,31 +179,35 @@ class DDS(nn.Module):
                 "model.time=gap needs gap_BT, which is missing; give it, or train a network with "
                 "model.time=none"
             )
+        device, computed_BT, extent_I2 = frames_BTCHW.device, None, None
+        if orders is None:
+            orders = walk_orders(start_BT, bptt)
         if valid_BT is not None:
+            if self.skips_padding:
+                computed_BT = to_compute(valid_BT.cpu())
+            valid_BT = to_device(valid_BT, device)
             frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
-        computed_BT = None
-        if valid_BT is not None and self.skips_padding:
-            computed_BT = to_compute(valid_BT)
-        extent_I2 = None
         if extent_BT2 is not None:
+            filled_BT2 = to_device(extent_BT2, device)
             if valid_BT is not None:
-                extent_BT2 = extent_BT2.masked_fill(~valid_BT[..., None], 1)
-            extent_I2 = take(extent_BT2, computed_BT)
-        if gap_BT is not None and valid_BT is not None:
-            gap_BT = gap_BT.masked_fill(~valid_BT, 0)
+                filled_BT2 = filled_BT2.masked_fill(~valid_BT[..., None], 1)
+            extent_I2 = take(filled_BT2, computed_BT)
+        if gap_BT is not None:
+            gap_BT = to_device(gap_BT, device)
+            if valid_BT is not None:
+                gap_BT = gap_BT.masked_fill(~valid_BT, 0)
         frames_ICHW, spread = take(frames_BTCHW, computed_BT), HERE
         if self.exchanges and self.training:
             spread, extent_I2 = meet(frames_ICHW, extent_I2)
             frames_ICHW = spread.away(frames_ICHW)
         tokens = self.encode(frames_ICHW, extent_I2)
-        found = walk_orders(start_BT, bptt) if orders is None else orders
-        here = [order.to(frames_ICHW.device) for order in found]
-        past = start_BT, here, gap_BT, computed_BT, spread
+        here = [order.to(device) for order in orders]
+        past = to_device(start_BT, device), here, gap_BT, computed_BT, spread
         before = state or (None, None)
         objects, object_state = self.object_branch(tokens, *past, before[0])
         relations, relation_state = self.relation_branch(tokens, *past, before[1])
         precision = self.relation.weight.dtype
-        with torch.autocast(frames_ICHW.device.type, enabled=False):
+        with torch.autocast(device.type, enabled=False):
             objects, relations = objects.to(precision), relations.to(precision)
             memory_ISD = tokens.memory_ISD.to(precision)
             person, dense = None, None

@@ -12,9 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.ops import box_convert
 
+from bload.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION, PERSON
 from models.extent import cell_points, cells_inside
 from models.outputs import CLASSES, LABELS
+from models.padding import take
 from models.targets import Targets
 
 
@@ -22,6 +24,9 @@ def dense_loss(
     logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor, extent_BT2: Tensor | None = None
 ) -> Tensor:
     """Cross-entropies of the tokens of all valid frames, a scalar sum.
+
+    Which token lies in which box is computed on the host. With `valid_BT` and `extent_BT2` there
+    nothing waits for the device of the logits.
 
     A token's logits are those of its class, then of its relations, E = 37 + 26.
 
@@ -32,25 +37,31 @@ def dense_loss(
     fills only `extent_BT2` of its canvas count for nothing.
     """
     rows, columns = logits_BTHWE.shape[2:4]
-    extent_F2 = None if extent_BT2 is None else extent_BT2[valid_BT]
-    centres = cell_points(rows, columns, targets.object_boxes_FM4, extent_F2)
-    inside_FMS = _tokens_inside(targets.object_boxes_FM4, centres) & targets.real_FM[..., None]
-    person_FS = _tokens_inside(targets.person_boxes_F4[:, None], centres).squeeze(1)
+    valid_BT = valid_BT.cpu()
+    extent_F2 = None if extent_BT2 is None else extent_BT2.cpu()[valid_BT]
+    persons_F14, objects_FM4 = targets.hosted_FM34[:, :1, 0], targets.hosted_FM34[:, :, 1]
+    centres = cell_points(rows, columns, objects_FM4, extent_F2)
+    inside_FMS = _tokens_inside(objects_FM4, centres) & targets.real_FM[..., None]
+    person_FS = _tokens_inside(persons_F14, centres).squeeze(1)
     outside_FS = ~(inside_FMS.any(1) | person_FS)
     if extent_F2 is not None:
         picture_FS = cells_inside(extent_F2, rows, columns).flatten(1)
         inside_FMS, person_FS = inside_FMS & picture_FS[:, None], person_FS & picture_FS
         outside_FS &= picture_FS
 
-    logits_FSE = logits_BTHWE[valid_BT].flatten(1, 2)
+    def put(found: Tensor) -> Tensor:
+        return to_device(found, logits_BTHWE.device)
+
+    logits_FSE = take(logits_BTHWE, valid_BT).flatten(1, 2)
     log_class_FSC = logits_FSE[..., :CLASSES].log_softmax(-1)
     share_FS = _shares(outside_FS) * targets.real_FM.sum(1)[:, None]
-    nothing = -(share_FS * log_class_FSC[..., 0]).sum()
-    person = -(_shares(person_FS) * log_class_FSC[..., PERSON]).sum()
+    nothing = -(put(share_FS) * log_class_FSC[..., 0]).sum()
+    person = -(put(_shares(person_FS)) * log_class_FSC[..., PERSON]).sum()
 
     # One row for every token of every object.
-    frame, object_, token = inside_FMS.nonzero(as_tuple=True)
-    share = _shares(inside_FMS)[frame, object_, token]
+    rows_P3 = inside_FMS.nonzero()
+    share = put(_shares(inside_FMS)[rows_P3.unbind(1)])
+    frame, object_, token = put(rows_P3).unbind(1)
     log_class = log_class_FSC[frame, token, targets.classes_FM[frame, object_]]
     relations = logits_FSE[frame, token, CLASSES:]
     wanted = targets.relations_FMR[frame, object_].to(relations.dtype)

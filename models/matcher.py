@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from bload.errors import InputError
+from bload.trees import to_device
 from datasets.annotations.vocabulary import RELATIONS
 from models.outputs import CLASSES, relation_scores
 from models.targets import Targets
@@ -104,8 +105,8 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
         # Objects are the rows: they are few, and come back in order.
         chosen[:, layer, pairs] = linear_sum_assignment(cost_LFMN[layer, frame, : objects_F[frame]])
     device = predictions.all_LFNC.device
-    objects_LP, queries_LP = torch.from_numpy(chosen).to(device, non_blocking=True).unbind()
-    frames_P = torch.from_numpy(frame_P).to(device, non_blocking=True)
+    objects_LP, queries_LP = to_device(torch.from_numpy(chosen), device).unbind()
+    frames_P = to_device(torch.from_numpy(frame_P), device)
     return Matches(frame_P=frames_P, object_LP=objects_LP, query_LP=queries_LP)
 
 

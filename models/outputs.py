@@ -38,7 +38,7 @@ class Outputs:
     dense_logits_BTHWE: Tensor | None = None
     """For every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
     extent_BT2: Tensor | None = None
-    """Share (x, y) of the canvas that the pictures fill; None: all. For the dense task alone."""
+    """Share (x, y) of the canvas that the pictures fill, as given. For `models.dense`."""
     state: Any = None
     """Of the temporal parts after the last slot, without gradient, to go on from."""
 

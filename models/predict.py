@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_convert
 
+from bload.trees import to_device
 from datasets.scoring.prediction import FramePrediction
 from models.outputs import Outputs, relation_scores, valid_frames
 
@@ -40,7 +41,7 @@ def predict_later(
     """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     device = outputs.class_logits_LBTNK.device
-    frame_F = frame_F.to(device, non_blocking=True)
+    frame_F = to_device(frame_F, device)
 
     def last(field: Tensor) -> Tensor:
         return field[-1].flatten(0, 1).index_select(0, frame_F)

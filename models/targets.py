@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bload.trees import to_device
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import RELATIONS
 
@@ -27,9 +28,11 @@ class Targets:
     classes_FM: Tensor
     relations_FMR: Tensor
     """Multi-hot, float."""
+    hosted_FM34: Tensor
+    """`boxes_FM34` on the host; like `real_FM` and `objects`, for what is decided there."""
     real_FM: Tensor
     objects: tuple[int, ...]
-    """Real rows of each frame, on the host: the matcher and the counts need no device."""
+    """Real rows of each frame."""
 
     @property
     def boxes(self) -> tuple[Tensor, ...]:
@@ -66,12 +69,14 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
     low, high = corners[..., :2], corners[..., 2:]
 
     def put(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(device, non_blocking=True)
+        return to_device(torch.from_numpy(array), device)
 
+    boxes = np.concatenate(((low + high) / 2, high - low), axis=-1)
     return Targets(
-        boxes_FM34=put(np.concatenate(((low + high) / 2, high - low), axis=-1)),
+        boxes_FM34=put(boxes),
         classes_FM=put(classes),
         relations_FMR=put(relations),
-        real_FM=put(real),
+        hosted_FM34=torch.from_numpy(boxes),
+        real_FM=torch.from_numpy(real),
         objects=objects,
     )

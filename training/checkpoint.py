@@ -89,7 +89,7 @@ def load_training(
     """
     ranks = training.ranks
     with ranks.together():
-        path, saved, damage = _first_whole(paths, ranks.device)
+        path, saved, damage = _first_whole(paths)
         check_same_model(saved["config"]["model"], cfg.model, path)
         loader.load_state_dict(saved["loader"])
         mine = saved
@@ -118,19 +118,19 @@ def load_training(
     return progress, path, f"{damage}going on from {place}"
 
 
-def _first_whole(paths: Sequence[Path], device: torch.device) -> tuple[Path, dict[str, Any], str]:
+def _first_whole(paths: Sequence[Path]) -> tuple[Path, dict[str, Any], str]:
     """The first checkpoint that can be read, its contents, and what was wrong with those before."""
     damage: list[str] = []
     for path in paths:
         try:
-            return path, load_checkpoint(path, device), "".join(f"{line}\n" for line in damage)
+            return path, load_checkpoint(path), "".join(f"{line}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
     raise InputError(f"{'; '.join(damage)}; run.resume=never starts anew")
 
 
-def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Read a checkpoint; a folder stands for the ``last.pt`` in it.
+def load_checkpoint(path: Path | str) -> dict[str, Any]:
+    """Read a checkpoint, on the host; a folder stands for the ``last.pt`` in it.
 
     Raises:
         InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
@@ -143,7 +143,7 @@ def load_checkpoint(path: Path | str, device: torch.device | str = "cpu") -> dic
             f"{path} ({len(contents):,} bytes) is damaged, or no checkpoint of train.py: it does "
             "not end with the checksum of its contents"
         )
-    return torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
+    return torch.load(io.BytesIO(contents), map_location="cpu", weights_only=True)
 
 
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
@@ -201,7 +201,7 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
     Raises:
         InputError: it cannot be read.
     """
-    checkpoint = load_checkpoint(path, device)
+    checkpoint = load_checkpoint(path)
     model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
     model.load_state_dict(checkpoint["model"])
     if "average" in checkpoint:

@@ -75,8 +75,8 @@ class TrainConfig:
     # neighbours) average weights; none
     sync: str = field(default="allreduce")
     sync_every: int = field(default=8)  # sync=local: steps between averages
-    # steps between checkpoints inside an epoch
-    checkpoint_every: int = field(default=100, metadata={"defining": False})
+    # minutes between checkpoints inside an epoch; 0: one after every step
+    checkpoint_minutes: float = field(default=10.0, metadata={"defining": False})
     # steps between lines in metrics.jsonl and, where there is no terminal, on the screen
     log_every: int = field(default=20, metadata={"defining": False})
 
@@ -86,8 +86,9 @@ class TrainConfig:
                 ("lr", "backbone_lr", "muon_lr", "weight_decay", "warmup_epochs"), (0, None)
             ),
             **dict.fromkeys(("eval_every", "evals_per_epoch"), (0, MOST)),
-            **dict.fromkeys(("log_every", "checkpoint_every", "bptt", "sync_every"), (1, MOST)),
+            **dict.fromkeys(("log_every", "bptt", "sync_every"), (1, MOST)),
             "micro_batches": (1, 10**6),
+            "checkpoint_minutes": (0, None),
             **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
             **{"seed": (0, 2**63 - 1), "workers": (-1, 256), "timeout": (1, 10**6)},
             **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},

@@ -27,7 +27,7 @@ from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
 from training.ablations import change_starts
 from training.config import TIMEOUT
-from training.ranks import Ranks, autocast
+from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
@@ -115,7 +115,7 @@ def measure(
     counted: Future[None] | None = None
     shown = None if ranks.is_first else True  # None: only on a terminal
     bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=shown)
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as thread:
         for batch in bar:
             finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
             if counted:
@@ -139,12 +139,15 @@ def predict_batch(
     seed: int,
 ) -> Callable[[], list[FramePrediction]]:
     """Predict a batch from the host, as `predict_later` does; `precision` is the model's alone."""
-    gap_BT = frame_gaps(batch).to(device, non_blocking=True)
     there, extent_BT2 = letterbox(batch, device)
-    start_BT = change_starts(there.start_BT, there.valid_BT, starts, seed)
+    start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
     with precision:
         outputs = model(
-            there.frames_BT, start_BT, there.valid_BT, extent_BT2=extent_BT2, gap_BT=gap_BT
+            there.frames_BT,
+            start_BT,
+            batch.valid_BT,
+            extent_BT2=extent_BT2,
+            gap_BT=frame_gaps(batch),
         )
     return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
 

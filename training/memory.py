@@ -37,6 +37,7 @@ def free_memory(device: torch.device) -> int:
     the ranks that torchrun started here. A container's own limit is not looked at.
     """
     if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the allocator keeps is free
         return torch.cuda.mem_get_info(device)[0]
     built_in = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10 or built_in // 2

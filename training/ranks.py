@@ -127,6 +127,8 @@ def _device(name: str, local_rank: int) -> torch.device:
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     here = torch.cuda.device_count()
+    if here == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # each process has one of its own
+        local_rank = 0
     if here == 0:
         raise InputError(
             "device is cuda but torch sees no GPU; set train.device=cpu, in eval.py device=cpu"
@@ -137,8 +139,14 @@ def _device(name: str, local_rank: int) -> torch.device:
             f"own; start at most {here} processes, or set the device to cpu"
         )
     device = torch.device("cuda", local_rank)
-    torch.cuda.set_device(device)
+    use_gpu(device)
     return device
+
+
+def use_gpu(device: torch.device) -> None:
+    """Make a GPU the current one of this thread; no effect for a CPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 def set_deterministic(on: bool) -> None:
@@ -147,6 +155,7 @@ def set_deterministic(on: bool) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
     torch.use_deterministic_algorithms(on)
     torch.backends.cudnn.deterministic = on
+    torch.backends.cuda.matmul.allow_tf32 = not on  # for what bf16 leaves in float32
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:

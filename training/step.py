@@ -39,18 +39,23 @@ class Step:
     """Learning rate of all but the backbone."""
     stopping: bool
     """True on every rank if a signal has asked one of them to stop after this step."""
+    saving: bool
+    """True on every rank if one of them has asked for a checkpoint after this step."""
 
 
-def step_counts(training: Training, batches: Sequence[Batch]) -> tuple[Tensor, bool]:
+def step_counts(
+    training: Training, batches: Sequence[Batch], save: bool = False
+) -> tuple[Tensor, tuple[bool, bool]]:
     """Divisors of the losses of a step: counts of all its batches, on all ranks.
 
     Returns:
-        The counts, and whether a signal has asked any rank to stop, which the same sum tells.
+        The counts; and, by the same sum, True if a signal has asked any rank to stop, and True if
+        any wants to `save`.
     """
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
-    wish = torch.tensor([float(training.ranks.stop.number)], dtype=torch.float64)
-    found = training.ranks.sum(torch.cat([counts(objects, training.model.queries), wish]))
-    return found[:-1], bool(found[-1])
+    wishes = torch.tensor([training.ranks.stop.number, save], dtype=torch.float64)
+    found = training.ranks.sum(torch.cat([counts(objects, training.model.queries), wishes]))
+    return found[:-2], (bool(found[-2]), bool(found[-1]))
 
 
 def compute_losses(
@@ -66,26 +71,29 @@ def compute_losses(
     """
     cfg, device = training.cfg, training.ranks.device
     state, number_B = (before.state, before.number_B) if before else (None, None)
-    gap_BT = frame_gaps(batch, number_B).to(device, non_blocking=True)
-    batch, extent_BT2 = training.letterbox(batch, device, epoch)
-    targets = to_tensors(batch.targets, device)
+    there, extent_BT2 = training.letterbox(batch, device, epoch)
+    targets = to_tensors(there.targets, device)
     start_BT = change_starts(batch.start_BT, batch.valid_BT, cfg.starts, cfg.seed)
     with autocast(cfg.amp, device):
         outputs = training.parallel(
-            batch.frames_BT,
+            there.frames_BT,
             start_BT,
             batch.valid_BT,
             bptt=cfg.bptt,
             extent_BT2=extent_BT2,
-            gap_BT=gap_BT,
+            gap_BT=frame_gaps(batch, number_B),
             state=state,
         )
     return training.criterion(outputs, targets, batch.valid_BT, total), outputs.state
 
 
 def backward(
-    training: Training, batches: Sequence[Batch], epoch: int, carried: list[Carried] | None = None
-) -> tuple[dict[str, Tensor], Tensor, bool]:
+    training: Training,
+    batches: Sequence[Batch],
+    epoch: int,
+    carried: list[Carried] | None = None,
+    save: bool = False,
+) -> tuple[dict[str, Tensor], Tensor, tuple[bool, bool]]:
     """Set the gradients of a step, clipped, on every rank; they are exchanged once.
 
     Args:
@@ -94,11 +102,11 @@ def backward(
 
     Returns:
         The losses of this rank's batches, the norm of the gradients before clipping, and whether
-        the ranks are to stop after this step.
+        the ranks are to stop and to save after this step, see `step_counts`.
     """
     if training.cfg.padding == "repeated":
         batches = [repeat_last(batch) for batch in batches]
-    total, stopping = step_counts(training, batches)
+    total, wishes = step_counts(training, batches, save)
     training.optimiser.zero_grad()
     sums: dict[str, Tensor] = {}
     befores: Sequence[Carried | None] = carried or [None] * len(batches)
@@ -115,7 +123,7 @@ def backward(
     if carried is not None:
         carried[:] = afters
     parameters = [p for p in training.model.parameters() if p.requires_grad]
-    return sums, nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm), stopping
+    return sums, nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm), wishes
 
 
 def train_step(
@@ -125,10 +133,11 @@ def train_step(
     step: int,
     steps: int,
     carried: list[Carried] | None = None,
+    save: bool = False,
 ) -> Step:
     """Take step number `step` of the `steps` of an epoch, with all its batches on this rank.
 
-    `carried` as in `backward`.
+    `carried` as in `backward`; `save` asks all ranks for a checkpoint.
 
     Raises:
         AgreedError: losses or gradient are not finite. Weights and optimiser are as before then.
@@ -136,7 +145,7 @@ def train_step(
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
     set_rates(training.optimiser, training.schedule(epoch + (step + 1) / steps))
-    losses, gradient_norm, stopping = backward(training, batches, epoch, carried)
+    losses, gradient_norm, wishes = backward(training, batches, epoch, carried, save)
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # one wait
     if not math.isfinite(norm):
         mine = f"rank {training.ranks.rank}'s loss is {values[0]} in {_videos(batches)}"
@@ -153,7 +162,7 @@ def train_step(
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
-    return Step(dict(zip(losses, values, strict=True)), norm, rate, stopping)
+    return Step(dict(zip(losses, values, strict=True)), norm, rate, *wishes)
 
 
 def _videos(batches: Sequence[Batch]) -> str:

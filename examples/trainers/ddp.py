@@ -1,12 +1,17 @@
 """Run ``torchrun --nproc_per_node=2 examples/trainers/ddp.py``; stopped, it resumes."""
 
+import os
+
 import torch
 import torch.distributed as dist
 from task import Source, Tagger, resume, save
 
 from bload import BlockLoader, mean_loss
 
-dist.init_process_group("gloo")  # nccl on GPUs
+has_gpus = torch.cuda.is_available()
+if has_gpus:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo")
 model = torch.nn.parallel.DistributedDataParallel(Tagger())
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 loader = BlockLoader(Source(), num_workers=1)  # takes its rank from the process group

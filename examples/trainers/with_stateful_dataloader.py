@@ -1,5 +1,7 @@
 """Run ``torchrun --nproc_per_node=2 examples/trainers/with_stateful_dataloader.py``, or go on."""
 
+import os
+
 import torch
 import torch.distributed as dist
 from task import Source, Tagger, resume, save
@@ -7,7 +9,10 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from bload import BlockDataset, BlockSampler, collate_blocks, mean_loss
 
-dist.init_process_group("gloo")  # nccl on GPUs
+has_gpus = torch.cuda.is_available()
+if has_gpus:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo")
 model = torch.nn.parallel.DistributedDataParallel(Tagger())
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 data, sampler = BlockDataset(Source()), BlockSampler(Source.lengths)

@@ -74,7 +74,7 @@ def test_values_out_of_range_are_refused_by_name():
         ("train.muon_lr=-1", ("train.muon_lr", "-1", "null")),
         ("train.micro_batches=0", ("train.micro_batches", "0", "1")),
         ("train.sync_every=0", ("train.sync_every", "0", "1")),
-        ("train.checkpoint_every=0", ("train.checkpoint_every", "0", "1")),
+        ("train.checkpoint_minutes=-1", ("train.checkpoint_minutes", "-1", "0")),
         ("train.log_every=0", ("train.log_every", "0", "1")),
         ("train.eval_every=-1", ("train.eval_every", "-1", "0")),
         ("train.evals_per_epoch=-1", ("train.evals_per_epoch", "-1", "0")),

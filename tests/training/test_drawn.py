@@ -62,7 +62,7 @@ VALUES: dict[str, tuple] = {
     "train.evals_per_epoch": (0, 0, 2),
     "train.sync": ("allreduce", *SYNC_NAMES),
     "train.sync_every": (8, 2),
-    "train.checkpoint_every": (100, 1),
+    "train.checkpoint_minutes": (10, 0),
     "train.log_every": (20, 1),
     "model.temporal": (*PARTS,),
     "model.time": ("none", "gap"),

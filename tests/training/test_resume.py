@@ -3,7 +3,9 @@
 import json
 from copy import deepcopy
 from functools import cache
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -27,7 +29,14 @@ from tests.training.jobs import (
 )
 from training.checkpoint import load_model
 
-OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1")
+
+
+@pytest.fixture(autouse=True)
+def minutes(monkeypatch):
+    """A clock that is a minute later each time it is read: a checkpoint every other step."""
+    clock = SimpleNamespace(monotonic=count(0, 60).__next__)
+    monkeypatch.setattr(train, "time", clock)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +197,7 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
     assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (4, 4), (5, 5)]
 
 
-INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_every=2", "train.log_every=1")
+INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_minutes=2", "train.log_every=1")
 
 
 def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_path, whole_run):

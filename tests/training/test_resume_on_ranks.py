@@ -9,7 +9,7 @@ from bload import BlockSampler, InputError
 from tests.training.jobs import assert_same_run, interrupted, metrics, one_rank, only_run
 from training.folder import RunFolder, run_name
 
-OFTEN = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
 
 
 @pytest.mark.dist
@@ -76,7 +76,7 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
     config, tmp_path, two_ranks, four_ranks, options
 ):
     """Steps of 180 slots, the same ones, whichever ranks share them out."""
-    often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_every=1", "run.name=here")
+    often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_minutes=0", "run.name=here")
     train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
     two, four = config(*often, "train.batch_frames=90"), config(*often, "train.batch_frames=45")
     four_ranks.run(train_until, four, (1, 1))  # inside an epoch

@@ -52,7 +52,7 @@ def test_what_does_not_change_training_does_not_change_the_name(config):
     job = config()
     for line in (
         *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
-        *("train.checkpoint_every=3", 'wandb.mode="online"', 'wandb.group="mine"'),
+        *("train.checkpoint_minutes=0", 'wandb.mode="online"', 'wandb.group="mine"'),
         *('experiment.name="mine"', 'run.resume="never"'),
         *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
     ):

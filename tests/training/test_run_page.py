@@ -91,7 +91,7 @@ def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
 
 
 def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
-    job = ("train.eval_every=1", "train.checkpoint_every=2", "train.log_every=1")
+    job = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
     with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
     folder = only_run(tmp_path / "runs")

@@ -83,7 +83,7 @@ def test_a_run_that_goes_on_keeps_its_id_and_one_that_begins_draws_another(confi
         return FakeRun(**options)
 
     monkeypatch.setattr(wandb, "init", init)
-    job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_every=1")
+    job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_minutes=0")
     with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
     train.train(config(*job), one_rank())

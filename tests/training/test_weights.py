@@ -15,7 +15,7 @@ from training.folder import RunFolder
 
 SMALL = (
     *("model.backbone=resnet18", "model.width=16", "model.feedforward=16"),
-    *("train.epochs=1", "train.checkpoint_every=1", "train.lr=0", "train.backbone_lr=0"),
+    *("train.epochs=1", "train.checkpoint_minutes=0", "train.lr=0", "train.backbone_lr=0"),
 )
 
 

@@ -1,0 +1,109 @@
+"""Training on a GPU, as far as a machine without one can tell: devices, precisions and waits.
+
+Tensors of the GPU have no values here, so an operation whose result the host needs raises.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+from bload import BlockDataset, collate_blocks, from_dataset, make_plan
+from models import build_criterion, build_model, counts, criterion, to_tensors
+from models.matcher import Matches, matching_cost
+from models.temporal import PARTS
+from tests.models.conftest import annotate
+from training.config import compose_job
+from training.optimiser import build_optimiser
+
+GPU = torch.device("cuda", 0)
+
+
+class WithoutValues(FakeTensorMode):
+    """Runs what is on the GPU without values, and the rest as always; counts copies to the host."""
+
+    def __init__(self):
+        super().__init__(allow_non_fake_inputs=True)
+        self.to_host = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        there = any(isinstance(leaf, FakeTensor) for leaf in tree_leaves((args, kwargs)))
+        goes_to = torch.device(kwargs.get("device") or "cpu")
+        if not there and goes_to.type == "cpu":
+            return func(*args, **kwargs)
+        self.to_host += there and kwargs.get("device") is not None and goes_to.type == "cpu"
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    with WithoutValues() as mode:
+        yield mode
+
+
+def match(predictions, targets, boxes):
+    """As `models.matcher.match`: the costs go to the host, and pairs come back."""
+    matching_cost(predictions, targets, boxes).cpu()
+    frame_P = torch.tensor([f for f, count in enumerate(targets.objects) for _ in range(count)])
+    pairs_LP = torch.zeros(len(predictions.all_LFNC), len(frame_P), dtype=torch.int64)
+    return Matches(frame_P.to(GPU), pairs_LP.to(GPU), pairs_LP.to(GPU))
+
+
+CASES = [
+    *((f"model={name}", amp) for name in ("dds", "dds_tiny") for amp in (True, False)),
+    *((f"model.temporal={part}", True) for part in PARTS),
+    ("model.padding=skipped", True),
+]
+
+
+@pytest.mark.parametrize(("override", "amp"), CASES)
+def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override, amp, monkeypatch):
+    monkeypatch.setattr(criterion, "match", match)
+    cfg = compose_job("train", ["model=dds_tiny", override])
+    with GPU:
+        model = build_model(cfg.model).train()
+    model.recompute, model.skips_padding = 0.5, cfg.model.padding == "skipped"
+    losses_of = build_criterion(cfg.loss)
+    starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
+    valid = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    extents = torch.rand(2, 4, 2) / 2 + 0.5
+    precisions = set()
+    for module in model.backbone.modules():
+        module.register_forward_hook(lambda *call: precisions.add(call[2].dtype))
+    frames = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8, device=GPU)
+    with torch.autocast("cuda", torch.bfloat16, enabled=amp):
+        outputs = model(frames, starts, valid, extent_BT2=extents, gap_BT=torch.ones(2, 4))
+    targets = to_tensors(annotate(0, 7), GPU)
+    total = counts(targets.objects, model.queries)
+    losses = losses_of(outputs, targets, valid, total)
+    assert losses["loss"].device == GPU
+    assert losses["loss"].dtype == torch.float32
+    if override == "model=dds" or not amp:  # torch computes group norms in float32
+        assert precisions == {torch.bfloat16 if amp else torch.float32}
+    assert gpu.to_host == 1  # costs
+    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.1, cfg.train.muon_lr)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+    assert gpu.to_host == 1
+
+
+def test_batches_and_boundaries_wait_for_nothing(gpu):
+    source = from_dataset([torch.zeros(count, dtype=torch.int64) for count in (3, 2, 4)], len)
+    data, plan = BlockDataset(source), make_plan(source.lengths, "bload", 6)
+    batch = collate_blocks([data[plan.block(index)] for index in range(plan.blocks)])
+    batch = batch.to(GPU, non_blocking=True)
+    forms = (
+        *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),
+        *(batch.next_tokens(batch.frames_BT), batch.block_mask().kv_indices, batch.valid_BT),
+        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"]),
+    )
+    assert {form.device for form in forms} == {GPU}
+    assert batch.max_seqlen == 4
+    assert gpu.to_host == 0
