@@ -56,6 +56,7 @@ def test_bound_true_minimum_and_exact_packer_on_tiny_cases():
         assert bound <= least <= blocks, (lengths, t_max)
         missed += blocks > least
     assert missed <= 4, "nearly always minimal"
+    assert lower_bound([], 10) == 0
     assert lower_bound([4] * 5, 10) == 3  # by their size alone: two fit side by side
 
 

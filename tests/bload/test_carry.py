@@ -1,5 +1,6 @@
 """Long sequences in pieces, whose state passes from step to step: nothing cut off, nothing lost."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -44,13 +45,17 @@ def test_every_frame_is_planned_once_and_short_sequences_stay_whole(packer, leng
 
 
 def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
-    shares = [(1, 1, 4), (2, 2, 1), (4, 1, 1)]
+    shares, seven = [(1, 1, 4), (2, 2, 1), (4, 1, 1)], partial(np.random.default_rng, 7)
     for lengths, (ranks, micro, rows) in product(SHAPES.values(), shares):
         plan = make_plan(lengths, "bload_exact", 10, long="carry")
-        dealt = deal(plan, ranks, 10 * rows, micro_batches=micro, rng=np.random.default_rng(7))
+        dealt = deal(plan, ranks, 10 * rows, micro_batches=micro, rng=seven())
         trained = dealt.block[dealt.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
-        grid = place_in_rows(plan, 4, np.random.default_rng(7))
+        grid = place_in_rows(plan, 4, seven())
+        whole = grid[(grid >= 0).all(1)]
+        if len(whole):
+            dropped = deal(plan, ranks, 10 * rows, micro_batches=micro, last="drop", rng=seven())
+            assert np.array_equal(np.sort(dropped.block), np.sort(whole.ravel()))
         place = {}
         for step, rank in product(range(dealt.steps), range(ranks)):
             for batch, number in enumerate(dealt.micro_batches(step, rank)):

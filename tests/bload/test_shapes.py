@@ -74,6 +74,7 @@ def test_every_packer_works_with_shapes(packer):
         if packer not in ("mix", "sampling"):
             assert plan.deleted == 0
             assert (plan.length == lengths[plan.sequence]).all()  # none is cut
+            assert make_plan([1] * 7, packer, t_max, shapes=shapes).deleted == 0
         again = make_plan(lengths, packer, t_max, seed=2, shapes=shapes)
         assert np.array_equal(plan.sequence, again.sequence)
 
