@@ -21,7 +21,7 @@ from datasets.build import build_letterbox
 from models import build_criterion
 from models.weights import load_weights, noise_warning
 from training import jobs
-from training.build import Training, build_network, build_training
+from training.build import Training, build_network, build_training, choose_kernels
 from training.carried import open_carried, pack_carried
 from training.checkpoint import Progress, load_training, save_training
 from training.config import CONFIGS, TrainJob
@@ -90,8 +90,7 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
         model = build_network(cfg, ranks.device)
         model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)
-    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
-    torch.backends.cudnn.benchmark = one_shape and not cfg.train.deterministic
+    choose_kernels(cfg.train, sampler.plan.has_one_size and cfg.model.padding == "computed")
     train_cfg = cfg.train.for_slots(data.loader.account.processed)
     return build_training(train_cfg, ranks, model, build_criterion(cfg.loss), letterbox)
 

@@ -44,8 +44,8 @@ def column_of(value: Any) -> Any:
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     """Return the tensor on `device`; the copy from the host to a GPU waits for nothing."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -15,7 +15,7 @@ from bload import InputError
 from datasets.build import build_letterbox
 from experiments.study import Options
 from models import build_criterion
-from training.build import build_network, build_training
+from training.build import build_network, build_training, choose_kernels
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
 from training.data import open_data
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
@@ -80,6 +80,8 @@ class Way:
         data = open_data(cfg, ranks)
         self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
         torch.manual_seed(cfg.train.seed)
+        one_shape = self.loader.plan.has_one_size and cfg.model.padding == "computed"
+        choose_kernels(cfg.train, one_shape)
         model = build_network(cfg, ranks.device)
         letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
         criterion = build_criterion(cfg.loss)

@@ -104,7 +104,7 @@ class Criterion(nn.Module):
 
 def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
-    frame_F = to_device(valid_frames(valid_BT, frames, "targets"), outputs.union_boxes_LBTN4.device)
+    frame_F = valid_frames(valid_BT, frames, "targets")
     fields = (
         outputs.person_boxes_LBTN4,
         outputs.object_boxes_LBTN4,
@@ -114,7 +114,7 @@ def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     )
     all_LFNC = torch.cat(fields, dim=-1).flatten(1, 2)
     if frames < all_LFNC.shape[1]:
-        all_LFNC = all_LFNC.index_select(1, frame_F)
+        all_LFNC = all_LFNC.index_select(1, to_device(frame_F, all_LFNC.device))
     return Predictions(all_LFNC)
 
 

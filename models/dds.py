@@ -153,7 +153,8 @@ class DDS(nn.Module):
         Args:
             frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
             start_BT: bool, True on the first frame of each video. It, like all that follows, is
-                best left on the host: then nothing here waits for a GPU.
+                best left on the host: then nothing here waits for a GPU, but ``attention`` on
+                blocks of more than 128 slots or on a state that goes on.
             valid_BT: bool, False on padding. Given this, its pixels are blanked, so that not even
                 a NaN among them can matter; then it is computed like everything else, unless
                 `skips_padding`: everything that sees one frame alone then leaves it out.

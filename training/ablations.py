@@ -28,8 +28,8 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
     ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states run over from sequence to
     sequence. ``wrong``: slot 0 and, for each other start, a random slot in the middle of a
     sequence; fewer where a block has not as many. It is a function of `seed` and of where the
-    block's sequences start, the same on every rank and in every batch, and it waits
-    for the device. Raises `InputError` for another name.
+    block's sequences start, the same on every rank and in every batch. Raises `InputError` for
+    another name.
     """
     check_choice("starts", name, STARTS)
     if name == "table":

@@ -71,6 +71,17 @@ class Training:
         return contextlib.nullcontext()
 
 
+def choose_kernels(cfg: TrainConfig, one_shape: bool) -> None:
+    """Let this process take a GPU's fastest kernels, as far as a config allows it.
+
+    TF32 is for what ``amp=auto`` and ``bf16`` leave in float32. Convolutions are tried out where
+    all batches have one shape.
+    """
+    torch.backends.cudnn.benchmark = one_shape and not cfg.deterministic
+    tf32 = cfg.amp != "off" and not cfg.deterministic
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+
+
 def build_network(cfg: TrainJob, device: torch.device) -> DDS:
     """Build the model of a job; under ``model.checkpoint=auto`` it recomputes all it can."""
     choice = cfg.model.checkpoint

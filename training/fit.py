@@ -16,7 +16,7 @@ from bload.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from models import build_criterion
-from training.build import Training, build_network, build_training
+from training.build import Training, build_network, build_training, choose_kernels
 from training.config import TrainJob
 from training.folder import read_object
 from training.ranks import Ranks
@@ -99,6 +99,7 @@ def _wait(training: Training) -> None:
 
 def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
     """A network of its own, which is thrown away."""
+    choose_kernels(cfg.train, one_shape=False)
     model = build_network(cfg, alone.device)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
     return build_training(cfg.train, alone, model, build_criterion(cfg.loss), letterbox)

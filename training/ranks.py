@@ -96,6 +96,12 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
     ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
     with ranks.together():
         there = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    if there.type == "cuda":
+        gpus = ranks.gather(str(torch.cuda.get_device_properties(there).uuid))
+        if len({*gpus}) < world_size:
+            raise AgreedError(
+                f"{world_size} ranks share the GPUs {', '.join({*gpus})}; start fewer"
+            )
     return replace(ranks, device=there)
 
 
@@ -155,7 +161,6 @@ def set_deterministic(on: bool) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
     torch.use_deterministic_algorithms(on)
     torch.backends.cudnn.deterministic = on
-    torch.backends.cuda.matmul.allow_tf32 = not on  # for what bf16 leaves in float32
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:

@@ -10,7 +10,7 @@ from bload import BlockLoader, mean_loss
 
 has_gpus = torch.cuda.is_available()
 if has_gpus:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo")
 model = torch.nn.parallel.DistributedDataParallel(Tagger())
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -97,7 +97,7 @@ def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
 
 
 def exactly(device: torch.device) -> torch.autocast:
-    """Within it autocast is off: roundings of half precision would add up over the slots."""
+    """Within it autocast is off: roundings of bf16 would add up over the slots."""
     return torch.autocast(device.type, enabled=False)
 
 
