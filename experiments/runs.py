@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bload.errors import InputError
+from experiments.study import refusal
 from training.folder import metric_lines, read_object
 
 
@@ -86,12 +87,15 @@ def _added_up(curve: pd.DataFrame) -> pd.DataFrame:
     return curve.assign(**sums)
 
 
+@refusal()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="of runs")
+    parser.add_argument("folder", type=Path, help="whose folders are runs")
     parser.add_argument("to", type=Path, help="folder for runs.csv and curves.csv")
     args = parser.parse_args()
     runs = [_run(path.parent) for path in sorted(args.folder.glob("*/summary.json"))]
+    if not runs:
+        raise InputError(f"{args.folder} has no folder of a finished run; train some runs first")
     curves = [_curve(args.folder / run["run"]) for run in runs]
     args.to.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(runs).to_csv(args.to / "runs.csv", index=False)
