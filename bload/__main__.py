@@ -5,7 +5,6 @@ examples:
   bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
   bload table lengths.csv --t-max 256,512 --json
   bload draw lengths.csv --out blocks.png
-  bload draw --animate --out blocks.gif
 
 A loader is a packer with its options: "bload draw=length" in a table is
 BlockLoader(source, packer="bload", draw="length") in Python, and
@@ -20,15 +19,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bload import __version__
-from bload.animate import animate_plan
 from bload.columns import columns_for, format_notes, format_recommendation, format_table
-from bload.draw import draw_plans, label_of
+from bload.draw import draw_plans
 from bload.errors import InputError, TooLongError, printable, spelling
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
-from bload.packers import PACKERS, cuts_clips
+from bload.packers import PACKERS
 from bload.pieces import Long
 from bload.recommendation import recommend_t_max
 from bload.table import sized_plan, table_rows
@@ -107,16 +103,10 @@ def _parser() -> argparse.ArgumentParser:
 
     draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
     draw.add_argument("--t-max", type=_positive, help="block size")
-    draw.add_argument("--out", metavar="FILE", help=".png or .svg; with --animate .gif")
-    draw.add_argument(
-        "--rows", type=_positive, help="blocks shown per loader; with --animate, sequences"
-    )
-    draw.add_argument("--loaders", metavar="A,B", help="packers to draw; with --animate, one")
+    draw.add_argument("--out", metavar="FILE", help=".png or .svg")
+    draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
+    draw.add_argument("--loaders", metavar="A,B", help="packers to draw")
     draw.add_argument("--epoch", type=_whole, default=0)
-    draw.add_argument(
-        "--animate", action="store_true", help="a moving picture, beside naive padding"
-    )
-    draw.add_argument("--ranks", type=_positive, default=2, help="ranks of --animate; default: 2")
     draw.set_defaults(run=_draw)
     return parser
 
@@ -224,35 +214,13 @@ def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:
 
 def _draw(args: argparse.Namespace, found: LengthsFile) -> None:
     lengths = found.lengths
-    if args.animate:
-        print(_animate(args, lengths))
-        return
     plans = {
         name: sized_plan(
             lengths, name, args.t_max, args.clip, args.long or "error", args.seed, args.epoch
         )
         for name in (args.loaders.split(",") if args.loaders else PACKERS)
     }
-    print(draw_plans(plans, args.out or "blocks.png", args.rows or 12))
-
-
-def _animate(args: argparse.Namespace, lengths: np.ndarray) -> Path:
-    """Animate a few random sequences in blocks of the size that all of them together need."""
-    loader = args.loaders or "bload_exact"
-    if "," in loader or cuts_clips(loader):
-        raise InputError(
-            f"--animate shows one loader that keeps sequences whole, not {loader}; "
-            "choose --loaders bload or bload_exact"
-        )
-    t_max = args.t_max or int(lengths.max())
-    rng = np.random.default_rng([args.seed, args.epoch])
-    few = rng.choice(len(lengths), min(args.rows or 16, len(lengths)), replace=False)
-    long: Long = args.long or "error"
-    try:
-        plan = sized_plan(lengths[few], loader, t_max, None, long, args.seed, args.epoch)
-    except TooLongError as error:
-        raise TooLongError(int(few[error.args[0]]), *error.args[1:]) from None
-    return animate_plan(plan, args.out or "blocks.gif", args.ranks, label_of(loader))
+    print(draw_plans(plans, args.out or "blocks.png", args.rows))
 
 
 if __name__ == "__main__":

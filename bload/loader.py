@@ -52,7 +52,6 @@ class BlockLoader:
         deal: a key of `DEALS`: how the blocks of a step are chosen and shared out.
         cost: of a block, for `deal`.
         deal_options: of `deal`, such as ``{"steps": 16}`` of a window.
-        ahead: plan the next epoch in a process of its own while one is trained.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
         num_workers: processes that read, as in `torch.utils.data.DataLoader`.
@@ -88,7 +87,6 @@ class BlockLoader:
         deal: str = "cards",
         cost: Cost = SLOTS,
         deal_options: Mapping[str, Any] | None = None,
-        ahead: bool = False,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -121,7 +119,6 @@ class BlockLoader:
             deal=deal,
             cost=cost,
             deal_options=deal_options,
-            ahead=ahead,
             **options,
         )
         self.data = DataLoader(

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
-from functools import partial
 from operator import index
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.ahead import Ahead
 from bload.cost import Cost
 from bload.dealing import Last, check_options
 from bload.dealing import deal as make_deal
@@ -48,7 +46,6 @@ class BlockSampler(Sampler[list[Block]]):
         deal: a key of `bload.DEALS`: how the blocks of a step are chosen and shared out.
         cost: of a block, for `deal`.
         deal_options: of `deal`, see `BlockLoader`.
-        ahead: plan the next epoch in a process of its own.
         names: of the sequences, for error messages.
         process_group: of the ranks that share the data, see `BlockLoader`.
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
@@ -77,7 +74,6 @@ class BlockSampler(Sampler[list[Block]]):
         deal: str = "cards",
         cost: Cost = SLOTS,
         deal_options: Mapping[str, Any] | None = None,
-        ahead: bool = False,
         **options: Any,
     ) -> None:
         self.rank, self.world_size = find_place(rank, world_size, process_group)
@@ -93,9 +89,8 @@ class BlockSampler(Sampler[list[Block]]):
         if "batch_frames" in packer_options(packer):
             self.options["batch_frames"] = self.batch_frames
         self.shapes: tuple[int, ...] = ()
-        self.ahead = Ahead() if ahead else None
         try:
-            self._plan = self._planner(self.epoch)()
+            self._plan = self._make_plan()
         except TooLongError as error:
             raise (error if names is None else error.named(names)) from None
         check_options(deal, cost, deal_options or {})
@@ -104,7 +99,7 @@ class BlockSampler(Sampler[list[Block]]):
         self._dealt: Dealt | None = None
         self.shapes = sizes_of(shapes, self._plan, self.t_max, self.batch_frames, cost)
         if self.shapes:
-            self._plan = self._planner(self.epoch)()
+            self._plan = self._make_plan()
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
@@ -130,36 +125,32 @@ class BlockSampler(Sampler[list[Block]]):
     def plan(self) -> Plan:
         """The plan of the current epoch, the same on every rank."""
         if self._plan_epoch != self.epoch:
-            self._dealt = self.ahead.take(self.epoch) if self.ahead else None
-            self._plan = self._dealt.plan if self._dealt else self._planner(self.epoch)()
+            self._plan = self._make_plan()
             self._plan_epoch = self.epoch
         return self._plan
 
-    def _planner(self, epoch: int) -> partial[Plan]:
-        place = self.lengths, self.packer, self.t_max, self.seed, epoch
-        return partial(make_plan, *place, shapes=self.shapes, **self.options)
+    def _make_plan(self) -> Plan:
+        place = self.lengths, self.packer, self.t_max, self.seed, self.epoch
+        return make_plan(*place, shapes=self.shapes, **self.options)
 
     @property
     def dealt(self) -> Dealt:
         """Work of each rank in each step of the current epoch, the same on every rank."""
         plan = self.plan
         if self._dealt is None or self._dealt.plan is not plan:
-            self._dealt = self._dealer(self.epoch)(plan)
+            self._dealt = make_deal(
+                plan,
+                self.world_size,
+                self.batch_frames,
+                micro_batches=self.micro_batches,
+                how=self.how,
+                cost=self.cost,
+                last=self.last,
+                even=self.even,
+                rng=np.random.default_rng([self.seed, self.epoch, 1]),
+                **self.deal_options,
+            )
         return self._dealt
-
-    def _dealer(self, epoch: int) -> partial[Dealt]:
-        return partial(
-            make_deal,
-            ranks=self.world_size,
-            batch_frames=self.batch_frames,
-            micro_batches=self.micro_batches,
-            how=self.how,
-            cost=self.cost,
-            last=self.last,
-            even=self.even,
-            rng=np.random.default_rng([self.seed, epoch, 1]),
-            **self.deal_options,
-        )
 
     @property
     def account(self) -> EpochAccount:
@@ -190,9 +181,6 @@ class BlockSampler(Sampler[list[Block]]):
     def __iter__(self) -> Iterator[list[Block]]:
         self._compare_ranks()
         plan, dealt = self.plan, self.dealt
-        if self.ahead:
-            after = self.epoch + 1
-            self.ahead.start(after, self.packer, self._planner(after), self._dealer(after))
         start, self.next_step = self.next_step, 0
         for step in range(start, dealt.steps):
             mine = dealt.micro_batches(step, self.rank)

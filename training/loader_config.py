@@ -35,8 +35,6 @@ class LoaderConfig:
     cost: Any = field(default="slots")
     # sizes of blocks, such as [94,47], or how many to choose
     shapes: Any = field(default=1)
-    # plan the next epoch in a process of its own while one is trained
-    ahead: bool = field(default=False, metadata={"defining": False})
 
     def __post_init__(self) -> None:
         if self.t_max is not None:

@@ -140,7 +140,6 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
     pytest.importorskip("matplotlib")
     for arguments, words in [
         (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "--t-max to 8"]),
-        (f"draw {lengths} --animate --rows 64 --t-max 7", ["on line ", "has 8 frames"]),
         ("table no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
         (
             "table --t-max 93",

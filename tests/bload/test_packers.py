@@ -173,7 +173,6 @@ GOLDEN = """
 995e166d575b12e8 82cd4be5e285835e ae3446e67564bd44 eb0c6259dbfed34d b8cc3df534a53494
 7e683358698826f5
 """
-GOLDEN_MANY = "da4b69538b943589"
 """If one of these changes, runs of an earlier version can no longer be resumed or repeated."""
 
 
@@ -185,5 +184,3 @@ def test_plans_are_the_same_on_every_machine_and_in_every_version():
         size = 25 if packer in CLIPS else 50 if "long" in options else 70
         plan = make_plan(lengths, packer, size, seed=42, epoch=7, **options)
         assert digest(plan) == expected, (packer, options)
-    many = make_plan(3 + (7 * np.arange(9000) ** 2) % 61, "bload", 70, seed=42, epoch=7)
-    assert digest(many) == GOLDEN_MANY

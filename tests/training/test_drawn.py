@@ -38,7 +38,6 @@ VALUES: dict[str, tuple] = {
     "loader.window": (16, 2),
     "loader.cost": ("slots", "fitted", "[1,0.1]"),
     "loader.shapes": (1, 1, 2, "[45,20]"),
-    "loader.ahead": (False, True),
     "loader.long": LONG,
     "loader.draw": ("video", "length"),
     "loader.place": ("random", "fixed", "first"),

@@ -13,7 +13,6 @@ import torch
 
 import train
 from bload import InputError
-from bload.ahead import Ahead
 from experiments.runs import read_curves
 from tests.training.jobs import (
     assert_same_run,
@@ -303,17 +302,3 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
     assert steps == sorted(set(steps))
     assert lines[-1]["kind"] == "summary"
-
-
-def test_planning_ahead_changes_no_weight(config, tmp_path, whole_run):
-    taken, take = [], Ahead.take
-
-    def noted(self, epoch):
-        taken.append(take(self, epoch))
-        return taken[-1]
-
-    with mock.patch.object(Ahead, "take", noted):
-        train.train(config(*OFTEN, "loader.ahead=true"), one_rank())
-    assert taken
-    assert None not in taken  # the planner's, not made anew here
-    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))

@@ -1,16 +1,20 @@
-"""The scene of the animation: where sequences, padding and ranks are at each frame.
+"""Draw docs/blocks.gif: sequences fall into blocks, and ranks train them in step.
 
-Naive padding is on the left, whole sequences in blocks are on the right.
+    python docs/animation.py [GIF]
+
+Sixteen random videos of Action Genome fall into rows of their own on the left, as naive padding has
+them, and into the blocks of `bload_exact` on the right; then two ranks train a row each per step.
 """
 
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from bload.plan import Plan
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
-if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
-    from PIL.ImageDraw import ImageDraw as Pen
+from bload import Plan, action_genome_lengths, make_plan
 
 WIDTH, TOP, BOTTOM, MARGIN, GUTTER, GAP = 1600, 164, 136, 36, 96, 52
 BAR_AREA, PITCH = 512, 32
@@ -19,7 +23,11 @@ DIM = 0.45
 BETWEEN, FALL, FLASH, SWEEP, PAUSE, STEP = 3, 8, 7, 6, 12, 14
 """Frames between two falls, of a fall, a flash, padding that fills, a pause, a training step."""
 
+FRAME_MS, HOLD_MS = 50, 3200
+"""Time of a frame, and of the last one before the animation begins again."""
+
 Colour = tuple[int, int, int]
+Pen = ImageDraw.ImageDraw
 CARD: Colour = (22, 27, 34)
 TRACK: Colour = (36, 42, 51)
 INK: Colour = (230, 237, 243)
@@ -105,10 +113,8 @@ class Scene:
     def steps(self, side: Side) -> int:
         return -(-side.rows // self.ranks)
 
-    def draw(self, frame: int) -> "Picture":
+    def draw(self, frame: int) -> Image.Image:
         """Return one frame as an RGB picture."""
-        from PIL import Image, ImageDraw
-
         picture = Image.new("RGB", self.size, CARD)
         pen = ImageDraw.Draw(picture)
         for side in self.sides:
@@ -135,7 +141,7 @@ class Scene:
         """Return the frame at which the training of a row begins."""
         return self.trains + STEP * (row // self.ranks)
 
-    def _row(self, pen: "Pen", side: Side, row: int, frame: int) -> None:
+    def _row(self, pen: Pen, side: Side, row: int, frame: int) -> None:
         """Draw the empty slots of a row, and its padding as far as it has come."""
         top, used = self._y(row), side.used(row)
         pen.rectangle(self._box(side, 0, self.t_max, top), fill=TRACK)
@@ -150,7 +156,7 @@ class Scene:
     def _box(self, side: Side, first: float, end: float, top: int) -> tuple[int, int, int, int]:
         return self._x(side, first), top, self._x(side, end) - 1, top + self.thick - 1
 
-    def _hatch(self, pen: "Pen", box: tuple[int, int, int, int], colour: Colour) -> None:
+    def _hatch(self, pen: Pen, box: tuple[int, int, int, int], colour: Colour) -> None:
         left, top, right, bottom = box
         if right <= left:
             return
@@ -161,7 +167,7 @@ class Scene:
                 if first + 3 >= left and first <= right:
                     pen.line((max(first, left), y, min(first + 3, right), y), fill=colour)
 
-    def _bar(self, pen: "Pen", side: Side, bar: Bar, frame: int) -> None:
+    def _bar(self, pen: Pen, side: Side, bar: Bar, frame: int) -> None:
         """Draw a segment: falling, landed with a flash at its start, or trained."""
         share = 1 - (bar.lands - frame) / FALL
         if share < 0:
@@ -184,7 +190,7 @@ class Scene:
             right = min(left + 4 + round(glow * 16), self._x(side, end) - 1)
             pen.rectangle((left, top - reach, right, top + self.thick - 1 + reach), fill=WHITE)
 
-    def _heads(self, pen: "Pen", side: Side, frame: int) -> None:
+    def _heads(self, pen: Pen, side: Side, frame: int) -> None:
         """Draw what each rank trains at this moment."""
         step, within = divmod(frame - self.trains, STEP)
         if frame < self.trains or step >= self.steps(side):
@@ -197,7 +203,7 @@ class Scene:
                 place = (side.left - 12, top + self.thick // 2)
                 self._text(pen, place, f"rank {row % self.ranks}", size, INK, "rm")
 
-    def _texts(self, pen: "Pen", side: Side, frame: int) -> None:
+    def _texts(self, pen: Pen, side: Side, frame: int) -> None:
         """Draw the title and, below the blocks, the counters."""
         left, base = side.left, self.size[1] - BOTTOM + 24
         self._text(pen, (left, 30), side.title, 42, INK, "lt", bold=True)
@@ -222,7 +228,7 @@ class Scene:
         grown = min(max((frame - side.full(row)) / SWEEP, 0.0), 1.0)
         return round((self.t_max - side.used(row)) * grown)
 
-    def _legend(self, pen: "Pen", frame: int) -> None:
+    def _legend(self, pen: Pen, frame: int) -> None:
         """Draw, below the packed blocks, what is going on and what the colours mean."""
         naive, packed = self.sides
         left, top = packed.left, self._y(packed.rows) + 34
@@ -253,15 +259,13 @@ class Scene:
             self._text(pen, (x + 46, y + 13), name, 28, QUIET, "lm")
 
     def _font(self, size: int) -> Any:
-        from PIL import ImageFont
-
         if size not in self._fonts:
             self._fonts[size] = ImageFont.load_default(size)
         return self._fonts[size]
 
     def _text(
         self,
-        pen: "Pen",
+        pen: Pen,
         place: tuple[int, int],
         text: str,
         size: int,
@@ -292,3 +296,37 @@ def mix(one: Colour, other: Colour, share: float) -> Colour:
     """Return the colour that lies `share` of the way from one to the other."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
     return red, green, blue
+
+
+def animate(plan: Plan, path: Path, ranks: int = 2, title: str = "BLoad exact") -> None:
+    """Write the GIF, all frames in one palette so that flat areas stay flat."""
+    scene = Scene(plan, ranks, title)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in _palette() for part in colour])
+    frames = [
+        scene.draw(frame).quantize(palette=palette, dither=Image.Dither.NONE)
+        for frame in range(scene.frames)
+    ]
+    times = [FRAME_MS] * (len(frames) - 1) + [HOLD_MS]
+    frames[0].save(
+        path, save_all=True, append_images=frames[1:], duration=times, loop=0, disposal=1
+    )
+
+
+def _palette() -> list[Colour]:
+    """Return every colour drawn: flat ones, and texts fading into the card."""
+    flat = [CARD, TRACK, INK, QUIET, WHITE, PADDING, WASTED, GOOD, *VIDEOS]
+    flat += [mix(CARD, colour, DIM) for colour in (PADDING, WASTED, *VIDEOS)]
+    texts = (INK, QUIET, WASTED, GOOD)
+    return flat + [mix(CARD, colour, n / 12) for colour in texts for n in range(1, 12)]
+
+
+def main() -> None:
+    lengths = action_genome_lengths()
+    few = np.random.default_rng([0, 0]).choice(len(lengths), 16, replace=False)
+    plan = make_plan(lengths[few], "bload_exact", int(lengths.max()))
+    animate(plan, Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("blocks.gif"))
+
+
+if __name__ == "__main__":
+    main()
