@@ -9,29 +9,29 @@ start. `PACKERS` holds the packing rules by name.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bload.bounds import lower_bound
-from bload.columns import padding_table
-from bload.cost import Cost, fit_cost
-from bload.dealing import DEALS, deal
-from bload.dealt import Dealt, EpochAccount
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
-from bload.packers import PACKERS, make_plan, natural_t_max
-from bload.plan import Block, Plan
-from bload.randomness import partner_information, repeat_share
+from bload.packing.bounds import lower_bound
+from bload.packing.cost import Cost, fit_cost
+from bload.packing.packers import PACKERS, make_plan, natural_t_max
+from bload.packing.plan import Block, Plan
+from bload.packing.randomness import partner_information, repeat_share
+from bload.schedule.balance import DEALS, deal
+from bload.schedule.schedule import Dealt, EpochAccount
+from bload.show.columns import padding_table
 
 if TYPE_CHECKING:
-    from bload.batch import Batch, BlockSample, collate_blocks
-    from bload.dataset import BlockDataset, SequenceSource
-    from bload.loader import BlockLoader
-    from bload.losses import mean_loss
-    from bload.outputs import Output, unpack
-    from bload.sampler import BlockSampler
-    from bload.sources import from_dataset
-    from bload.state import RecurrentPart, reset_state, walk
-    from bload.stream import StreamBlocks
-    from bload.stream_loader import StreamLoader
-    from bload.walk_order import WalkOrder
+    from bload.batch.batch import Batch, BlockSample, collate_blocks
+    from bload.batch.losses import mean_loss
+    from bload.batch.unpack import Output, unpack
+    from bload.batch.walk import RecurrentPart, reset_state, walk
+    from bload.batch.walk_order import WalkOrder
+    from bload.loading.dataset import BlockDataset, SequenceSource
+    from bload.loading.from_dataset import from_dataset
+    from bload.loading.loader import BlockLoader
+    from bload.loading.sampler import BlockSampler
+    from bload.loading.stream import StreamBlocks
+    from bload.loading.stream_loader import StreamLoader
 
 __version__ = "0.1.0"
 
@@ -75,17 +75,17 @@ __all__ = [
 
 # These need torch, which takes seconds to import; plans, tables and measures do not.
 _WITH_TORCH = {
-    "batch": ("Batch", "BlockSample", "collate_blocks"),
-    "dataset": ("BlockDataset", "SequenceSource"),
-    "sources": ("from_dataset",),
-    "loader": ("BlockLoader",),
-    "losses": ("mean_loss",),
-    "outputs": ("Output", "unpack"),
-    "sampler": ("BlockSampler",),
-    "state": ("RecurrentPart", "reset_state", "walk"),
-    "stream": ("StreamBlocks",),
-    "stream_loader": ("StreamLoader",),
-    "walk_order": ("WalkOrder",),
+    "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
+    "batch.losses": ("mean_loss",),
+    "batch.unpack": ("Output", "unpack"),
+    "batch.walk": ("RecurrentPart", "reset_state", "walk"),
+    "batch.walk_order": ("WalkOrder",),
+    "loading.dataset": ("BlockDataset", "SequenceSource"),
+    "loading.from_dataset": ("from_dataset",),
+    "loading.loader": ("BlockLoader",),
+    "loading.sampler": ("BlockSampler",),
+    "loading.stream": ("StreamBlocks",),
+    "loading.stream_loader": ("StreamLoader",),
 }
 
 

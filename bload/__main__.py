@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from bload import __version__
-from bload.columns import columns_for, format_notes, format_recommendation, format_table
-from bload.draw import draw_plans
 from bload.errors import InputError, TooLongError, printable, spelling
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
-from bload.packers import PACKERS
-from bload.pieces import Long
-from bload.recommendation import recommend_t_max
-from bload.table import sized_plan, table_rows
+from bload.packing.packers import PACKERS
+from bload.packing.pieces import Long
+from bload.show.columns import columns_for, format_notes, format_recommendation, format_table
+from bload.show.draw import draw_plans
+from bload.show.recommendation import recommend_t_max
+from bload.show.table import sized_plan, table_rows
 
 FEW = (
     "fewer blocks than the {:,} ranks: the others compute fillers (blocks without a frame, not in "

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from bload import Cost, Dealt, Plan, action_genome_lengths, deal, make_plan, read_lengths
-from bload.dealing import DEALS
+from bload.schedule.balance import DEALS
 from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.study import markdown, measuring
 from training.ranks import Ranks

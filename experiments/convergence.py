@@ -22,8 +22,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from bload.draw import colour_of, label_of
-from bload.packers import PACKERS
+from bload.packing.packers import PACKERS
+from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
 from experiments.runs import read_curves, read_runs
 from experiments.study import markdown, study

@@ -19,7 +19,7 @@ from statistics import median
 
 import pandas as pd
 
-from bload.paper import PAPER
+from bload.show.table import PAPER
 from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.intervals import ratio
 from experiments.study import markdown, measuring

@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bload.draw import INK, colour_of, label_of
+from bload.show.draw import INK, colour_of, label_of
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World

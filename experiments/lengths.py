@@ -20,8 +20,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bload import PACKERS, action_genome_lengths, deal, read_lengths
-from bload.draw import INK
-from bload.table import sized_plan
+from bload.show.draw import INK
+from bload.show.table import sized_plan
 from experiments.study import CHARTS, command, markdown, publish, refusal, save_chart
 
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5

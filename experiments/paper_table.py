@@ -27,10 +27,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bload import action_genome_lengths
-from bload.draw import colour_of, label_of
-from bload.packers import PACKERS
-from bload.paper import PAPER
-from bload.table import table_rows
+from bload.packing.packers import PACKERS
+from bload.show.draw import colour_of, label_of
+from bload.show.table import PAPER, table_rows
 from experiments import convergence
 from experiments.intervals import Interval, ratio, student, welch
 from experiments.runs import read_curves, read_runs

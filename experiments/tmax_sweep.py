@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from bload.draw import INK, colour_of
+from bload.show.draw import INK, colour_of
 from experiments.intervals import paired, student
 from experiments.runs import read_runs
 from experiments.study import markdown, study

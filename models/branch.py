@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from bload.walk_order import WalkOrder
+from bload.batch.walk_order import WalkOrder
 from models.anchors import Windows
 from models.exchange import HERE, Spread
 from models.padding import put

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.module_tracker import ModuleTracker
 
-from bload.walk_order import WalkOrder
+from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
 from models.recompute import CHUNK

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.trees import to_device
+from bload.batch.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
 from models.matcher import Matches, Predictions, box_distances, match

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bload.batch.trees import to_device
+from bload.batch.walk_order import WalkOrder
 from bload.errors import InputError, check_choice
-from bload.trees import to_device
-from bload.walk_order import WalkOrder
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone

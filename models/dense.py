@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.ops import box_convert
 
-from bload.trees import to_device
+from bload.batch.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION, PERSON
 from models.extent import cell_points, cells_inside
 from models.outputs import CLASSES, LABELS

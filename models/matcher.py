@@ -11,8 +11,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from bload.batch.trees import to_device
 from bload.errors import InputError
-from bload.trees import to_device
 from datasets.annotations.vocabulary import RELATIONS
 from models.outputs import CLASSES, relation_scores
 from models.targets import Targets

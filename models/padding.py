@@ -5,7 +5,7 @@ B blocks, T slots, I computed slots: all, or those of `computed_BT`.
 
 from torch import Tensor
 
-from bload.trees import to_device
+from bload.batch.trees import to_device
 
 
 def to_compute(valid_BT: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_convert
 
-from bload.trees import to_device
+from bload.batch.trees import to_device
 from datasets.scoring.prediction import FramePrediction
 from models.outputs import Outputs, relation_scores, valid_frames
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bload.trees import to_device
+from bload.batch.trees import to_device
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import RELATIONS
 

@@ -8,6 +8,8 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 4}
 FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0, "docs": 0}
 """From the entry points down; an import may go to the same floor or a lower one."""
+ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
+"""Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
 
 
@@ -35,6 +37,19 @@ def test_imports_never_go_up():
         for line, module in imported(tree)
         if FLOORS.get(module.split(".")[0], -1) > FLOORS[top]
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_inside_the_library_too():
+    entries = {"bload/__init__.py", "bload/__main__.py"}
+    wrong = []
+    for top, file, tree in sources():
+        if top != "bload" or str(file.relative_to(ROOT)) in entries:
+            continue
+        mine = ROOMS.get(file.relative_to(ROOT).parts[1], 0)
+        for line, module in imported(tree):
+            if module.startswith("bload.") and ROOMS.get(module.split(".")[1], 0) > mine:
+                wrong.append(f"{file.relative_to(ROOT)}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
 
 

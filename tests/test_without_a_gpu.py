@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from bload import BlockDataset, collate_blocks, from_dataset, make_plan
-from bload.trees import to_device
+from bload.batch.trees import to_device
 from models import build_criterion, build_model, counts, criterion, to_tensors
 from models.matcher import Matches, matching_cost
 from models.temporal import PARTS

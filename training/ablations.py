@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bload.batch import Batch
+from bload.batch.batch import Batch
+from bload.batch.segments import table_from_masks
 from bload.errors import check_choice
-from bload.views import table_from_masks
 from training.config import STARTS
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError, check_choice, check_number
-from bload.packers import PACKERS
+from bload.packing.packers import PACKERS
 from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig

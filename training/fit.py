@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
-from bload.plan import Block
+from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from models import build_criterion

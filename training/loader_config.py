@@ -5,10 +5,10 @@ from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from bload.cost import Cost
-from bload.dealing import DEALS, Last
 from bload.errors import InputError, check_choice, check_number
-from bload.packers import PACKERS
+from bload.packing.cost import Cost
+from bload.packing.packers import PACKERS
+from bload.schedule.balance import DEALS, Last
 
 COSTS = ("slots", "fitted")
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from bload import Plan
-from bload.draw import draw_plans
+from bload.show.draw import draw_plans
 from training.config import WandbConfig
 from training.folder import RunFolder
 

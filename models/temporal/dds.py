@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bload.state import walk
-from bload.walk_order import WalkOrder
+from bload.batch.walk import walk
+from bload.batch.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
 from models.temporal.layers import MemorylessLayer, exactly, gate_bias
 from models.transformer import LayerSizes

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from bload.walk_order import WalkOrder
+from bload.batch.walk_order import WalkOrder
 from models.padding import put, take
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 

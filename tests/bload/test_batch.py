@@ -18,12 +18,12 @@ from bload import (
     collate_blocks,
     make_plan,
 )
-from bload.plan import Block, filler_block
-from bload.views import (
+from bload.batch.segments import (
     StartTable,
     masks_from_table,
     table_from_masks,
 )
+from bload.packing.plan import Block, filler_block
 
 
 @pytest.fixture

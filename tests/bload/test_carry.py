@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bload import BlockLoader, InputError, Plan, deal, make_plan, walk
-from bload.carry import place_in_rows
+from bload.schedule.carried_rows import place_in_rows
 
 SHAPES = {
     "few are long": np.random.default_rng(1).integers(1, 40, 200),

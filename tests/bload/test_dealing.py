@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bload import DEALS, Cost, Dealt, InputError, Plan, action_genome_lengths, deal, make_plan
-from bload.shares import SHARES
+from bload.schedule.shares import SHARES
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from bload import action_genome_lengths, lower_bound, make_plan, partner_information, repeat_share
-from bload.decreasing import best_fit_decreasing
-from bload.fewest import FEW, fewest_blocks
-from bload.line import STEPS, cut_line
-from bload.packers import bload_exact
-from bload.recipes import whole_recipes
-from bload.rounds import full_blocks
-from bload.squeeze import Chances, fullest_subset, squeeze
+from bload.packing import bload_exact
+from bload.packing.decreasing import best_fit_decreasing
+from bload.packing.fewest import FEW, fewest_blocks
+from bload.packing.recipes import whole_recipes
+from bload.packing.rounds import STEPS, cut_line, full_blocks
+from bload.packing.squeeze import Chances, fullest_subset, squeeze
 
 
 def lognormal(number, seed=0):
@@ -173,7 +172,7 @@ def test_hard_lengths_take_bounded_work_and_no_more_blocks_than_sorted_ones(case
         pooled.append(len(pool))
         return fullest_subset(pool, *others)
 
-    monkeypatch.setattr("bload.squeeze.fullest_subset", counted)
+    monkeypatch.setattr("bload.packing.squeeze.fullest_subset", counted)
     blocks = make_plan(lengths, "bload_exact", t_max).blocks
     assert sum(pooled) <= 2 * bload_exact.WORK
     assert lower_bound(lengths, t_max) <= blocks <= len(plain_best_fit_decreasing(lengths, t_max))

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from bload.fill import fill
+from bload.packing.fill import fill
 
 INSTANCES = {
     "lengths that repeat": ([1, 1, 2, 2, 2, 3, 4], 5, None),

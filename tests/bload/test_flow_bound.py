@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from bload import action_genome_lengths, make_plan
-from bload.pieces import whole_pieces
+from bload.packing.pieces import whole_pieces
 
 TRAIN, RNG = action_genome_lengths(), np.random.default_rng(0)
 HARD = {

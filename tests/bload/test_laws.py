@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bload import make_plan, partner_information
-from bload.squeeze import Chances, fullest_subset
+from bload.packing.squeeze import Chances, fullest_subset
 
 LENGTHS, T_MAX, EPOCHS = [4, 3, 2, 2, 2, 1], 5, 1000
 

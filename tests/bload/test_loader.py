@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, deal, make_plan
-from bload.packers import makes_batches
+from bload.packing.packers import makes_batches
 
 OWN_BATCHES = [name for name in PACKERS if makes_batches(name)]
 

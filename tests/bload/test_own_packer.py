@@ -7,9 +7,9 @@ import pytest
 
 from bload import PACKERS, BlockLoader, InputError, Plan, make_plan
 from bload.__main__ import main
-from bload.draw import LOOKS, draw_plans
-from bload.pieces import whole_pieces
-from bload.plan import plan_from_blocks
+from bload.packing.pieces import whole_pieces
+from bload.packing.plan import plan_from_blocks
+from bload.show.draw import LOOKS, draw_plans
 
 
 def next_fit(lengths, t_max, rng, *, long="error", order="random"):

@@ -124,7 +124,7 @@ def test_types_of_an_installed_wheel_are_known(installed, tmp_path):
         "from bload import BlockLoader\n\nreveal_type(BlockLoader.__len__)\n"
     )
     shown = installed.run("-m", "mypy", "--strict", "own.py", cwd=tmp_path)
-    assert 'bload.loader.BlockLoader) -> int"' in shown
+    assert 'bload.loading.loader.BlockLoader) -> int"' in shown
 
 
 @pytest.mark.slow

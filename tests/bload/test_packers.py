@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bload import PACKERS, InputError, make_plan
-from bload.packers import cuts_clips, makes_batches
+from bload.packing.packers import cuts_clips, makes_batches
 
 CLIPS = [name for name in PACKERS if cuts_clips(name)]
 WHOLE = [name for name in PACKERS if not cuts_clips(name)]

@@ -6,7 +6,7 @@ import pytest
 
 from bload import Plan, make_plan
 from bload.errors import TooLongError
-from bload.plan import filler_block
+from bload.packing.plan import filler_block
 
 
 def plan_with(**changes) -> Plan:

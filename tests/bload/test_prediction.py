@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bload import action_genome_lengths, make_plan
-from bload.prediction import predict_work
-from bload.recommendation import recommend_t_max
+from bload.show.recommendation import predict_work, recommend_t_max
 
 
 def ragged_by_hand(lengths, ranks, batch_frames, seed):

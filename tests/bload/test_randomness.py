@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bload import Plan, action_genome_lengths, make_plan, partner_information, repeat_share
-from bload.decreasing import best_fit_decreasing
+from bload.packing.decreasing import best_fit_decreasing
 
 LENGTHS = action_genome_lengths("train")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bload import BlockLoader
-from bload.sent import SMALL
+from bload.batch.trees import SMALL
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bload import PACKERS, BlockLoader, Cost, InputError, action_genome_lengths, make_plan
-from bload.packers import makes_batches
-from bload.shapes import choose_sizes
+from bload.packing.block_sizes import choose_sizes
+from bload.packing.packers import makes_batches
 
 WALKED = Cost(slot=1, walk=0.5, launch=2)
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths, lower_bound
-from bload.window import Window
+from bload.loading.window import Window
 from tests.several_ranks import SeveralRanks
 
 LENGTHS = np.random.default_rng(7).integers(1, 13, size=40).tolist()

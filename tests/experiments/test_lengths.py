@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bload import PACKERS
-from bload.table import table_rows
+from bload.show.table import table_rows
 from experiments.lengths import DOUBLE, LAWS, count
 
 EVEN = (np.arange(400_000) + 0.5) / 400_000

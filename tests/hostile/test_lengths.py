@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bload import DEALS, BlockSampler, Cost
 from bload.lengths import read_lengths
-from bload.packers import PACKERS, make_plan
-from bload.plan import Plan
+from bload.packing.packers import PACKERS, make_plan
+from bload.packing.plan import Plan
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import SCALARS, TEXTS, VALUES, damaged
 

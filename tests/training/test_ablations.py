@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bload import BlockDataset, InputError, collate_blocks
-from bload.plan import Block, filler_block
+from bload.packing.plan import Block, filler_block
 from training.ablations import change_starts, repeat_last
 
 

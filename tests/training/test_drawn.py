@@ -16,9 +16,9 @@ from unittest import mock
 import pytest
 
 import train
-from bload.dealing import DEALS
 from bload.errors import InputError
-from bload.packers import PACKERS
+from bload.packing.packers import PACKERS
+from bload.schedule.balance import DEALS
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
 from models.temporal import PARTS
 from tests.training.jobs import compose_config, one_rank, overrides

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from bload.draw import INK, colour_of
+from bload.show.draw import INK, colour_of
 from training.page.record import Record, Row
 
 WIDTH = 5.7

@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from bload.batch import Batch, collate_blocks
-from bload.dataset import BlockDataset
-from bload.plan import Block
+from bload.batch.batch import Batch, collate_blocks
+from bload.loading.dataset import BlockDataset
+from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox

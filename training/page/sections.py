@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from omegaconf.errors import OmegaConfBaseException
 
-from bload.packers import PACKERS
+from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from training.config import CONFIGS, compose_job
 from training.figures import summarise

@@ -1,0 +1,1 @@
+"""A batch, its boundaries in every form, and what runs through it."""

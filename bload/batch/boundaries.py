@@ -1,0 +1,168 @@
+"""Boundaries of the sequences of a batch, in the form that each consumer takes.
+
+    |a a a b b .|   segment_BT  0 0 0 1 1 -1    segment_position_BT  0 1 2 0 1 0
+    |c c d d d d|               0 0 1 1 1  1                         0 1 0 1 2 3
+
+    cu_seqlens  0 3 5 7 11      seq_idx_BT  0 0 0 1 1 2    next_tokens  a a - b - -
+                                            0 0 1 1 1 1                 c - d d d -
+
+B blocks, T slots, S segments (block after block), V valid frames (row-major).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import PackedSequence
+
+from bload.batch.segments import StartTable
+
+TILE = 128
+"""Slots along a side of the tiles of `flex_attention`, K to a row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boundaries:
+    """The segments of a batch; `bload.Batch` adds what its frames hold."""
+
+    valid_BT: Tensor
+    """bool, True on a frame, False on padding."""
+    start_BT: Tensor
+    """bool, True on the first frame of each segment: state is cleared before it."""
+    segment_BT: Tensor
+    """int64, number of the segment within its block, -1 on padding."""
+    sequence_BT: Tensor
+    """int64, number of the sequence in the data set, -1 on padding."""
+    position_BT: Tensor
+    """int64, number of the frame within its sequence, 0 on padding."""
+    table: StartTable
+    """Block, slot and length of every segment."""
+
+    @property
+    def segment_position_BT(self) -> Tensor:
+        """int64, number of the frame within its segment, 0 on padding."""
+        slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
+        start_BT = torch.where(self.start_BT, slots_T, 0).cummax(1).values
+        return torch.where(self.valid_BT, slots_T - start_BT, 0)
+
+    @property
+    def cu_seqlens(self) -> Tensor:
+        """int32 ``(S + 1,)``, cumulative segment lengths: the bounds in ``values_BT[valid_BT]``."""
+        length_S = self.table.length_S
+        return torch.cat([length_S.new_zeros(1), length_S.cumsum(0)]).to(torch.int32)
+
+    @property
+    def max_seqlen(self) -> int:
+        """Length of the longest segment, known without waiting for the device."""
+        return self.table.longest
+
+    @property
+    def seq_idx_BT(self) -> Tensor:
+        """int32, as Mamba's kernels take it: the number of the segment, one more on padding."""
+        last_B1 = self.start_BT.sum(1, keepdim=True)
+        return torch.where(self.valid_BT, self.segment_BT, last_B1).to(torch.int32)
+
+    def varlen(self) -> dict[str, Any]:
+        """Return what `torch.nn.attention.varlen.varlen_attn` takes beside query, key and value.
+
+        Those are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. ``window_size=(-1, 0)``
+        makes it causal.
+        """
+        bounds, longest = self.cu_seqlens, self.max_seqlen
+        return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
+
+    def flash_attn(self) -> dict[str, Any]:
+        """Return the same for ``flash_attn.flash_attn_varlen_func``."""
+        q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
+        return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
+
+    def attention_mask(self, causal: bool = True) -> Tensor:
+        """Return bool ``(B, 1, T, T)``, True where a slot (row) sees another: in its own segment.
+
+        For `torch.nn.functional.scaled_dot_product_attention`, on any device; it holds B x T x T
+        values, which `block_mask` does not. Padding sees padding, so that no row is empty and no
+        NaN arises.
+
+        Args:
+            causal: a slot sees none of the later ones.
+        """
+        sees_BTT = self.segment_BT[:, :, None] == self.segment_BT[:, None]
+        return (sees_BTT.tril() if causal else sees_BTT)[:, None]
+
+    def block_mask(self, causal: bool = True) -> Any:
+        """Return the same for `torch.nn.attention.flex_attention`, which skips what is masked.
+
+        Segments of a row follow one another, so the first and the last of each tile of slots say
+        whether two tiles meet. That is what `create_block_mask` finds from B x T x T values.
+        """
+        from torch.nn.attention.flex_attention import BlockMask
+
+        segment_BT = self.segment_BT
+        t_max = segment_BT.shape[1]
+
+        def sees(block: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            same = segment_BT[block, query] == segment_BT[block, key]
+            return same & (query >= key) if causal else same
+
+        beyond = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
+        first_BK, last_BK = beyond[:, ::TILE], beyond[:, TILE - 1 :: TILE]
+        one_BK = first_BK == last_BK
+        meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
+            first_BK[:, None] <= last_BK[:, :, None]
+        )
+        full_BKK = meet_BKK & one_BK[:, :, None] & one_BK[:, None]
+        if causal:
+            meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
+        return BlockMask.from_kv_blocks(
+            *_in_order(meet_BKK & ~full_BKK),
+            *_in_order(full_BKK),
+            BLOCK_SIZE=(TILE, TILE),
+            mask_mod=sees,
+            seq_lengths=(t_max, t_max),
+        )
+
+    def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
+        """Return the next token in a slot's segment, int64; `ignore` at its end and on padding."""
+        follows_BT = torch.zeros_like(self.valid_BT)
+        follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
+        return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
+
+    def to_packed(self, values_BT: Tensor) -> PackedSequence:
+        """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
+
+        So the state is clear at every start, and cuDNN runs them. The states that they take and
+        return, ``(layers, S, width)``, stand in the order of `table`. A batch without any frame
+        gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
+        leaves it out, ``state[:, : len(batch.table)]`` does too, and gradients are 0.
+        """
+        order_S, place_S, slot_V, sizes_T = self._by_step()
+        if not len(slot_V):
+            one = slot_V.new_zeros(1)
+            return PackedSequence(values_BT.flatten(0, 1)[:1], one.cpu() + 1, one, one)
+        return PackedSequence(values_BT.flatten(0, 1)[slot_V], sizes_T, order_S, place_S)
+
+    def from_packed(self, packed: PackedSequence) -> Tensor:
+        """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
+        _, _, slot_V, _ = self._by_step()
+        values_N = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
+        values_N = values_N.index_copy(0, slot_V, packed.data[: len(slot_V)])
+        return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
+
+    def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Segments by falling length, and back; ``b * T + t`` by step; segments at each step."""
+        length_S = self.table.length_S
+        order_S = length_S.argsort(descending=True, stable=True)
+        place_S = order_S.argsort()
+        step_V = self.segment_position_BT[self.valid_BT]
+        slot_V = self.valid_BT.flatten().nonzero().squeeze(1)
+        key_V = step_V * len(order_S) + place_S.repeat_interleave(length_S)
+        sizes_T = torch.bincount(step_V, minlength=self.max_seqlen).cpu()  # where it has to be
+        return order_S, place_S, slot_V[key_V.argsort()], sizes_T
+
+
+def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many tiles of a row are set, ``(B, 1, K)``, and their numbers, those first."""
+    numbers_BKK = tiles_BKK.byte().argsort(dim=2, descending=True, stable=True)
+    return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]

@@ -1,0 +1,137 @@
+"""Recurrent state over a block: walked frame by frame, clear where a segment starts.
+
+B blocks, T slots, S segments; ``...`` is whatever the part works on (queries, width).
+"""
+
+from typing import Literal, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from bload.batch.walk_order import WalkOrder
+from bload.errors import check_choice
+
+State = TypeVar("State")
+"""A tensor, or tuples, lists or dicts of them, each with leading dimension B."""
+
+
+class RecurrentPart(Protocol[State]):
+    """Interface that `walk` needs of a recurrent module.
+
+    Its state is a tensor, or tuples, lists or dicts of them, each with leading dimension B: rows,
+    which are blocks or segments, see `walk`. No row may depend on another.
+    """
+
+    def init_state(self, inputs: Tensor) -> State:
+        """Return the state before a segment's first frame, for inputs of one slot ``(B, ...)``."""
+
+    def step(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Process one slot: inputs ``(B, ...)`` and state -> outputs ``(B, ...)`` and new state."""
+
+
+def reset_state(state: State, initial: State, start_B: Tensor) -> State:
+    """Replace the rows of `state` where `start_B` (bool, ``(B,)``) is True by those of `initial`.
+
+    It is one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes from
+    one segment to the next.
+
+    Args:
+        state: a nest of tensors ``(B, ...)``: a tensor, or tuples, lists or dicts of them.
+        initial: the state before a segment's first frame, of the same nest.
+        start_B: one slot of ``start_BT``.
+    """
+
+    def clear(old: Tensor, new: Tensor) -> Tensor:
+        start = start_B.view(-1, *(1,) * (old.dim() - 1))
+        return torch.where(start, new, old)
+
+    cleared: State = pytree.tree_map(clear, state, initial)
+    return cleared
+
+
+def walk(
+    part: RecurrentPart[State],
+    inputs_BT: Tensor,
+    start_BT: Tensor,
+    state: State | None = None,
+    by: WalkOrder | Literal["segments", "slots"] = "segments",
+) -> tuple[Tensor, State]:
+    """Run `part` through the slots of a block, with a clear state at every start.
+
+    Args:
+        part: the recurrent module.
+        inputs_BT: inputs ``(B, T, ...)``.
+        start_BT: bool ``(B, T)``, True on the first frame of each segment.
+        state: returned by an earlier call, to continue inside a segment; None starts afresh.
+        by: ``segments`` walks all segments side by side, in as many steps as the longest has slots;
+            the part is given fewer and fewer rows, which are segments, and nothing is cleared.
+            Starts on another device are waited for once; `WalkOrder.of` them in place of the word
+            saves that, and serves every walk over the same starts. ``slots`` takes T steps of B
+            rows each, waits for nothing and clears rows by `reset_state`.
+
+    Returns:
+        outputs ``(B, T, ...)`` and the state after the last slot.
+
+    Raises:
+        InputError: `by` is another word.
+        ValueError: inputs and starts differ in B or T.
+    """
+    if inputs_BT.shape[:2] != start_BT.shape:
+        raise ValueError(
+            f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
+            f"{tuple(start_BT.shape)}"
+        )
+    if isinstance(by, str):
+        check_choice("by", by, ("segments", "slots"))
+        if by == "slots":
+            return _by_slots(part, inputs_BT, start_BT, state)
+        by = WalkOrder.of(start_BT)
+    return _by_segments(part, inputs_BT, by, state)
+
+
+def first_state(order: WalkOrder, initial: State, state: State | None) -> State:
+    """Return the state before the first slot of every segment.
+
+    Args:
+        order: of the batch.
+        initial: the state before a segment's first frame, a nest of tensors ``(S, ...)``.
+        state: at the end of an earlier batch, of tensors ``(B, ...)``; None if none goes on.
+    """
+    if state is None:
+        return initial
+    mine: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
+    return reset_state(mine, initial, order.starts_S)
+
+
+def _by_segments(
+    part: RecurrentPart[State], inputs_BT: Tensor, order: WalkOrder, state: State | None
+) -> tuple[Tensor, State]:
+    inputs_T = torch.split(order.packed(inputs_BT), list(order.rows_T))
+    now = first_state(order, part.init_state(inputs_T[0]), state)
+    outputs_T, ends = [], []
+    for step, inputs in enumerate(inputs_T):
+        outputs, now = part.step(inputs, now)
+        outputs_T.append(outputs)
+        rows = order.rows_T[step + 1] if step + 1 < order.steps else 0
+        if rows < len(inputs):
+            ends.append(pytree.tree_map(lambda values, rows=rows: values[rows:], now))
+            now = pytree.tree_map(lambda values, rows=rows: values[:rows], now)
+    last: State = pytree.tree_map(lambda *parts: torch.cat(parts)[order.last_B], *reversed(ends))
+    return order.unpacked(torch.cat(outputs_T)), last
+
+
+def _by_slots(
+    part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
+) -> tuple[Tensor, State]:
+    # unbind, not [:, t]: its backward is one stack, where T selects would each fill a whole block.
+    inputs_T = inputs_BT.unbind(1)
+    initial = part.init_state(inputs_T[0])
+    if state is None:
+        state = initial
+    outputs_T = []
+    for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):
+        state = reset_state(state, initial, start_B)
+        outputs, state = part.step(inputs, state)
+        outputs_T.append(outputs)
+    return torch.stack(outputs_T, dim=1), state

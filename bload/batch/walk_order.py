@@ -1,0 +1,112 @@
+"""The segments of a batch side by side: a walk then takes as many steps as the longest has slots.
+
+    |a a a b b .|    step   0 1 2 3 4      rows of a step   4 3 3 1 1
+    |c d d d d d|           d d d d d      the longest segment first;
+                            a a a          padding goes on with the segment before it
+                            b b .
+                            c
+
+B blocks, T slots, S segments in the order of their rows, V = B * T slots step by step.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bload.batch.trees import to_device
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkOrder:
+    """The order in which `walk` takes the slots of a batch.
+
+    One serves all walks over the same starts. The number of rows of each step is known on the host.
+    """
+
+    rows_T: tuple[int, ...]
+    """Segments that have a slot at each step, never more than at the step before."""
+    slot_V: Tensor
+    """int64, ``b * T + t`` of every slot, step by step."""
+    place_V: Tensor
+    """int64, the inverse: the place in that order of every slot."""
+    block_S: Tensor
+    """int64, block of each segment."""
+    starts_S: Tensor
+    """Bool, False for the first slots of a block that go on in the segment of another batch."""
+    last_B: Tensor
+    """int64, row of each block's last segment."""
+
+    @classmethod
+    def of(cls, start_BT: Tensor) -> "WalkOrder":
+        """Return the order of a batch with these starts, bool ``(B, T)``.
+
+        It is computed on the host, so that starts on another device are waited for, once.
+        """
+        blocks, slots = start_BT.shape
+        begins_BT = start_BT.cpu().numpy().copy()
+        starts_B = begins_BT[:, 0].copy()
+        begins_BT[:, 0] = True
+        slot_S = np.flatnonzero(begins_BT)
+        length_S = np.diff(slot_S, append=blocks * slots)
+        order_S = np.argsort(-length_S, kind="stable")
+        rows_T = np.cumsum(np.bincount(length_S)[::-1])[::-1][1:]
+        step_V = np.repeat(np.arange(len(rows_T)), rows_T)
+        row_V = np.arange(len(step_V)) - np.repeat(np.cumsum(rows_T) - rows_T, rows_T)
+        slot_V = slot_S[order_S][row_V] + step_V
+        block_S = slot_S // slots
+        starts_S = (slot_S % slots != 0) | starts_B[block_S]
+        last_B = np.argsort(order_S)[np.flatnonzero(np.diff(block_S, append=blocks))]
+        columns = slot_V, np.argsort(slot_V), block_S[order_S], starts_S[order_S], last_B
+        order = cls(tuple(rows_T.tolist()), *map(torch.from_numpy, columns))
+        return order.to(start_BT.device)
+
+    def to(self, device: torch.device | str) -> "WalkOrder":
+        """Return the order with its tensors on `device`."""
+        tensors = self.slot_V, self.place_V, self.block_S, self.starts_S, self.last_B
+        return WalkOrder(self.rows_T, *(to_device(tensor, device) for tensor in tensors))
+
+    @property
+    def steps(self) -> int:
+        """Steps that a walk takes, one after another: slots of the longest segment."""
+        return len(self.rows_T)
+
+    @property
+    def slots(self) -> int:
+        """T, slots of a block."""
+        return len(self.slot_V) // len(self.last_B)
+
+    def packed(self, values_BT: Tensor) -> Tensor:
+        """``(B, T, ...)`` -> ``(V, ...)``, step by step."""
+        return rearranged(values_BT.flatten(0, 1), self.slot_V, self.place_V)
+
+    def unpacked(self, values_V: Tensor) -> Tensor:
+        """``(V, ...)`` -> ``(B, T, ...)``."""
+        moved = rearranged(values_V, self.place_V, self.slot_V)
+        return moved.view(len(self.last_B), -1, *moved.shape[1:])
+
+
+def rearranged(values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
+    """Take rows in another order, and gather their gradients back instead of adding them up.
+
+    Args:
+        values_V: any rows ``(V, ...)``.
+        from_V: int64, the row that stands at each place.
+        to_V: int64, its inverse.
+    """
+    rows: Tensor = _Moved.apply(values_V, from_V, to_V)
+    return rows
+
+
+class _Moved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
+        ctx.save_for_backward(from_V, to_V)
+        return values_V.index_select(0, from_V)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_V: Tensor) -> tuple[Tensor, None, None]:
+        from_V, to_V = ctx.saved_tensors
+        return _Moved.apply(grad_V[0], to_V, from_V), None, None

@@ -1,0 +1,1 @@
+"""Loading: a source -> batches of a rank, with exact resume."""

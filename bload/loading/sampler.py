@@ -1,0 +1,294 @@
+"""The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from operator import index
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from numpy.typing import ArrayLike
+from torch.utils.data import Sampler
+
+from bload.errors import InputError, TooLongError, check_whole, spell
+from bload.lengths import check_lengths
+from bload.loading.ranks import find_place
+from bload.packing.block_sizes import sizes_of
+from bload.packing.cost import Cost
+from bload.packing.packers import make_plan, makes_batches, natural_t_max, packer_options
+from bload.packing.plan import Block, Plan, filler_block
+from bload.schedule.balance import Last, check_options
+from bload.schedule.balance import deal as make_deal
+from bload.schedule.schedule import SLOTS, Dealt, EpochAccount
+
+
+class BlockSampler(Sampler[list[Block]]):
+    """Yields the blocks of one rank, a micro-batch at a time; every rank takes as many steps.
+
+    Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields `Block` values
+    instead of numbers, so worker processes need no plan of their own and may persist over epochs.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        packer: a key of `bload.packing.packers.PACKERS`, see `BlockLoader`.
+        batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
+            ``batch_frames // t_max`` whole blocks, at least one; None takes one.
+        t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
+        rank: of this process; None takes it from the process group, and without one 0.
+        world_size: number of ranks; None takes it from the process group, and without one 1.
+        seed: with the epoch, the only source of the plan's randomness.
+        last: ``fill`` or ``drop``, see `bload.deal`.
+        shapes: sizes of blocks, `t_max` the largest, or how many to choose.
+        micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
+        even: let all ranks have as many batches in a step, some of fillers, as in `bload.deal`.
+        deal: a key of `bload.DEALS`: how the blocks of a step are chosen and shared out.
+        cost: of a block, for `deal`.
+        deal_options: of `deal`, see `BlockLoader`.
+        names: of the sequences, for error messages.
+        process_group: of the ranks that share the data, see `BlockLoader`.
+        options: the packer's own; note that ``long="split"`` clears the state at every cut.
+
+    Raises:
+        InputError: bad lengths or options, a rank or world size that contradicts the process
+            group, or, when iteration begins, ranks that would not train one plan from one step on.
+    """
+
+    def __init__(
+        self,
+        lengths: ArrayLike,
+        packer: str = "bload_exact",
+        *,
+        batch_frames: int | None = None,
+        t_max: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        seed: int = 0,
+        last: Last = "fill",
+        names: Sequence[str] | None = None,
+        process_group: dist.ProcessGroup | None = None,
+        shapes: int | Sequence[int] = 1,
+        micro_batches: int = 1,
+        even: bool = True,
+        deal: str = "cards",
+        cost: Cost = SLOTS,
+        deal_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.rank, self.world_size = find_place(rank, world_size, process_group)
+        self.process_group = process_group
+        self.lengths = check_lengths(lengths, names)
+        self.packer, self.options = packer, dict(options)
+        self.seed = seed
+        self.last: Last = last
+        self.epoch = self._plan_epoch = 0
+        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        least = check_whole("t_max", self.t_max, 1)
+        self.batch_frames = max(least, check_whole("batch_frames", batch_frames or 0, 0))
+        if "batch_frames" in packer_options(packer):
+            self.options["batch_frames"] = self.batch_frames
+        self.shapes: tuple[int, ...] = ()
+        try:
+            self._plan = self._make_plan()
+        except TooLongError as error:
+            raise (error if names is None else error.named(names)) from None
+        check_options(deal, cost, deal_options or {})
+        self.micro_batches, self.even = micro_batches, even
+        self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})
+        self._dealt: Dealt | None = None
+        self.shapes = sizes_of(shapes, self._plan, self.t_max, self.batch_frames, cost)
+        if self.shapes:
+            self._plan = self._make_plan()
+        self.next_step = 0
+        """Step of the epoch at which the next iteration begins."""
+        self._yielded = 0
+        self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
+        len(self)  # refuses wrong options, and dropping everything, now instead of at step 0
+
+    @property
+    def sampler(self) -> "BlockSampler":
+        """Itself: trainers such as Lightning and Accelerate set the epoch on what this returns."""
+        return self
+
+    @property
+    def blocks_per_batch(self) -> int:
+        """Blocks in a batch, of the largest size."""
+        return self.batch_frames // self.plan.t_max
+
+    @property
+    def blocks_per_step(self) -> int:
+        """Blocks of `t_max` slots that all ranks together train in one step."""
+        return self.world_size * self.micro_batches * self.blocks_per_batch
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the current epoch, the same on every rank."""
+        if self._plan_epoch != self.epoch:
+            self._plan = self._make_plan()
+            self._plan_epoch = self.epoch
+        return self._plan
+
+    def _make_plan(self) -> Plan:
+        place = self.lengths, self.packer, self.t_max, self.seed, self.epoch
+        return make_plan(*place, shapes=self.shapes, **self.options)
+
+    @property
+    def dealt(self) -> Dealt:
+        """Work of each rank in each step of the current epoch, the same on every rank."""
+        plan = self.plan
+        if self._dealt is None or self._dealt.plan is not plan:
+            self._dealt = make_deal(
+                plan,
+                self.world_size,
+                self.batch_frames,
+                micro_batches=self.micro_batches,
+                how=self.how,
+                cost=self.cost,
+                last=self.last,
+                even=self.even,
+                rng=np.random.default_rng([self.seed, self.epoch, 1]),
+                **self.deal_options,
+            )
+        return self._dealt
+
+    @property
+    def account(self) -> EpochAccount:
+        """Cost of the current epoch, all ranks together."""
+        return self.dealt.account
+
+    @property
+    def steps(self) -> int:
+        """Steps of the current epoch, the same on every rank."""
+        return self.dealt.steps
+
+    @property
+    def note(self) -> str:
+        """A sentence where `deal` has nothing to balance, else an empty one."""
+        if self.how == "cards":
+            return ""
+        unit, costs = "block", self.cost.of_blocks(self.plan)
+        if not self.plan.has_one_size:
+            unit, costs = "batch", self.dealt.costs(self.cost)[self.dealt.has_blocks]
+        if np.ptp(costs) > 1e-9 * costs.max():
+            return ""
+        return f"every {unit} costs the same, so {spell('deal', self.how)} has nothing to balance"
+
+    def __len__(self) -> int:
+        """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
+        return int(np.diff(self.dealt.shares)[self.rank :: self.world_size].sum())
+
+    def __iter__(self) -> Iterator[list[Block]]:
+        self._compare_ranks()
+        plan, dealt = self.plan, self.dealt
+        start, self.next_step = self.next_step, 0
+        for step in range(start, dealt.steps):
+            mine = dealt.micro_batches(step, self.rank)
+            for number in mine:
+                slots, blocks = int(dealt.slots[number]), dealt.blocks(number).tolist()
+                self._yielded = step + (number == mine[-1])
+                yield [filler_block(slots) if b < 0 else plan.block(b) for b in blocks]
+
+    def _compare_ranks(self) -> None:
+        """Raise InputError on every rank if the ranks are not about to train one plan in step."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return
+        made = self.rank, self.world_size
+        group = dist.get_rank(self.process_group), dist.get_world_size(self.process_group)
+        if made != group:
+            raise InputError(
+                f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
+                f"{group[0]} of {group[1]}; make it after the process group"
+            )
+        mine = {"epoch": self.epoch, "step": self.next_step, **self.definition()}
+        positions: list[dict[str, Any]] = [{}] * self.world_size
+        dist.all_gather_object(positions, mine, self.process_group)
+        for rank, position in enumerate(positions):
+            for key, value in position.items():
+                if value != positions[0][key]:
+                    raise InputError(
+                        f"ranks have different plans: {key} is {positions[0][key]} on rank 0 and "
+                        f"{value} on rank {rank}; give every rank the same lengths, options, epoch "
+                        "and saved position"
+                    )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
+        if index(epoch) < 0:
+            raise InputError(f"epoch is {epoch}; epochs count from 0")
+        if epoch != self.epoch:
+            self.epoch = index(epoch)
+            self.next_step = self._yielded = 0
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Return the epoch, the steps done in it, and what defines the plan, as plain values.
+
+        Args:
+            step: steps trained in this epoch. None takes the batches yielded, which is right only
+                while no worker fetches ahead; `BlockLoader` counts what it yields itself.
+        """
+        return {
+            "epoch": self.epoch,
+            "step": self._yielded if step is None else step,
+            "plan": plain(self.definition()),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state` was taken.
+
+        Raises:
+            InputError: the state belongs to another plan; the message names what differs.
+        """
+        place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
+        counts = [number for number in place if type(number) is int and number >= 0]
+        if len(counts) < 2 or not isinstance(state["plan"], dict):
+            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
+        mine, saved = plain(self.definition()), plain(state["plan"])
+        differs = [
+            f"{key} was {saved.get(key)} and is {mine.get(key)}"
+            for key in {**mine, **saved}
+            if saved.get(key) != mine.get(key)
+        ]
+        if differs:
+            raise InputError(
+                f"the saved position belongs to another plan: {'; '.join(differs)}; "
+                "restore these settings or start anew"
+            )
+        self.epoch, self.next_step = counts
+        self._yielded = self.next_step
+
+    def definition(self) -> dict[str, Any]:
+        """Return everything that the blocks of a step depend on, as plain values."""
+        return {
+            "packer": self.packer,
+            "t_max": self.t_max,
+            "options": packer_options(self.packer) | self.options,
+            "seed": self.seed,
+            "last": self.last,
+            "blocks per step": self.blocks_per_step,
+            **self._deal_definition(),
+            "sequences": len(self.lengths),
+            "frames": int(self.lengths.sum()),
+            "lengths digest": self._digest,
+        }
+
+    def _deal_definition(self) -> dict[str, Any]:
+        """Settings that matter only if blocks differ in cost or size; a plain deal adds none."""
+        found: dict[str, Any] = {}
+        if self.shapes:
+            found |= {"shapes": [*self.shapes], "batch_frames": self.batch_frames}
+        if makes_batches(self.packer):
+            found["batches per step"] = self.world_size * self.micro_batches
+        if self.how == "queue":
+            found["ranks"] = self.world_size
+        if self.how != "cards":
+            found |= {"deal": self.how, "cost": [*astuple(self.cost)], **self.deal_options}
+        return found
+
+
+def plain(value: Any) -> Any:
+    """Return settings as they come out of JSON: Python's numbers, and lists for tuples."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,213 @@
+"""Blocks from a stream: sequences whose lengths are known only as they come.
+
+stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from torch.utils.data import IterableDataset, get_worker_info
+
+from bload.batch.batch import Batch, BlockSample, collate_blocks
+from bload.batch.trees import alike, counts, is_by_frame, join, kind, none_of
+from bload.errors import InputError, check_choice, check_number, check_whole
+from bload.loading.dataset import TargetsPer, split_result
+from bload.loading.window import Waiting, Window
+from bload.packing.bload_exact import MOST_SLOTS
+from bload.packing.plan import Block, filler_block
+from bload.schedule.balance import blocks_per_rank
+
+Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
+BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0}
+
+
+class StreamBlocks(IterableDataset[Batch]):
+    """Yields batches of blocks that are packed while a stream is read.
+
+    Sequence i goes to shard ``i % shards`` of ranks x workers, each with a window of its own.
+    Ranks that train together use `StreamLoader`, which has them take equal numbers of steps.
+
+    Args:
+        sequences: an iterable that begins anew each time, such as a list of file names; every
+            shard iterates over it all and takes its part. Or a function of ``(shard, shards)``
+            that returns an iterable of the part alone.
+        t_max: slots in a block.
+        decode: makes a sequence of an item, for those of the shard alone: all its ``frames``, or
+            ``frames, targets``, of the kinds that `SequenceSource.read` returns. None if the
+            items are such sequences themselves.
+        batch_frames: slots of a batch, rounded down to whole blocks; None takes one block.
+        window: blocks that the sequences waiting in memory may fill, in every worker.
+        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
+        pad: values of padding, see `BlockLoader`.
+        rank: of this process.
+        world_size: number of ranks.
+
+    Raises:
+        InputError: wrong options, at once; a sequence that is empty, longer than a block or of
+            another kind than the shard's first, when it is read.
+    """
+
+    def __init__(
+        self,
+        sequences: Sequences,
+        t_max: int,
+        *,
+        decode: Callable[[Any], Any] | None = None,
+        batch_frames: int | None = None,
+        window: int = 16,
+        targets_per: TargetsPer = "frame",
+        pad: Mapping[str, float] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if isinstance(sequences, Iterator):
+            raise InputError(
+                f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
+                "iterable that begins anew, or a function of (shard, shards) that returns one"
+            )
+        check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
+        check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
+        check_choice("targets_per", targets_per, ("frame", "sequence"))
+        self.sequences, self.decode = sequences, decode
+        self.t_max, self.window = t_max, window
+        self.rows = blocks_per_rank(batch_frames or 0, t_max)
+        """Blocks in a batch."""
+        self.targets_per: TargetsPer = targets_per
+        self.pad = dict(pad or {})
+        self.rank, self.world_size = rank, world_size
+        self.positions: list[dict[str, Any]] = []
+        """Position at which each worker begins; an empty list is the beginning of the stream."""
+        self.turn = 0
+        """Number of the first worker: a DataLoader begins with the one that it calls 0."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (batch for batch, _ in self.with_positions())
+
+    def with_positions(self) -> Iterator[tuple[Batch, dict[str, Any]]]:
+        """Yield each batch and the position of its worker after it, in plain values."""
+        info = get_worker_info()
+        workers, worker = (info.num_workers, info.id) if info else (1, 0)
+        worker = (worker + self.turn) % workers
+        begin = self.positions[worker] if self.positions else BEGINNING
+        shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
+        blocks = shard.blocks()
+        while samples := list(islice(blocks, self.rows)):
+            values = samples[0].frames_V, samples[0].targets_V, samples[0].targets_S
+            filler = BlockSample(filler_block(self.t_max), *map(none_of, values))
+            samples += [filler] * (self.rows - len(samples))
+            yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}
+
+
+class _Shard:
+    """The sequences of one rank and worker on their way into blocks."""
+
+    def __init__(
+        self, stream: StreamBlocks, shard: int, shards: int, begin: dict[str, Any]
+    ) -> None:
+        self.stream, self.shard, self.shards = stream, shard, shards
+        self.window = Window(stream.t_max, stream.window)
+        for number, frames in begin["waiting"]:
+            self.window.put(number, frames)
+        self.window.passed = begin["passed"]
+        self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
+        """The blocks left once the stream has ended."""
+        self.read: int = begin["read"]
+        self.pending: dict[int, tuple[Any, Any]] = {}
+        """Frames and targets of the sequences that are in no block yet."""
+        self.like: tuple[Any, Any] | None = None
+
+    def position(self) -> dict[str, Any]:
+        """Return how many sequences were read, and those of them that are in no block yet."""
+        window = self.window
+        position = {"read": self.read, "waiting": [*window.waiting], "passed": window.passed}
+        return position if self.last is None else {**position, "last": [*self.last]}
+
+    def blocks(self) -> Iterator[BlockSample]:
+        """Yield the blocks after the position."""
+        items = self._items()
+        self._read_again(items)
+        while self.last is None:
+            if self.window.is_over:
+                yield self._sample(self.window.take_block())
+            elif (found := next(items, None)) is not None:
+                self.window.put(found[0], self._hold(*found))
+                self.read += 1
+            else:
+                self.last = self.window.take_all()
+        while self.last:
+            yield self._sample(self.last.pop(0))
+
+    def _items(self) -> Iterator[tuple[int, Any]]:
+        """The shard's items, each with the number of its sequence."""
+        sequences = self.stream.sequences
+        if callable(sequences):
+            mine = iter(sequences(self.shard, self.shards))
+        else:
+            mine = islice(sequences, self.shard, None, self.shards)
+        return ((nth * self.shards + self.shard, item) for nth, item in enumerate(mine))
+
+    def _read_again(self, items: Iterator[tuple[int, Any]]) -> None:
+        """Pass over the sequences before the position, and decode those that are in no block."""
+        if self.last == []:
+            return
+        missing = dict(self.window.waiting + [pair for block in self.last or [] for pair in block])
+        for _ in range(self.read):
+            number, item = next(items, (-1, None))
+            if number < 0 or (number in missing and self._hold(number, item) != missing[number]):
+                raise InputError(
+                    "the stream is not the one of the saved position; give the same sequences in "
+                    "the same order"
+                )
+
+    def _hold(self, number: int, item: Any) -> int:
+        """Decode and check a sequence and keep it; return its frames."""
+        result = self.stream.decode(item) if self.stream.decode else item
+        frames, targets = self.pending[number] = split_result(result, self.stream.targets_per)
+        fault = self._fault(frames, targets)
+        if fault:
+            raise InputError(f"sequence {number} of the stream has {fault}")
+        self.like = self.like or (none_of(frames), none_of(targets))
+        return counts(frames).pop()
+
+    def _fault(self, frames: Any, targets: Any) -> str:
+        """Return what is wrong with a sequence, else nothing."""
+        if not is_by_frame(frames, objects=False):
+            return (
+                f"frames of type {type(frames).__name__}; give a tensor or array (frames, ...), or "
+                "a dict of them"
+            )
+        per_frame = self.stream.targets_per == "frame" and targets is not None
+        if per_frame and not is_by_frame(targets, objects=True):
+            return (
+                f"targets of type {type(targets).__name__}; give one per frame, or set "
+                'targets_per="sequence"'
+            )
+        known = sorted(counts(frames) | (counts(targets) if per_frame else set()))
+        if len(known) > 1:
+            return f"{' and '.join(map(str, known))} frames and targets; give as many of each"
+        if not 1 <= known[0] <= self.stream.t_max:
+            return (
+                f"{known[0]} frames but t_max is {self.stream.t_max}; leave it out of the stream"
+                + (f", or raise t_max to {known[0]}" if known[0] else "")
+            )
+        for name, tree, first in zip(
+            ("frames", "targets"), (frames, targets), self.like or (frames, targets), strict=True
+        ):
+            if not alike(tree, first):
+                return (
+                    f"{name} of the kind {kind(tree)}, but earlier ones are of the kind "
+                    f"{kind(first)}; give all of one kind"
+                )
+        return ""
+
+    def _sample(self, segments: Waiting) -> BlockSample:
+        """Put a block together."""
+        number_S, length_S = np.array(segments, dtype=np.int64).T
+        parts = [self.pending.pop(number) for number, _ in segments]
+        frames_V, targets = (join(some) for some in zip(*parts, strict=True))
+        block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
+        if self.stream.targets_per == "sequence":
+            return BlockSample(block, frames_V, targets_S=targets)
+        return BlockSample(block, frames_V, targets)

@@ -1,0 +1,259 @@
+"""The whole path from a stream to batches: equal steps on all ranks, and exact resume."""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+
+from bload.batch.batch import Batch, BlockSample, collate_blocks
+from bload.batch.trees import none_of, on_tensors
+from bload.errors import InputError
+from bload.loading.dataset import TargetsPer
+from bload.loading.ranks import find_place
+from bload.loading.sampler import plain
+from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
+from bload.packing.plan import filler_block
+
+
+class StreamLoader:
+    """Yields batches packed from a stream; every rank takes as many steps as the longest.
+
+        loader = StreamLoader(file_names, t_max=94, decode=read_video, num_workers=2)
+        for batch in loader:
+            ...
+
+    No rank knows how much is left for the others. So before every step they add up the frames that
+    each has for it, one all-reduce of a number on the host: a rank without any gets a batch of
+    padding, and all end where none has any. The sum is `Batch.step_frames`, by which the loss can
+    be divided without another all-reduce. Where the group has no backend for the CPU, the number
+    goes through the GPU, and the host waits for it there once a step.
+
+    Args:
+        sequences: an iterable that begins anew each time, or a function of ``(shard, shards)``,
+            see `StreamBlocks`.
+        t_max: slots in a block; a longer sequence is refused.
+        decode: makes a sequence of an item, in the worker.
+        batch_frames: slots of a batch, rounded down to whole blocks; None takes one block.
+        window: blocks that the sequences waiting in memory may fill, in every worker.
+        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
+        pad: values of padding, see `BlockLoader`.
+        rank: of this process; None takes it from the process group, and without one 0.
+        world_size: number of ranks; None takes it from the process group, and without one 1.
+        process_group: of the ranks that share the data; None takes the default group. Without
+            any, each rank ends with its own part.
+        num_workers: processes that read, as in `torch.utils.data.DataLoader`, started anew each
+            time that iteration begins.
+        prefetch_factor: batches that each of them reads ahead, as there.
+        pin_memory: put batches into page-locked memory, as there.
+        multiprocessing_context: how they are started, as there.
+        timeout: seconds to wait for a batch of theirs, as there; 0 waits for ever.
+        worker_init_fn: called in each of them with its number, as there.
+
+    Raises:
+        InputError: wrong options, a sequence that `StreamBlocks` refuses, a stream without any
+            sequence, or ranks that do not iterate alike.
+    """
+
+    def __init__(
+        self,
+        sequences: Sequences,
+        t_max: int,
+        *,
+        decode: Callable[[Any], Any] | None = None,
+        batch_frames: int | None = None,
+        window: int = 16,
+        targets_per: TargetsPer = "frame",
+        pad: Mapping[str, float] | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        process_group: dist.ProcessGroup | None = None,
+        num_workers: int = 0,
+        prefetch_factor: int | None = None,
+        pin_memory: bool = False,
+        multiprocessing_context: Any = None,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+    ) -> None:
+        rank, world_size = find_place(rank, world_size, process_group)
+        self.process_group = process_group
+        self.stream = StreamBlocks(
+            sequences,
+            t_max,
+            decode=decode,
+            batch_frames=batch_frames,
+            window=window,
+            targets_per=targets_per,
+            pad=pad,
+            rank=rank,
+            world_size=world_size,
+        )
+        self.data = DataLoader(
+            _WithPositions(self.stream),
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=num_workers,
+            prefetch_factor=prefetch_factor,
+            pin_memory=pin_memory,
+            multiprocessing_context=multiprocessing_context,
+            timeout=timeout,
+            worker_init_fn=worker_init_fn,
+        )
+        self.step = 0
+        """Batches that were yielded since the stream began."""
+        self._workers = max(num_workers, 1)
+        self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
+        self._turn = 0
+        self._is_loaded = False
+        self._iterations = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._iterations = mine = self._iterations + 1
+        if not self._is_loaded:
+            self.step, self._turn, self._positions = 0, 0, [BEGINNING] * self._workers
+        self._is_loaded = False
+        self.stream.positions, self.stream.turn = [*self._positions], self._turn
+        batches = iter(self.data)
+        found = _next(batches)
+        filler = self._agreed_filler(found[0] if found else None)
+        while frames := self._frames_of_step(found[0] if found else None):
+            if mine != self._iterations:
+                raise InputError(
+                    "this iterator ended when another of the same loader began; make a "
+                    "loader for each"
+                )
+            batch, position = found or (filler, None)
+            if position:
+                self._positions[position["worker"]] = position
+                self._turn = (position["worker"] + 1) % self._workers
+            self.step += 1
+            yield replace(batch, step_frames=frames)
+            found = _next(batches)
+
+    def _frames_of_step(self, batch: Batch | None) -> int:
+        """Return the frames that all ranks have for a step; 0 if the stream has ended."""
+        frames = 0 if batch is None else int(batch.table.length_S.sum())
+        if not _has_group():
+            return frames
+        on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
+        total = torch.tensor(frames, device="cpu" if on_cpu else "cuda")
+        dist.all_reduce(total, group=self.process_group)
+        return int(total)
+
+    def _agreed_filler(self, batch: Batch | None) -> Any:
+        """Compare the ranks; return a batch of padding, of the kinds that some rank has.
+
+        Nothing if the saved position was the end of the stream.
+        """
+        nothing = None if batch is None else _nothing(batch)
+        mine = {"step": self.step, **self._definition()}, nothing
+        ranks: list[Any] = [mine]
+        if _has_group():
+            ranks *= self.stream.world_size
+            dist.all_gather_object(ranks, mine, self.process_group)
+        for rank, (others, _) in enumerate(ranks):
+            for key, value in ranks[0][0].items():
+                if others[key] != value:
+                    raise InputError(
+                        f"ranks read the stream differently: {key} is {value} on rank 0 and "
+                        f"{others[key]} on rank {rank}; give every rank the same options, and the "
+                        "position that it saved at the same step"
+                    )
+        samples = [sample for _, sample in ranks if sample is not None]
+        if not samples and self.step == 0:
+            raise InputError("the stream has no sequence; give one that does")
+        return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
+
+    def _definition(self) -> dict[str, Any]:
+        """Return what all ranks have in common, and a position depends on."""
+        stream = self.stream
+        return {
+            "t_max": stream.t_max,
+            "blocks per batch": stream.rows,
+            "window": stream.window,
+            "ranks": stream.world_size,
+            "workers": self._workers,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of this rank after the last batch yielded, as plain values.
+
+        It holds the numbers of the sequences that wait, not their frames. Save that of each rank.
+        """
+        return {
+            "step": self.step,
+            "turn": self._turn,
+            "positions": [*self._positions],
+            "stream": plain({"rank": self.stream.rank, **self._definition()}),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with the batch after those that `state` had seen on this rank.
+
+        The stream has to give the same sequences in the same order. Those before the position are
+        passed over, and only those that waited are decoded again.
+
+        Raises:
+            InputError: the state belongs to another rank or other options.
+        """
+        if not {"step", "turn", "positions", "stream"} <= {*state}:
+            raise InputError("this is no state_dict of a StreamLoader")
+        mine, saved = {"rank": self.stream.rank, **self._definition()}, state["stream"]
+        differs = [
+            f"{key} was {saved.get(key)} and is {value}"
+            for key, value in mine.items()
+            if saved.get(key) != value
+        ]
+        if differs:
+            raise InputError(
+                f"the saved position is of another loader: {'; '.join(differs)}; restore these "
+                "settings, and give each rank its own"
+            )
+        self.step, self._turn = state["step"], state["turn"]
+        self._positions = deepcopy(state["positions"])  # the state stays as it is
+        self._is_loaded = True
+
+
+class _WithPositions(IterableDataset[Any]):
+    """Data of the DataLoader: batches with positions, and the sentence of an `InputError`."""
+
+    def __init__(self, stream: StreamBlocks) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self.stream.with_positions()
+        except InputError as error:  # raised in a worker, it would contain a traceback
+            yield str(error)
+
+
+def _next(batches: Iterator[Any]) -> Any:
+    """Return the next batch and position; None after the last."""
+    found = next(batches, None)
+    if isinstance(found, str):
+        raise InputError(found)
+    return found
+
+
+def _unchanged(item: Any) -> Any:
+    return item
+
+
+def _has_group() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _nothing(batch: Batch) -> BlockSample:
+    """Return a block of padding of the kinds of a batch."""
+
+    def row(tensor: Tensor) -> Tensor:
+        return tensor[0]
+
+    frames = none_of(on_tensors(batch.frames_BT, row))
+    targets = [] if batch.targets else none_of(on_tensors(batch.targets_BT, row))
+    filler = filler_block(batch.valid_BT.shape[1])
+    return BlockSample(filler, frames, targets, none_of(batch.targets_S))

@@ -1,0 +1,1 @@
+"""Packing: lengths -> plan, before any file is read."""

@@ -1,0 +1,48 @@
+"""BLoad, the paper's rule: fill a block with random sequences that still fit, pad what is left.
+
+    |a a a a|b b b|c|. .|
+    |d d d d d d d d|e e|
+
+Nothing is deleted. On Action Genome's training split at T_max 94: 1,815 to 1,840 blocks, about
+4,900 padded slots (4,770 with ``draw=length``), over 100 times fewer than naive padding.
+
+Bias: a block closes when nothing fits, so the last blocks of an epoch consist of what was hard to
+place; blocks are therefore put in random order. A new plan is drawn for each epoch (the authors'
+released code draws once).
+
+Two laws: ``draw=video`` takes every sequence that fits with equal chance, as the paper says;
+``draw=length`` takes every distinct LENGTH that fits with equal chance and then one of its
+sequences, as the released code does (github.com/RRuschel/BLoad). The second uses up rare, long
+sequences early.
+"""
+
+import numpy as np
+
+from bload.packing.fill import Draw, fill
+from bload.packing.pieces import Long, whole_pieces
+from bload.packing.plan import Plan, plan_from_arrays
+
+
+def pack(
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    *,
+    draw: Draw = "video",
+    long: Long = "error",
+) -> Plan:
+    """Fill blocks with random whole sequences; blocks come in random order.
+
+    Args:
+        draw: what is drawn of those that fit: a ``video``, or first a ``length``.
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+    """
+    pieces = whole_pieces(lengths, t_max, long)
+    order, sizes = fill(pieces[2], t_max, rng, draw)
+    block = rng.permutation(len(sizes))
+    moved = (np.cumsum(sizes) - sizes)[block]
+    sizes = sizes[block]
+    moved -= np.cumsum(sizes) - sizes
+    order = order[np.arange(len(order)) + np.repeat(moved, sizes)]
+    return plan_from_arrays(order, sizes, pieces, lengths, t_max)

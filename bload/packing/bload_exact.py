@@ -1,0 +1,155 @@
+"""BLoad, exact: random blocks, full ones first, as few as can be found.
+
+    1  rounds   |a a a a|b b b|. . .|   ->   |a a a a|d d d d d d|      b is loose again
+    2  squeeze  |e e e e e e e|f f|.| |g g g|. . . .|   ->   |e e e e e e e|g g g| |f f|. . .|
+
+1. Rounds (`rounds.py`): cut a random order into blocks, all at the same time, and fill the room
+   of each by exchanging one of its pieces for a loose one of the right length. What is left, 50 to
+   700 pieces of a thousand or of ten million, begins the next round.
+2. Squeeze (`squeeze.py`) the rest beside some full blocks: pool two blocks, give one the fullest
+   subset, and the other what remains, until the lower bound of `bounds.py` is reached.
+
+Where that misses the bound, other ways follow, and the smallest packing is taken, the random one
+where it is as small:
+
+3. up to 12 pieces: all subsets (`fewest.py`), so never above the optimum;
+4. few different lengths: recipes from a linear program (`recipes.py`), which also proves how few
+   blocks can be: Action Genome split at 32 takes 5,231, the optimum, where `lower_bound` is 5,217;
+5. best-fit decreasing on counts of lengths (`decreasing.py`), squeezed too, so never worse.
+
+Sequences too long for anything beside them have a block each from the start. Work is counted, never
+timed: the plan is a pure function of its arguments.
+
+On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94), 65 padded slots,
+for each of 1,000 seeds; on the test split at T_max 121: 450 blocks, 79 padded.
+
+Randomness kept: the plan is new each epoch, and which sequences share a block is as random as under
+`bload` (pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
+sequences in one block share less than 0.001 nats of information; `python -m bload table
+--randomness`). Ways 4 and 5 keep less: they only shuffle which of the sequences of one length goes
+where.
+
+Not proved: with many different lengths and no way to the bound (2,000 uniform lengths up to T_max
+1,000: 1,031 blocks, where the bound is 1,029) the optimum may be a block or two below.
+
+Cost: milliseconds for Action Genome, a third of a second for a million lengths, half of which is
+the plan's own check, and about as much more where no way reaches the bound (docs/performance.md).
+"""
+
+import numpy as np
+
+from bload.errors import InputError, spell
+from bload.packing.bounds import lower_bound
+from bload.packing.decreasing import best_fit_decreasing
+from bload.packing.fewest import FEW, fewest_blocks
+from bload.packing.pieces import Long, whole_pieces
+from bload.packing.plan import Plan, plan_from_arrays
+from bload.packing.recipes import PAIRS, whole_recipes
+from bload.packing.rounds import full_blocks
+from bload.packing.squeeze import squeeze_tail
+
+Packing = tuple[np.ndarray, int]
+"""The block of every piece, ``(pieces,)``, and the number of blocks."""
+MOST_SLOTS = 10**6
+"""Slots of a block above which the sums of a pool, a bit each, take too long."""
+MOST_LOOSE = 4_000
+"""Pieces that random blocks may leave over to be squeezed; more are packed by length."""
+WORK = 200_000
+"""Pieces that are pooled before squeezing gives up the last way: a quarter of a second."""
+LITTLE_WORK = WORK // 5
+"""The same where another way follows; Action Genome takes about 600."""
+
+
+def pack(
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
+) -> Plan:
+    """Pack whole sequences into as few blocks as are found, in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+    """
+    if t_max > MOST_SLOTS:
+        raise InputError(
+            f"t_max is {t_max:,} and bload_exact takes at most {MOST_SLOTS:,} slots; lower "
+            f"{spell('t_max')} or choose the packer bload"
+        )
+    pieces = whole_pieces(lengths, t_max, long)
+    home_P, blocks = _blocks_of(pieces[2], t_max, rng)
+    return plan_from_arrays(*_in_random_order(home_P, blocks, rng), pieces, lengths, t_max)
+
+
+def _blocks_of(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
+    """Return the block of every piece, ``(pieces,)``, and the number of blocks."""
+    alone_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
+    alone = int(alone_P.sum())
+    home_P = np.empty(len(size_P), dtype=np.int32)
+    home_P[alone_P] = np.arange(alone)
+    if alone == len(size_P):
+        return home_P, alone
+    if alone == 0:
+        return _squeezed(size_P, t_max, rng)
+    others_P, blocks = _squeezed(size_P[~alone_P], t_max, rng)
+    home_P[~alone_P] = others_P + alone
+    return home_P, alone + blocks
+
+
+def _squeezed(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
+    """Pack at random; where that misses the bound, in the other ways; return the smallest."""
+    bound = lower_bound(size_P, t_max)
+    home_P, blocks = full_blocks(size_P, t_max, bound, rng)
+    rest = np.flatnonzero(home_P < 0)
+    if len(rest) > MOST_LOOSE:
+        rest_P, more = best_fit_decreasing(size_P[rest], t_max, rng)
+        home_P[rest] = rest_P + blocks
+        blocks += more
+    best = home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
+    if best[1] > bound and len(size_P) <= FEW:
+        return _smaller(best, fewest_blocks(size_P, t_max, rng))
+    if best[1] > bound and len(np.unique(size_P)) * t_max <= PAIRS:
+        home_P, blocks, least = whole_recipes(size_P, t_max, rng)
+        bound = max(bound, least)
+        if best[1] > bound:
+            best = _smaller(best, _with_the_rest(home_P, blocks, size_P, t_max, bound, rng))
+    if best[1] > bound:
+        home_P, blocks = best_fit_decreasing(size_P, t_max, rng)
+        blocks = squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, WORK)
+        best = _smaller(best, (home_P, blocks))
+    return best
+
+
+def _smaller(one: Packing, two: Packing) -> Packing:
+    return one if one[1] <= two[1] else two
+
+
+def _with_the_rest(
+    home_P: np.ndarray,
+    blocks: int,
+    size_P: np.ndarray,
+    t_max: int,
+    bound: int,
+    rng: np.random.Generator,
+) -> Packing:
+    """Squeeze the loose pieces into blocks of their own, then all blocks together."""
+    rest = np.flatnonzero(home_P < 0)
+    rest_P = home_P[rest]
+    more = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
+    home_P[rest] = rest_P + blocks
+    blocks += more
+    return home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
+
+
+def _in_random_order(
+    home_P: np.ndarray, blocks: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pieces block after block, both in random order, and the pieces of every block."""
+    place_P = rng.permutation(blocks)[home_P]
+    for_piece = len(home_P).bit_length()
+    for_chance = 63 - for_piece - blocks.bit_length()
+    key_P = place_P << for_chance
+    key_P |= rng.integers(0, 1 << for_chance, len(home_P))
+    key_P <<= for_piece
+    key_P |= np.arange(len(home_P))
+    key_P.sort()
+    key_P &= (1 << for_piece) - 1
+    return key_P, np.bincount(place_P, minlength=blocks)

@@ -1,0 +1,214 @@
+"""Blocks of several sizes in one plan: short sequences in short blocks, which are walked sooner.
+
+    sizes 10 and 5      |a a a a a a a|b b b|      a is longer than 5, b fills its block up
+                        |c c c|d d|    |e e e e .|
+
+With the same slots in a batch, blocks of half the size make twice the rows, and a loop over time
+takes half the steps. No sequence is cut. Two sizes are the natural number where blocks are filled
+up: with more, short sequences run out. For packers with one sequence in a block, these are buckets.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bload.errors import InputError, spell
+from bload.packing.bounds import lower_bound
+from bload.packing.cost import Cost
+from bload.packing.plan import Plan
+
+CANDIDATES = 256
+"""Block sizes among which a menu is chosen, spread evenly over the sequences and their frames."""
+
+
+def choose_sizes(
+    lengths: np.ndarray,
+    t_max: int,
+    most: int,
+    batch_frames: int,
+    cost: Cost,
+    *,
+    fills: bool = True,
+) -> tuple[int, ...]:
+    """Return up to `most` block sizes, `t_max` the last, with which an epoch costs least.
+
+    By dynamic programming over the lengths, as FlexSP (arXiv 2412.01523) chooses its buckets. It
+    takes blocks that are filled up to have no padding.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``; what is longer than `t_max` counts as
+            `t_max`.
+        batch_frames: slots of a batch, which holds ``batch_frames // size`` blocks.
+        cost: of slots, walked slots and batches.
+        fills: False for packers that put one sequence into a block.
+    """
+    if fills and cost.walk == cost.launch == 0:
+        cost = Cost(walk=1)  # full blocks have equally many slots whatever their size
+    lengths = np.sort(np.minimum(lengths, t_max))
+    size_K = _candidates(lengths, t_max)
+    price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_frames // size_K)
+    blocks_KK = _blocks(lengths, size_K, fills)
+    if not fills:
+        start_K = np.searchsorted(lengths, size_K, side="right") * price_K
+        return _cheapest(start_K, blocks_KK * price_K, most, size_K)[1]
+    best: tuple[float, tuple[int, ...]] = np.inf, (t_max,)
+    for first, size in enumerate(size_K):
+        # Blocks that are filled up take their slots from those of the first size.
+        start_K = np.full(len(size_K), np.inf)
+        start_K[first] = lengths.sum() * price_K[first] / size
+        extra_K = price_K - size_K * price_K[first] / size
+        best = min(best, _cheapest(start_K, blocks_KK * extra_K, most, size_K))
+    return best[1]
+
+
+def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
+    """Sizes worth a try: the lengths there are, or quantiles of them, and shares of `t_max`."""
+    found = np.unique(lengths)
+    if len(found) > CANDIDATES:
+        share = np.linspace(0, 1, CANDIDATES // 2 + 1)[1:]
+        ends = np.cumsum(lengths)
+        at = np.searchsorted(ends, share * ends[-1]).clip(max=len(lengths) - 1)
+        found = np.concatenate([lengths[at], np.quantile(lengths, share, method="higher")])
+    return np.unique([*found, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
+
+
+def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
+    """Blocks of size k for the sequences longer than size i, which come in order, ``(i, k)``."""
+    upto_K = np.searchsorted(lengths, size_K, side="right")
+    count_KK = upto_K - upto_K[:, None]
+    if not fills:
+        return count_KK
+    frames_K = np.concatenate([[0], np.cumsum(lengths)])[upto_K]
+    by_frames_KK = -((frames_K[:, None] - frames_K) // size_K)  # rounded up
+    half_K = np.searchsorted(lengths, size_K / 2, side="right")
+    alone_KK = upto_K - np.maximum(upto_K[:, None], half_K)  # no two of them share a block
+    blocks_KK: np.ndarray = np.maximum(by_frames_KK, alone_KK)
+    return blocks_KK
+
+
+def _cheapest(
+    start_K: np.ndarray, step_KK: np.ndarray, most: int, size_K: np.ndarray
+) -> tuple[float, tuple[int, ...]]:
+    """The cheapest way of at most `most` sizes to the last one, and its cost.
+
+    Args:
+        start_K: what it costs to begin with size k.
+        step_KK: what size k costs after size i, ``(i, k)``.
+    """
+    step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
+    cost_K, came = start_K, []
+    best, counts = float(start_K[-1]), 1
+    for count in range(2, min(most, len(size_K)) + 1):
+        total_KK = cost_K[:, None] + step_KK
+        came.append(total_KK.argmin(axis=0))
+        cost_K = total_KK.min(axis=0)
+        if cost_K[-1] < best:
+            best, counts = float(cost_K[-1]), count
+    menu = [len(size_K) - 1]
+    for from_K in reversed(came[: counts - 1]):
+        menu.append(int(from_K[menu[-1]]))
+    return best, tuple(int(size_K[k]) for k in reversed(menu))
+
+
+def sizes_of(
+    shapes: int | Sequence[int], plan: Plan, t_max: int, batch_frames: int, cost: Cost
+) -> tuple[int, ...]:
+    """Return the block sizes that a loader's `shapes` asks for; none if there is one only.
+
+    Args:
+        shapes: the sizes, or how many to choose.
+        plan: of the packer, with blocks of `t_max` slots.
+
+    Raises:
+        InputError: `shapes` is neither, or the packer makes batches of its own sizes.
+    """
+    if isinstance(shapes, Iterable) and not isinstance(shapes, str):
+        sizes = check_sizes([*shapes], t_max)
+    elif not hasattr(shapes, "__index__") or shapes < 1:
+        raise InputError(
+            f"{spell('shapes')} is {shapes!r}; give a number of block sizes, or their list"
+        )
+    else:
+        fills = plan.segments > plan.blocks
+        lengths = plan.sequence_lengths
+        sizes = choose_sizes(lengths, t_max, shapes, batch_frames, cost, fills=fills)
+    if len(sizes) == 1:
+        return ()
+    if not plan.has_one_size:
+        raise InputError(f"this packer makes batches of its own sizes; leave {spell('shapes')} out")
+    return sizes
+
+
+def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
+    """Return block sizes in ascending order; raise InputError unless `t_max` is the largest."""
+    many = isinstance(sizes, Iterable) and not isinstance(sizes, str)
+    if not many or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
+        raise InputError(
+            f"{spell('shapes')} is {sizes!r}; give a list of block sizes from 1 slot on"
+        )
+    if sizes and max(sizes) > t_max:
+        raise InputError(
+            f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; leave "
+            f"out what is larger, or set {spell('t_max')}"
+        )
+    if not sizes or max(sizes) != t_max:
+        raise InputError(
+            f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; give "
+            f"{t_max} among the sizes, or set {spell('t_max')}"
+        )
+    return tuple(sorted({int(size) for size in sizes}))
+
+
+def pack_shapes(
+    pack: Callable[..., Plan],
+    lengths: np.ndarray,
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+    **options: Any,
+) -> Plan:
+    """Pack with blocks of several sizes, in random order.
+
+    From the largest size down, the sequences that need it are packed with as many random shorter
+    ones as fill their blocks up. A block then takes the smallest size that holds its frames, which
+    is all that happens to packers that put one sequence or clip into a block.
+
+    Args:
+        pack: the packer.
+        sizes: slots of the blocks, ascending.
+    """
+    if getattr(pack, "one_each", False) or getattr(pack, "cuts_clips", False):
+        plan = pack(lengths, sizes[-1], rng, **options)
+        return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
+    left = rng.permutation(len(lengths))
+    parts: list[tuple[np.ndarray, Plan]] = []
+    for below, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
+        long = left[lengths[left] > below]
+        mine = left
+        if below:
+            short = left[lengths[left] <= below]
+            need = np.minimum(lengths[long], size)
+            room = lower_bound(need, size) * size - need.sum() if len(long) else 0
+            fits = np.cumsum(lengths[short]) <= room
+            mine, left = np.concatenate([long, short[fits]]), short[~fits]
+        if len(mine):
+            parts.append((mine, pack(lengths[mine], size, rng, **options)))
+    return _joined(parts, lengths, np.array(sizes), rng)
+
+
+def _joined(
+    parts: list[tuple[np.ndarray, Plan]],
+    lengths: np.ndarray,
+    sizes: np.ndarray,
+    rng: np.random.Generator,
+) -> Plan:
+    """One plan of several, each over some of the sequences, its blocks in random order."""
+    blocks = [(mine, plan.block(b)) for mine, plan in parts for b in range(plan.blocks)]
+    blocks = [blocks[i] for i in rng.permutation(len(blocks))]
+    sequence = np.concatenate([mine[block.sequence] for mine, block in blocks])
+    first = np.concatenate([block.first for _, block in blocks])
+    length = np.concatenate([block.length for _, block in blocks])
+    offsets = np.cumsum([0, *(len(block.length) for _, block in blocks)])
+    slots = sizes[np.searchsorted(sizes, [block.frames for _, block in blocks])]
+    return Plan(int(sizes[-1]), lengths, sequence, first, length, offsets, slots)

@@ -1,0 +1,62 @@
+"""Buckets: sequences of like length in a batch, each padded to the longest of the batch.
+
+    |a a a a a|      one sequence in a row; batches of short
+    |b b b b .|      sequences have more rows
+    |c c c c c|
+
+Sequences are sorted into buckets by length and drawn at random inside a bucket, as bucketing
+samplers do (Lhotse's, fairseq's, Hugging Face's grouping by length). Batches come in random order.
+Nothing is deleted; the sequences of a batch have like lengths. Cost: a sort and one pass.
+"""
+
+import numpy as np
+
+from bload.errors import check_whole
+from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.plan import Plan
+
+
+def pack(
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    *,
+    long: Alone = "error",
+    buckets: int = 16,
+    batch_frames: int = 0,
+) -> Plan:
+    """Draw batches from buckets that hold equally many frames each.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
+        buckets: number of buckets.
+        batch_frames: slots of a batch, at least `t_max`; the loader gives its own.
+    """
+    buckets = check_whole("buckets", buckets, 1)
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    order = rng.permutation(len(sequence))
+    order = order[np.argsort(length[order], kind="stable")]
+    ends = np.cumsum(length[order])
+    bucket = (ends - 1) * buckets // ends[-1]
+    limits = np.searchsorted(bucket, np.arange(buckets + 1))
+    full, batches = max(check_whole("batch_frames", batch_frames, 0), t_max), []
+    for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
+        members = order[low:high][rng.permutation(high - low)]
+        begun, longest = 0, 0
+        for end, frames in enumerate(length[members].tolist()):
+            longest = max(longest, frames)
+            if longest * (end + 1 - begun) > full:
+                batches.append(members[begun:end])
+                begun, longest = end, frames
+        if len(members):
+            batches.append(members[begun:])
+    batches = [batches[i] for i in rng.permutation(len(batches))]
+    slots = np.concatenate([np.full(len(batch), length[batch].max()) for batch in batches])
+    rows = np.concatenate(batches)
+    segments = sequence[rows], first[rows], length[rows]
+    ends = np.cumsum([0, *map(len, batches)])
+    return Plan(t_max, lengths, *segments, np.arange(len(rows) + 1), slots, batches=ends)
+
+
+pack.makes_batches = True  # type: ignore[attr-defined]

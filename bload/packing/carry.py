@@ -1,0 +1,51 @@
+"""Sequences longer than a block that nothing is forgotten of: the state passes from step to step.
+
+    row 0   |a a a a a a|a a a a a a|a a b b b .|c c c c d d|      a is cut into three pieces, in
+    row 1   |e e e f f f|g g g g g .|h h h h h h|h h i i i i|      three steps; a step is a column
+
+The pieces of a long sequence stand in the same row of successive steps of the same rank. Only the
+first is a start; the others go on with the row's state at the end of the step before, detached
+(truncated back-propagation through time). The last piece shares its block with short sequences,
+which stay whole.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bload.packing.fill import fill
+from bload.packing.pieces import whole_pieces
+from bload.packing.plan import Plan, plan_from_blocks
+
+
+def pack_carry(
+    pack: Callable[..., Plan],
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    **options: Any,
+) -> Plan:
+    """Cut what is longer than a block, and leave the other sequences to a packer.
+
+    Args:
+        pack: the packer; what its blocks put side by side also fills up those of last pieces.
+        options: the packer's own, but for ``long``.
+    """
+    pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
+    is_long = lengths[sequence] > t_max
+    long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
+    blocks = [[piece] for piece in long.tolist()]
+    if not getattr(pack, "one_each", False):
+        with_room = np.flatnonzero(length[long] < t_max)
+        rooms = t_max - length[long[with_room]]
+        order, sizes = fill(length[short], t_max, rng, rooms=rooms)
+        filled = np.split(short[order], np.cumsum(sizes))[:-1]
+        for block, mine in zip(with_room.tolist(), filled, strict=True):
+            blocks[block] += mine.tolist()
+        short = np.delete(short, order)
+    if len(short):
+        plan = pack(length[short], t_max, rng, **options)
+        blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.blocks)]
+    blocks = [blocks[b] for b in rng.permutation(len(blocks))]
+    return plan_from_blocks(blocks, pieces, lengths, t_max, carries=True)

@@ -1,0 +1,32 @@
+"""Mix padding: one block of `t_max` slots per sequence; longer ones are cut, shorter ones padded.
+
+    a a a a a -> |a a a|     the rest of a is deleted
+    b         -> |b . .|
+
+With the paper's T = 22 = floor(mean length) on Action Genome's training split: 7,464 blocks,
+37,712 padded slots, 40,289 deleted frames. No reset inside a block. Every sequence is seen, long
+context is not. Cost: a few vector operations.
+"""
+
+import numpy as np
+
+from bload.packing.plan import Plan
+from bload.packing.sampling import Place, clip_offsets
+
+
+def pack(
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, place: Place = "random"
+) -> Plan:
+    """Keep one clip of at most `t_max` frames per sequence, in random order.
+
+    Args:
+        place: frames to keep of a longer sequence: a ``random`` run, a ``fixed`` one (the same
+            in every plan) or the ``first``.
+    """
+    kept = np.minimum(lengths, t_max)
+    first = clip_offsets(lengths, kept, place, rng)
+    order = rng.permutation(len(lengths))
+    return Plan(t_max, lengths, order, first[order], kept[order], np.arange(len(lengths) + 1))
+
+
+pack.cuts_clips = True  # type: ignore[attr-defined]

@@ -1,0 +1,32 @@
+"""Naive padding: one sequence per block, padded to the block size.
+
+    |a a a a a .|
+    |b b . . . .|
+
+Nothing is deleted and no state is reset inside a block, at the price of the most padding: 534,831
+slots on Action Genome's training split at T_max 94, 3.2 for each frame. Blocks come in random
+order. Cost: one permutation.
+"""
+
+import numpy as np
+
+from bload.packing.pieces import Long, whole_pieces
+from bload.packing.plan import Plan
+
+
+def pack(
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
+) -> Plan:
+    """Put each piece into a block of its own, in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+    """
+    sequence, first, length = whole_pieces(lengths, t_max, long)
+    order = rng.permutation(len(sequence))
+    offsets = np.arange(len(sequence) + 1)
+    return Plan(t_max, lengths, sequence[order], first[order], length[order], offsets)
+
+
+pack.one_each = True  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""Packers: lengths -> plan, one pure numpy function per file.
+
+    def pack(lengths, t_max, rng, *, option="default") -> Plan
+
+``lengths`` is int64 ``(sequences,)``, at least 1 each; ``t_max`` is the number of slots in a block;
+``rng`` is a `numpy.random.Generator`, the only source of randomness. A packer touches no file,
+clock, rank or global random state, so the same arguments give the same plan on every rank and
+machine. Options are keyword-only, with defaults that JSON can hold.
+
+Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
+pass it to `whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max``
+is then the length of a clip, by default the mean length instead of the longest. If it puts one
+sequence into a block, set ``pack.one_each = True``. If it makes the batches itself, set
+``pack.makes_batches = True``; an option ``batch_frames`` is then the loader's.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bload.errors import InputError, spell
+from bload.lengths import check_lengths
+from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
+from bload.packing.block_sizes import check_sizes, pack_shapes
+from bload.packing.carry import pack_carry
+from bload.packing.plan import Plan
+
+PACKERS: dict[str, Callable[..., Plan]] = {
+    "naive": naive.pack,
+    "sampling": sampling.pack,
+    "mix": mix.pack,
+    "single": single.pack,
+    "bucket": bucket.pack,
+    "ragged": ragged.pack,
+    "bload": bload.pack,
+    "bload_exact": bload_exact.pack,
+}
+"""Name -> packer, in the order of the table."""
+
+
+def _find(packer: str) -> Callable[..., Plan]:
+    if packer not in PACKERS:
+        raise InputError(f"there is no packer {packer!r}; choose one of {', '.join(PACKERS)}")
+    return PACKERS[packer]
+
+
+def cuts_clips(packer: str) -> bool:
+    """Return True if a block of this packer is one clip, so that ``t_max`` is a clip's length."""
+    return bool(getattr(_find(packer), "cuts_clips", False))
+
+
+def makes_batches(packer: str) -> bool:
+    """Return True if this packer makes the batches itself, so that its blocks are its batches."""
+    return bool(getattr(_find(packer), "makes_batches", False))
+
+
+def natural_t_max(lengths: ArrayLike, packer: str) -> int:
+    """Return the paper's block size: floor(mean length) for clips, else the longest length.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        packer: a key of `PACKERS`.
+    """
+    lengths = np.asarray(lengths)
+    return int(lengths.mean() if cuts_clips(packer) else lengths.max())
+
+
+def packer_options(packer: str) -> dict[str, Any]:
+    """Return the options of a packer with their defaults."""
+    parameters = inspect.signature(_find(packer)).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
+
+
+def make_plan(
+    lengths: ArrayLike,
+    packer: str,
+    t_max: int | None = None,
+    seed: int = 0,
+    epoch: int = 0,
+    *,
+    shapes: Sequence[int] = (),
+    **options: Any,
+) -> Plan:
+    """Make the plan of one epoch: a pure function of its arguments.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        packer: a key of `PACKERS`.
+        t_max: slots in a block; None takes `natural_t_max`.
+        seed: with `epoch`, of the random stream ``np.random.default_rng([seed, epoch])``.
+        epoch: number of the epoch, from 0.
+        shapes: sizes of blocks, `t_max` the largest; none takes `t_max` alone.
+        options: the packer's own.
+
+    Raises:
+        InputError: unknown packer or option, a number out of range, a length that does not fit.
+    """
+    pack, known = _find(packer), packer_options(packer)
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"{option!r} is neither an argument nor an option of the packer {packer}, which "
+                f"has {', '.join(known) or 'none'}"
+            )
+    lengths = check_lengths(lengths)
+    t_max = natural_t_max(lengths, packer) if t_max is None else t_max
+    if not hasattr(t_max, "__index__"):
+        raise InputError(f"t_max is {t_max!r}; give a whole number")
+    t_max = index(t_max)
+    if not 1 <= t_max < 2**31:
+        raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
+    if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
+        raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
+    rng = np.random.default_rng([seed, epoch])
+    sizes = () if isinstance(shapes, tuple) and not shapes else check_sizes(shapes, t_max)
+    if sizes and makes_batches(packer):
+        raise InputError(f"{packer} makes batches of its own sizes; leave {spell('shapes')} out")
+    if options.get("long") == "carry" and not makes_batches(packer):
+        if sizes:
+            raise InputError(
+                f"{spell('long', 'carry')} needs blocks of one size; leave {spell('shapes')} out"
+            )
+        del options["long"]
+        return pack_carry(pack, lengths, t_max, rng, **options)
+    if not sizes:
+        return pack(lengths, t_max, rng, **options)
+    return pack_shapes(pack, lengths, sizes, rng, **options)

@@ -1,0 +1,299 @@
+"""The plan of an epoch: the place of every frame, known before any file is read.
+
+    block 0   |a a a a|b b b|c|. .|      a, b, c segments; . padding; `|` before a letter: a start
+    block 1   |d d d d d d d d|e e|
+
+A segment is a run of frames of one sequence; a block has ``t_max`` slots. A plan consists of flat
+arrays, so ten million sequences fit, and it checks itself.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from bload.packing.bounds import lower_bound
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of `t_max` slots: its segments in slot order. A filler has none.
+
+    All arrays are int64, ``(segments,)``.
+    """
+
+    index: int
+    """Position in the plan; -1 for a filler."""
+    t_max: int
+    """Slots of the block."""
+    sequence: np.ndarray
+    """Number of each segment's sequence in the data set."""
+    first: np.ndarray
+    """Frame of the sequence at which the segment begins."""
+    length: np.ndarray
+    """Frames of each segment."""
+    continues: bool = False
+    """True if the first segment goes on where the row's block of the step before ended."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The slots at which a segment begins; the state is cleared there, if nothing continues."""
+        starts: np.ndarray = np.cumsum(self.length) - self.length
+        return starts
+
+    @property
+    def frames(self) -> int:
+        """Frames in the block."""
+        return int(self.length.sum())
+
+
+def filler_block(t_max: int) -> Block:
+    """Return an empty block, all padding, which is counted apart from the plan's own."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return Block(-1, t_max, nothing, nothing, nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All blocks of one epoch, in order.
+
+    Args:
+        t_max: slots in a block, or in the largest.
+        sequence_lengths: frames of every sequence of the data set, ``(sequences,)``.
+        sequence: number of every segment's sequence, ``(segments,)``, block after block.
+        first: frame of the sequence at which each segment begins, ``(segments,)``.
+        length: frames of each segment, ``(segments,)``.
+        offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
+        slots: slots of every block, ``(blocks,)``; left out, each has `t_max`.
+        batches: ``(batches + 1,)``; the packer makes the batches itself, and batch i has the blocks
+            ``batches[i]:batches[i + 1]``. Left out, as many blocks of a size as fit are a batch.
+        carries: a segment that begins inside its sequence goes on with the state at the end of the
+            block with the frames before, see `bload.packing.carry`.
+
+    Raises:
+        ValueError: a segment lies outside its sequence, a block overflows, or a frame appears
+            twice. A packer that returns is therefore right about these.
+    """
+
+    t_max: int
+    sequence_lengths: np.ndarray
+    sequence: np.ndarray
+    first: np.ndarray
+    length: np.ndarray
+    offsets: np.ndarray
+    slots: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    batches: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    carries: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.slots) == 0:
+            object.__setattr__(self, "slots", np.full(max(len(self.offsets) - 1, 0), self.t_max))
+        names = ("sequence_lengths", "sequence", "first", "length", "offsets", "slots", "batches")
+        for name in names:
+            # a view, so that the caller's own array stays writable
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.int64).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        self._check()
+
+    def _check(self) -> None:
+        segments = len(self.sequence)
+        if not len(self.first) == len(self.length) == segments:
+            raise ValueError(
+                f"a plan needs as many firsts ({len(self.first)}) and lengths ({len(self.length)}) "
+                f"as segments ({segments})"
+            )
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or self.offsets[-1] != segments:
+            raise ValueError(f"block offsets must run from 0 to the {segments} segments")
+        if np.any(np.diff(self.offsets) < 0):
+            raise ValueError("block offsets must not decrease")
+        if segments == 0:
+            return
+        if self.sequence.min() < 0 or self.sequence.max() >= len(self.sequence_lengths):
+            raise ValueError("a segment names a sequence that the data set does not have")
+        self._check_inside()
+        if len(self.slots) != self.blocks or self.slots.max(initial=0) > self.t_max:
+            raise ValueError(f"a plan needs slots for each of its blocks, at most {self.t_max}")
+        if np.any(self.block_frames > self.slots):
+            b = int((self.block_frames - self.slots).argmax())
+            raise ValueError(
+                f"block {b} holds {self.block_frames[b]} frames; t_max is {self.slots[b]}"
+            )
+        if len(self.batches):
+            starts, ends = self.batches[:-1], self.batches[1:]
+            if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
+                raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
+            if np.any(np.diff(self.slots) * (np.diff(self.batch_of_block()) == 0)):
+                raise ValueError("blocks of one batch must have equally many slots")
+        self._check_frames_once()
+        if self.carries:
+            _ = self.follows
+
+    def _check_inside(self) -> None:
+        of_sequence = self.sequence_lengths[self.sequence]
+        outside = self.first > of_sequence - self.length
+        if outside.any() or self.length.min() < 1 or self.first.min() < 0:
+            s = int((outside | (self.length < 1) | (self.first < 0)).argmax())
+            raise ValueError(
+                f"segment {s} takes frames {self.first[s]} to {self.first[s] + self.length[s]} of "
+                f"sequence {self.sequence[s]}, which has {of_sequence[s]}"
+            )
+
+    def _check_frames_once(self) -> None:
+        several = np.bincount(self.sequence) > 1
+        some = np.flatnonzero(several[self.sequence]) if several.any() else np.zeros(0, np.int64)
+        some = some[np.lexsort((self.first[some], self.sequence[some]))]
+        sequence, first = self.sequence[some], self.first[some]
+        end = first + self.length[some]
+        if np.any((sequence[1:] == sequence[:-1]) & (first[1:] < end[:-1])):
+            raise ValueError("a frame appears twice in the plan")
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the epoch."""
+        return len(self.offsets) - 1
+
+    @property
+    def segments(self) -> int:
+        """Segments in all blocks."""
+        return len(self.sequence)
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of the data set."""
+        return len(self.sequence_lengths)
+
+    @property
+    def frames(self) -> int:
+        """Frames of the data set."""
+        return int(self.sequence_lengths.sum())
+
+    @property
+    def placed(self) -> int:
+        """Frames that are in a block."""
+        return int(self.length.sum())
+
+    @property
+    def deleted(self) -> int:
+        """Frames of the data set that are in no block."""
+        return self.frames - self.placed
+
+    @property
+    def processed(self) -> int:
+        """Slots that the model processes."""
+        return int(self.slots.sum())
+
+    @property
+    def padding(self) -> int:
+        """Slots that hold no frame."""
+        return self.processed - self.placed
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the slots that hold a frame."""
+        return self.placed / self.processed if self.blocks else 1.0
+
+    @cached_property
+    def has_one_size(self) -> bool:
+        """True if any blocks side by side are a batch: all have `t_max` slots."""
+        return len(self.batches) == 0 and bool(np.all(self.slots == self.t_max))
+
+    @cached_property
+    def block_frames(self) -> np.ndarray:
+        """Frames in each block, ``(blocks,)``."""
+        running = np.zeros(self.segments + 1, dtype=np.int64)
+        np.cumsum(self.length, out=running[1:])
+        return np.diff(running[self.offsets])
+
+    @cached_property
+    def follows(self) -> np.ndarray:
+        """The block whose last segment goes on in the first of each block, ``(blocks,)``; else -1.
+
+        Raises:
+            ValueError: a segment goes on in the middle of a block, or after one that is not full.
+        """
+        follows = np.full(self.blocks, -1)
+        later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
+        if len(later) == 0:
+            return follows
+        block = self.block_of_segment()
+        last = self.offsets[1:] - 1
+        ends = {
+            (int(self.sequence[s]), int(self.first[s] + self.length[s])): b
+            for b, s in enumerate(last)
+            if self.block_frames[b] == self.slots[b]
+        }
+        for s in later:
+            before = ends.get((int(self.sequence[s]), int(self.first[s])), -1)
+            if s != self.offsets[block[s]] or before < 0:
+                raise ValueError(
+                    f"segment {s} cannot go on with a state: it is not the first of its block, or "
+                    "no full block ends with the frame before"
+                )
+            follows[block[s]] = before
+        return follows
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """Blocks that any packing of these segments needs at least (see `bload.packing.bounds`).
+
+        A plan with ``blocks == lower_bound`` is proved minimal; one above it may be minimal too.
+        """
+        return lower_bound(self.length, self.t_max)
+
+    @property
+    def lower_bound_padding(self) -> int:
+        """Slots without a frame that `lower_bound` blocks would have."""
+        return self.lower_bound * self.t_max - self.placed
+
+    def block(self, index: int) -> Block:
+        """Return block `index`; raise IndexError if the plan has none."""
+        if not 0 <= index < self.blocks:
+            raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        slots = int(self.slots[index])
+        continues = bool(self.carries and self.follows[index] >= 0)
+        columns = self.sequence[part], self.first[part], self.length[part]
+        return Block(index, slots, *columns, continues)
+
+    def batch_of_block(self) -> np.ndarray:
+        """Return the batch of each block, ``(blocks,)``, where the packer has made them."""
+        return np.repeat(np.arange(len(self.batches) - 1), np.diff(self.batches))
+
+    def block_of_segment(self) -> np.ndarray:
+        """Return the block of each segment, ``(segments,)``."""
+        return np.repeat(np.arange(self.blocks), np.diff(self.offsets))
+
+
+def plan_from_blocks(
+    blocks: list[list[int]],
+    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sequence_lengths: np.ndarray,
+    t_max: int,
+    carries: bool = False,
+) -> Plan:
+    """Make a plan from lists of piece numbers, one per block; the rest as `plan_from_arrays`."""
+    sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
+    order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(sizes.sum()))
+    return plan_from_arrays(order, sizes, pieces, sequence_lengths, t_max, carries)
+
+
+def plan_from_arrays(
+    order: np.ndarray,
+    sizes: np.ndarray,
+    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sequence_lengths: np.ndarray,
+    t_max: int,
+    carries: bool = False,
+) -> Plan:
+    """Make a plan from piece numbers in the order in which they stand, block after block.
+
+    Args:
+        order: piece numbers, ``(pieces,)``.
+        sizes: pieces of every block, ``(blocks,)``.
+        pieces: sequence, first frame and length of every piece (see `bload.packing.pieces`).
+    """
+    sequence, first, length = (array[order] for array in pieces)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Plan(t_max, sequence_lengths, sequence, first, length, offsets, carries=carries)

@@ -1,0 +1,48 @@
+"""Ragged batches: random whole sequences until a batch is full of frames, nothing padded.
+
+    batch of 10    |a a a a|b b b|c c|      the next one, of 4 frames, does not fit
+                   |d d d d|e e e e e|
+
+A batch is a block of its own with as many slots as it has frames, so no two have the same shape,
+and every rank waits for the one whose batch is fullest (`Dealt.imbalance`). A state is cleared at
+every start, as in a packed block. The usual way to feed attention with variable lengths: batches
+by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
+"""
+
+import numpy as np
+
+from bload.errors import check_whole
+from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.plan import Plan
+
+
+def pack(
+    lengths: np.ndarray,
+    t_max: int,
+    rng: np.random.Generator,
+    *,
+    long: Alone = "error",
+    batch_frames: int = 0,
+) -> Plan:
+    """Fill one batch after another with sequences in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
+        batch_frames: frames of a batch, at least `t_max`; the loader gives its own.
+    """
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    order = rng.permutation(len(sequence))
+    ends = np.cumsum(length[order])
+    full = max(check_whole("batch_frames", batch_frames, 0), t_max)
+    offsets = [0]
+    while offsets[-1] < len(order):
+        before = ends[offsets[-1] - 1] if offsets[-1] else 0
+        offsets.append(int(np.searchsorted(ends, before + full, side="right")))
+    slots = np.add.reduceat(length[order], offsets[:-1])
+    segments = sequence[order], first[order], length[order]
+    each = np.arange(len(offsets))
+    return Plan(full, lengths, *segments, np.array(offsets), slots, batches=each)
+
+
+pack.makes_batches = True  # type: ignore[attr-defined]

@@ -1,0 +1,76 @@
+"""Two measures of randomness: how often pairs of sequences meet again, and which lengths meet."""
+
+import numpy as np
+
+from bload.packing.plan import Plan
+
+
+def repeat_share(one: Plan, two: Plan) -> float:
+    """Return the share of the pairs that share a block in `one` that share a block in `two` too.
+
+    Fresh random blocks of k of n sequences give about (k - 1) / (n - 1).
+
+    Args:
+        one: the plan of an epoch.
+        two: another plan of the same lengths, such as that of the next epoch.
+    """
+    first, second = (np.unique(_pairs(plan)) for plan in (one, two))
+    if len(first) == 0:
+        return 0.0
+    return len(np.intersect1d(first, second, assume_unique=True)) / len(first)
+
+
+def partner_information(plans: list[Plan]) -> float:
+    """Return the mutual information, in nats, of the lengths of two segments in one block.
+
+    It is 0 when the length of a segment says nothing about the others in its block. Lengths are put
+    into ten classes of equal number; pairs are weighted so that every segment counts once, and the
+    Miller-Madow correction (Miller, 1955) takes away what chance alone would give.
+
+    Args:
+        plans: plans of the same lengths, for instance of several epochs, which are pooled.
+    """
+    everything = np.concatenate([plan.length for plan in plans])
+    edges = np.unique(np.quantile(everything, np.linspace(0, 1, 11)[1:-1], method="nearest"))
+    classes = len(edges) + 1
+    joint = np.zeros((classes, classes))
+    for plan in plans:
+        one, two = _mates(plan)
+        if len(one) == 0:
+            continue
+        mates = np.diff(plan.offsets)[plan.block_of_segment()[one]] - 1
+        row = np.searchsorted(edges, plan.length[one], side="right")
+        column = np.searchsorted(edges, plan.length[two], side="right")
+        np.add.at(joint, (row, column), 1 / mates)
+    if joint.sum() == 0:
+        return 0.0
+    number = joint.sum()
+    p = joint / number
+    expected = p.sum(1, keepdims=True) * p.sum(0, keepdims=True)
+    filled = p > 0
+    information = float(np.sum(p[filled] * np.log(p[filled] / expected[filled])))
+    by_chance = (int(filled.sum()) - 2 * classes + 1) / (2 * number)
+    return float(max(information - by_chance, 0.0))
+
+
+def _mates(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Return all ordered pairs of different segments of one block."""
+    sizes = np.diff(plan.offsets)
+    ones, twos = [], []
+    for size in np.unique(sizes[sizes > 1]):
+        start = plan.offsets[:-1][sizes == size]
+        i, j = np.nonzero(~np.eye(size, dtype=bool))
+        ones.append((start[:, None] + i).ravel())
+        twos.append((start[:, None] + j).ravel())
+    if not ones:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate(ones), np.concatenate(twos)
+
+
+def _pairs(plan: Plan) -> np.ndarray:
+    """Return the unordered pairs of sequences that share a block, one number per pair."""
+    one, two = _mates(plan)
+    a, b = plan.sequence[one], plan.sequence[two]
+    keep = a < b
+    pairs: np.ndarray = a[keep] * plan.sequences + b[keep]
+    return pairs

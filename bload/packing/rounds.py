@@ -1,0 +1,166 @@
+"""Full blocks from random ones, all of them at the same time.
+
+    |a a a a|b b b|. . .|      put in what fits     |a a a a|b b b|c|. .|
+                               exchange             |a a a a|d d d d d|c|    b is loose now
+
+A round keeps some pieces loose and cuts the others into random blocks. Each block gets loose pieces
+that happen to fit; then one of its pieces is exchanged for a loose one that is longer by what the
+block has room for. Blocks that stay short are taken apart, and the next round begins with what is
+loose. Rounds get smaller by a factor of about five, and end when hardly a block gets full.
+"""
+
+import numpy as np
+
+LOOSE = 0.3
+"""Share of the pieces that a round keeps loose."""
+FITS = 2
+"""Loose pieces that are tried in each block with room."""
+EXCHANGES = 3
+"""Times that all short blocks look for an exchange."""
+FEWEST = 200
+"""Pieces with which no other round begins."""
+PROGRESS = 0.1
+"""Share of a round's blocks that must get full for another to begin."""
+STEPS = 48
+"""Full blocks that a line is long: about as many steps, whatever the number of pieces."""
+CHUNK = 2**17
+"""Pieces that are packed at the same time, which bounds the memory."""
+
+
+def full_blocks(
+    size_P: np.ndarray, t_max: int, blocks: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Pack most pieces into random blocks that are full.
+
+    Args:
+        size_P: frames of every piece, ``(pieces,)``.
+        t_max: slots in a block.
+        blocks: of the packing to be reached; where these have slots to spare, so has each block.
+
+    Returns:
+        the block of every piece, ``(pieces,)``, -1 for those that are left, and how many blocks.
+    """
+    home_P = np.full(len(size_P), -1, dtype=np.int32)
+    loose = rng.permutation(len(size_P)).astype(np.int32)
+    frames = int(size_P.sum())
+    done, spare = 0, blocks * t_max - frames
+    while len(loose) > FEWEST:
+        left, tried, before = [], 0, done
+        spared = spare // max(blocks - done, 1)
+        for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
+            some = _Round(chunk, size_P, t_max)
+            for _ in range(FITS):
+                if some.frames_loose() * len(size_P) <= frames * len(some.loose):
+                    some.fit()  # takes the short ones away; exchanges take the long ones
+            for _ in range(EXCHANGES):
+                some.exchange(rng)
+            ready_B = some.room_B <= spared
+            number_B = np.where(ready_B, np.cumsum(ready_B) - 1 + done, -1)
+            home_P[some.piece] = number_B[some.block]
+            left += [some.loose, some.piece[~ready_B[some.block]]]
+            tried += len(ready_B)
+            done += int(ready_B.sum())
+            spare -= int(some.room_B[ready_B].sum())
+        loose = rng.permutation(np.concatenate(left))
+        if done == before or done - before < PROGRESS * tried:
+            break
+    return home_P, done
+
+
+def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut a random order of pieces into blocks: one ends before the piece that does not fit.
+
+        |a a a a|b b b|. . .|d d d ...      d begins the next block
+
+    The order is cut into lines that are walked at the same time, one block of every line per step.
+    Returns the first piece of every block and the one after its last, ``(blocks,)`` each.
+
+    Args:
+        lengths: of the pieces in their random order, ``(pieces,)``, each 1 to `t_max`.
+        t_max: slots in a block.
+
+    The block that the end of a line cuts short is left out: its pieces are in no block.
+    """
+    end_P = np.cumsum(lengths, dtype=np.int64)
+    lines = 1 + int(end_P[-1]) // (t_max * STEPS)
+    stop_L = len(lengths) * np.arange(1, lines + 1) // lines
+    at_L = np.concatenate([[0], stop_L[:-1]])
+    found = []
+    while len(at_L):
+        after_L = np.searchsorted(end_P, end_P[at_L] - lengths[at_L] + t_max, "right")
+        whole = after_L < stop_L
+        found.append((at_L[whole], after_L[whole]))
+        at_L, stop_L = after_L[whole], stop_L[whole]
+    first, after = (np.concatenate(column) for column in zip(*found, strict=True))
+    return first, after
+
+
+class _Round:
+    """Blocks, B, of pieces, and loose pieces; lengths are looked up in `size_P`."""
+
+    def __init__(self, pieces: np.ndarray, size_P: np.ndarray, t_max: int) -> None:
+        self.size_P, self.t_max = size_P, t_max
+        first, after = cut_line(size_P[pieces[: int(len(pieces) * (1 - LOOSE))]], t_max)
+        count_B = after - first
+        start_B = np.cumsum(count_B) - count_B
+        self.block = np.repeat(np.arange(len(first)), count_B)
+        at = np.arange(len(self.block)) + np.repeat(first - start_B, count_B)
+        self.piece = pieces[at]
+        self.loose = np.delete(pieces, at)
+        frames = np.bincount(self.block, size_P[self.piece], len(first))
+        self.room_B = t_max - frames.astype(np.int64)
+
+    def _put(self, loose: np.ndarray, blocks: np.ndarray) -> None:
+        """Put loose pieces, by their place among the loose, into blocks, one into each."""
+        new = self.loose[loose]
+        self.loose = np.delete(self.loose, loose)
+        self.piece = np.concatenate([self.piece, new])
+        self.block = np.concatenate([self.block, blocks])
+        self.room_B[blocks] -= self.size_P[new]
+
+    def frames_loose(self) -> int:
+        """Return the frames of the loose pieces."""
+        return int(self.size_P[self.loose].sum())
+
+    def fit(self) -> None:
+        """Try the next loose piece in every block with room; those that do not fit go last."""
+        block = np.flatnonzero(self.room_B)[: len(self.loose)]
+        fits = self.size_P[self.loose[: len(block)]] <= self.room_B[block]
+        self._put(np.flatnonzero(fits), block[fits])
+        missed = len(block) - int(fits.sum())
+        self.loose = np.roll(self.loose, -missed)
+
+    def exchange(self, rng: np.random.Generator) -> None:
+        """Fill blocks: put in a loose piece that fills the room, or one of theirs grows by it."""
+        size = self.size_P[self.loose]
+        self.loose = self.loose[_sorting(size)]
+        number = np.bincount(size, minlength=self.t_max + 1)
+        open_B = np.flatnonzero(self.room_B)
+        room = self.room_B[self.block]
+        place = np.flatnonzero(room)
+        wanted = np.concatenate([self.size_P[self.piece[place]] + room[place], self.room_B[open_B]])
+        block = np.concatenate([self.block[place], open_B])
+        place = np.concatenate([place, np.full(len(open_B), -1)])
+        there = rng.permutation(np.flatnonzero(number[np.minimum(wanted, self.t_max)] > 0))
+        choice_B = np.full(len(self.room_B), -1)
+        choice_B[block[there]] = there
+        choice = choice_B[choice_B >= 0]
+        choice = choice[_sorting(wanted[choice])]
+        wanted = wanted[choice]
+        nth = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
+        gets = nth < number[wanted]
+        choice, wanted, nth = choice[gets], wanted[gets], nth[gets]
+        loose = (np.cumsum(number) - number)[wanted] + nth
+        place, block = place[choice], block[choice]
+        swaps = place >= 0
+        place, swapped = place[swaps], loose[swaps]
+        self.piece[place], self.loose[swapped] = self.loose[swapped], self.piece[place]
+        self.room_B[block[swaps]] = 0
+        self._put(loose[~swaps], block[~swaps])
+
+
+def _sorting(values: np.ndarray) -> np.ndarray:
+    """Return what ``np.argsort(values, kind="stable")`` does, sooner; values are below 2**31."""
+    keys = (values.astype(np.int64) << 32) | np.arange(len(values))
+    keys.sort()
+    return keys & (2**32 - 1)

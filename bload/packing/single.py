@@ -1,0 +1,32 @@
+"""Sequences one by one: a batch is one sequence and has as many slots as frames, nothing padded.
+
+    |a a a a a|      with micro_batches > 1 the gradients of several sequences add up
+    |b b|            before a step
+
+What trains sequences of any lengths with the least code. Every sequence is a forward and a backward
+pass, so that small ones keep a device idle, and ranks wait for the one with the longest. Cost: one
+permutation.
+"""
+
+import numpy as np
+
+from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.plan import Plan
+
+
+def pack(
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Alone = "error"
+) -> Plan:
+    """Give every piece a batch of its own, in random order.
+
+    Args:
+        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
+            every cut, ``truncate`` deletes the rest.
+    """
+    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    order = rng.permutation(len(sequence))
+    segments, each = (sequence[order], first[order], length[order]), np.arange(len(order) + 1)
+    return Plan(t_max, lengths, *segments, each, slots=length[order], batches=each)
+
+
+pack.makes_batches = True  # type: ignore[attr-defined]

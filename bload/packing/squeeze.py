@@ -1,0 +1,213 @@
+"""Fewer blocks by pooling two at a time, until a bound is reached or the work is done.
+
+    |a a a a|b b b|c|. .|      |a a a a|b b b|c|f f|
+    |d d d d d d d|. . .|  ->  |d d d d d d d|g g g|
+    |f f|g g g|. . . . .|
+
+Again and again, pool two blocks, mostly the emptiest and a random one: one of the two gets the
+fullest subset of the pool that fits, drawn at random among the fullest, and the other the rest. A
+block that runs empty is dropped. Every move keeps a valid packing. The sums that a pool can reach
+are the bits of one Python integer.
+"""
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+PARTNER_WITH_ROOM = 0.8
+"""Share of moves that pool a block with room. The others pool the emptiest with any block, mostly
+a full one: they swap pieces, so that the emptiest gets lengths that fit the last gaps."""
+STIR = 0.5
+"""Share of those that pool it with any block instead of the emptiest, which moves gaps about."""
+BITS = 10_000
+"""Slots of a block whose sums cost as much as the rest of the work on one piece."""
+MOST = 6_000
+"""Pieces that are loose or in blocks with room, of which lists are made."""
+PARTNERS = 3
+"""Full blocks that take part in squeezing, for each of the others."""
+
+
+def squeeze(
+    blocks: list[list[int]],
+    size: dict[int, int] | list[int],
+    t_max: int,
+    bound: int,
+    chances: "Chances",
+    work: int,
+) -> list[list[int]]:
+    """Pool pairs of blocks until `bound` blocks are left or the work is done.
+
+    Args:
+        blocks: one list of piece numbers per block.
+        size: frames of every piece.
+        t_max: slots in a block.
+        work: pieces that may be pooled, each counted ``1 + t_max // BITS`` times.
+    """
+    blocks = [list(block) for block in blocks]
+    room = [t_max - sum(size[piece] for piece in block) for block in blocks]
+    # Both contain every block with room, and stale entries that are dropped when they come up.
+    with_room = [b for b in range(len(blocks)) if room[b]]
+    emptiest_first = [(-room[b], b) for b in with_room]
+    heapify(emptiest_first)
+    left_over = work // (1 + t_max // BITS)
+    while len(blocks) > bound and left_over > 0:
+        left_over -= 1
+        while not _is_current(emptiest_first[0], room):
+            heappop(emptiest_first)
+        one, two = emptiest_first[0][1], chances.below(len(blocks))
+        if chances.happens(PARTNER_WITH_ROOM):
+            pick = chances.below(len(with_room))
+            if with_room[pick] >= len(blocks) or not room[with_room[pick]]:
+                with_room[pick] = with_room[-1]
+                with_room.pop()
+                continue
+            if chances.happens(STIR):
+                one = with_room[pick]
+            else:
+                two = with_room[pick]
+        if one == two:
+            continue
+        pool = blocks[one] + blocks[two]
+        left_over -= len(pool)
+        fuller, rest, left = fullest_subset(pool, size, t_max, chances)
+        if not room[one]:
+            with_room.append(one)  # it gets room now; block two never does
+        blocks[one], room[one] = rest, room[one] + room[two] - left
+        blocks[two], room[two] = fuller, left
+        if not rest:
+            blocks[one], room[one] = blocks[-1], room[-1]
+            blocks.pop()
+            room.pop()
+        for b in (one, two):
+            if b < len(blocks) and room[b]:
+                heappush(emptiest_first, (-room[b], b))
+    return blocks
+
+
+def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
+    return entry[1] < len(room) and room[entry[1]] == -entry[0]
+
+
+def fullest_subset(
+    pool: list[int], size: dict[int, int] | list[int], t_max: int, chances: "Chances"
+) -> tuple[list[int], list[int], int]:
+    """Split a pool into a subset that fills a block as far as possible, the rest, the room left.
+
+    Bit s of ``reach[i]`` is set when some of the first i pieces sum to s. Among several fullest
+    subsets a fair coin decides piece by piece.
+    """
+    chances.shuffle(pool)
+    fits = (1 << (t_max + 1)) - 1
+    reach = [1]
+    for piece in pool:
+        sums = reach[-1]
+        reach.append((sums | (sums << size[piece])) & fits)
+    target = reach[-1].bit_length() - 1
+    left = t_max - target
+    subset, rest = [], []
+    for i in range(len(pool) - 1, -1, -1):
+        piece = pool[i]
+        without = reach[i] >> target & 1
+        below = target - size[piece]
+        with_it = below >= 0 and reach[i] >> below & 1
+        if with_it and (not without or chances.happens(0.5)):
+            subset.append(piece)
+            target = below
+        else:
+            rest.append(piece)
+    return subset, rest, left
+
+
+class Chances:
+    """Uniform numbers from a generator, drawn many at a time: one at a time is slow in Python."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.stock: list[float] = []
+
+    def next(self) -> float:
+        if not self.stock:
+            self.stock = self.rng.random(4096).tolist()
+        return self.stock.pop()
+
+    def below(self, n: int) -> int:
+        return int(self.next() * n)
+
+    def happens(self, share: float) -> bool:
+        return self.next() < share
+
+    def shuffle(self, items: list[int]) -> None:
+        for i in range(len(items) - 1, 0, -1):
+            j = int(self.next() * (i + 1))
+            items[i], items[j] = items[j], items[i]
+
+
+def squeeze_tail(
+    home_P: np.ndarray,
+    blocks: int,
+    size_P: np.ndarray,
+    t_max: int,
+    bound: int,
+    rng: np.random.Generator,
+    work: int,
+) -> int:
+    """Put loose pieces into blocks, empty some blocks, and return how many there are then.
+
+    Args:
+        home_P: the block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
+        blocks: blocks before.
+        size_P: frames of every piece, ``(pieces,)``.
+        t_max: slots in a block.
+        bound: blocks to stop at.
+        work: of `squeeze`.
+    """
+    takes_part_B = np.append(_choose(home_P, blocks, size_P, t_max, rng), True)  # -1: loose
+    piece = np.flatnonzero(takes_part_B[home_P])
+    sizes = size_P[piece].tolist()
+    size = dict(zip(piece.tolist(), sizes, strict=True))
+    lists: dict[int, list[int]] = {}
+    for number, home in zip(size, home_P[piece].tolist(), strict=True):
+        lists.setdefault(home, []).append(number)
+    loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
+    others = blocks - len(lists)
+    least = max(bound - others, -(-sum(sizes) // t_max))
+    start = [*_side_by_side(loose, size, t_max), *lists.values()]
+    found = squeeze(start, size, t_max, least, Chances(rng), work)
+    for b, block in enumerate(found):
+        home_P[block] = blocks + b
+    used = np.bincount(home_P) > 0
+    home_P[:] = (np.cumsum(used) - 1)[home_P]
+    return others + len(found)
+
+
+def _choose(
+    home_P: np.ndarray, blocks: int, size_P: np.ndarray, t_max: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return which blocks take part, ``(blocks,)``: the emptiest with room, and some at random."""
+    placed = np.flatnonzero(home_P >= 0)
+    home = home_P[placed]
+    pieces_B = np.bincount(home, minlength=blocks)
+    room_B = t_max - np.bincount(home, size_P[placed], blocks).astype(np.int64)
+    open_blocks = rng.permutation(np.flatnonzero(room_B))
+    open_blocks = open_blocks[np.argsort(-room_B[open_blocks], kind="stable")]
+    most = MOST - (len(home_P) - len(placed))
+    open_blocks = open_blocks[np.cumsum(pieces_B[open_blocks]) <= most]
+    loose_blocks = -(-int(size_P.sum() - size_P[placed].sum()) // t_max)
+    some = PARTNERS * (len(open_blocks) + loose_blocks)
+    chosen_B = np.zeros(blocks, dtype=bool)
+    chosen_B[open_blocks] = True
+    chosen_B[rng.permutation(blocks)[:some]] = True
+    return chosen_B
+
+
+def _side_by_side(pieces: list[int], size: dict[int, int], t_max: int) -> list[list[int]]:
+    """Return blocks of the pieces in their order; the next begins with what does not fit."""
+    blocks: list[list[int]] = []
+    room = 0
+    for piece in pieces:
+        if size[piece] > room:
+            blocks.append([])
+            room = t_max
+        blocks[-1].append(piece)
+        room -= size[piece]
+    return blocks

@@ -1,0 +1,1 @@
+"""Scheduling: plan -> the batches of every rank in every step."""

@@ -1,0 +1,228 @@
+"""Dealing a plan's blocks to ranks: equal steps by construction, for any number of ranks.
+
+    lengths -> Plan -> Cost -> order -> share -> Dealt
+
+An order says which blocks make a step, a share which rank computes which of them. A rank computes
+its part of a step in one or more micro-batches, each of blocks of one size; then all ranks take
+one optimiser step together. With blocks of one size a step depends on how many blocks it has alone:
+2 ranks of 4 blocks and 8 ranks of 1 block train the same steps, but under `queue`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Literal
+
+import numpy as np
+
+from bload.errors import InputError, check_choice, check_whole, spell
+from bload.packing.cost import Cost
+from bload.packing.plan import Plan
+from bload.schedule.carried_rows import place_in_rows
+from bload.schedule.orders import ORDERS
+from bload.schedule.schedule import SLOTS, Dealt
+from bload.schedule.shares import SHARES
+
+Last = Literal["fill", "drop"]
+MOST_BLOCKS = 10**8
+"""Blocks of a step, fillers included."""
+DEALS = {
+    "cards": ("plan", "cards"),
+    "pairs": ("plan", "equal"),
+    "counts": ("plan", "free"),
+    "window": ("window", "equal"),
+    "queue": ("queue", "equal"),
+}
+"""Name -> its order and its share."""
+
+
+def deal(
+    plan: Plan,
+    ranks: int = 1,
+    batch_frames: int | None = None,
+    *,
+    micro_batches: int = 1,
+    how: str = "cards",
+    cost: Cost = SLOTS,
+    speeds: np.ndarray | None = None,
+    last: Last = "fill",
+    even: bool = False,
+    rng: np.random.Generator | None = None,
+    **options: Any,
+) -> Dealt:
+    """Deal the blocks of a plan to ranks.
+
+    Args:
+        plan: the plan of the epoch.
+        ranks: number of ranks.
+        batch_frames: slots of a micro-batch, rounded down to whole blocks, at least one.
+        micro_batches: of a rank and step; the last step may have fewer.
+        how: a key of `DEALS`.
+        cost: of a block, which all but ``cards`` balance.
+        speeds: of the ranks, ``(ranks,)``, for ``counts``; None if they are equally fast.
+        last: how to treat a last step that the plan does not fill: ``fill`` adds empty blocks,
+            ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
+        even: give every rank as many micro-batches in a step as the one with most, if only of
+            fillers.
+        rng: of the order, where it draws.
+        options: of the order: ``steps`` of a window, ``levels`` of a queue.
+
+    Raises:
+        InputError: an option is unknown or out of range, or dropping would leave no step at all.
+    """
+    check_choice(spell("last"), last, ("fill", "drop"))
+    check_options(how, cost, options)
+    order, share = ORDERS[DEALS[how][0]], SHARES[DEALS[how][1]]
+    ranks = check_whole("ranks", ranks, 1)
+    micro_batches = check_whole(spell("micro_batches"), micro_batches, 1)
+    rows = blocks_per_rank(batch_frames or 0, plan.t_max)
+    batch_frames = max(batch_frames or 0, plan.t_max)
+    if ranks * rows * micro_batches > MOST_BLOCKS:
+        raise InputError(
+            f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
+            f"than {MOST_BLOCKS:,} blocks; lower {spell('batch_frames')} or "
+            f"{spell('micro_batches')}"
+        )
+    rng = rng or np.random.default_rng(0)
+    speed_R = np.ones(ranks) if speeds is None else np.asarray(speeds, dtype=float)
+    if speed_R.shape != (ranks,) or not np.all((speed_R > 0) & (speed_R < np.inf)):
+        raise InputError(f"speeds is {speeds!r}; give {ranks} numbers above 0, one for each rank")
+    if plan.carries:
+        if how != "cards":
+            raise InputError(
+                f"{spell('deal', how)} moves blocks, and {spell('long', 'carry')} keeps rows "
+                f"together; use {spell('deal', 'cards')}"
+            )
+        return _deal_rows(plan, ranks, rows, micro_batches, last, rng)
+    units = _units(plan, batch_frames)
+    if not plan.has_one_size:
+        rows = 1  # a unit is a micro-batch already
+    size = ranks * rows * micro_batches
+    of_block = cost.of_blocks(plan)[units.block]
+    cost_U = np.add.reduceat(of_block, units.offsets[:-1]) if len(of_block) else of_block
+    if not plan.has_one_size:
+        cost_U = cost_U + cost.of_shape(plan.slots[units.block[units.offsets[:-1]]])
+    steps = order(cost_U, size, ranks, rng, **options)
+    if last == "drop":
+        steps = [step for step in steps if len(step) == size]
+        _check_any(len(steps), plan, size)
+    rank_U = [share(cost_U[step], ranks, speed_R) for step in steps]
+    return _placed(plan, ranks, units, steps, rank_U, rows, even)
+
+
+def check_options(how: str, cost: Cost, options: Mapping[str, Any]) -> None:
+    """Raise InputError unless there is such a deal and these are its options."""
+    check_choice(spell("deal"), how, DEALS)
+    if not isinstance(cost, Cost):
+        raise InputError(f"cost is {cost!r}; give a bload.Cost")
+    parameters = signature(ORDERS[DEALS[how][0]]).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise InputError(
+                f"{name!r} is no option of {spell('deal', how)}, which has "
+                f"{', '.join(known) or 'none'}"
+            )
+    if "steps" in options:
+        check_whole("steps", options["steps"], 1)
+    levels = options.get("levels", (0.5,))
+    if not all(isinstance(level, int | float) and 0 <= level <= 1 for level in levels):
+        raise InputError(f"levels is {levels!r}; give quantiles from 0 to 1")
+
+
+def _check_any(steps: int, plan: Plan, size: int) -> None:
+    """Refuse to drop all there is."""
+    if not steps:
+        raise InputError(
+            f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
+            f"{spell('batch_frames')} or set {spell('last', 'fill')}"
+        )
+
+
+def _deal_rows(
+    plan: Plan, ranks: int, rows: int, micro_batches: int, last: Last, rng: np.random.Generator
+) -> Dealt:
+    """Deal so that a block stands in the row of the one that it goes on from, a step later."""
+    size = ranks * micro_batches * rows
+    grid = place_in_rows(plan, size, rng)
+    if last == "drop":
+        grid = grid[(grid >= 0).all(axis=1)]
+        _check_any(len(grid), plan, size)
+    batches = len(grid) * ranks * micro_batches
+    return Dealt(
+        plan,
+        ranks,
+        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # like cards
+        np.full(batches, plan.t_max),
+        np.arange(batches + 1) * rows,
+        np.arange(len(grid) * ranks + 1) * micro_batches,
+    )
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Units to be ordered and shared: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
+
+    block: np.ndarray
+    offsets: np.ndarray
+
+
+def _units(plan: Plan, batch_frames: int) -> _Units:
+    """The blocks one by one; if they have several sizes, as many of one size as fit."""
+    if plan.has_one_size or len(plan.batches):
+        offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
+        return _Units(np.arange(plan.blocks), offsets)
+    by_size = np.argsort(plan.slots, kind="stable")
+    slots = plan.slots[by_size]
+    nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # of its size
+    first = np.flatnonzero(nth % (batch_frames // slots) == 0)
+    units = np.split(by_size, first[1:])
+    units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random
+    return _Units(np.concatenate(units), np.cumsum([0, *map(len, units)]))
+
+
+def _placed(
+    plan: Plan,
+    ranks: int,
+    units: _Units,
+    steps: list[np.ndarray],
+    ranks_of: list[np.ndarray],
+    rows: int,
+    even: bool,
+) -> Dealt:
+    """Put the units of each rank and step, a group, into its micro-batches.
+
+    Args:
+        rows: units of a micro-batch.
+        even: give every rank as many as the one with most in a step.
+    """
+    group = np.repeat(np.arange(len(steps)) * ranks, [len(step) for step in steps])
+    group = group + np.concatenate([[], *ranks_of]).astype(np.int64)
+    by_group = np.argsort(group, kind="stable")
+    group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
+    count_G = np.bincount(group, minlength=len(steps) * ranks)
+    nth = np.arange(len(group)) - np.repeat(np.cumsum(count_G) - count_G, count_G)
+
+    micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
+    if even:
+        micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
+    shares = np.concatenate([[0], np.cumsum(micro_SR)])
+    micro = shares[group] + nth // rows
+    size = np.diff(units.offsets)[unit]
+    slots_M = np.full(shares[-1], plan.slots.min(initial=plan.t_max))
+    slots_M[micro] = plan.slots[units.block[units.offsets[unit]]]
+    blocks_M = np.full(shares[-1], rows)
+    if not plan.has_one_size:
+        blocks_M[micro] = size
+    offsets = np.concatenate([[0], np.cumsum(blocks_M)])
+
+    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    block = np.full(offsets[-1], -1)
+    to = np.repeat(offsets[micro] + nth % rows, size) + within
+    block[to] = units.block[np.repeat(units.offsets[unit], size) + within]
+    return Dealt(plan, ranks, block, slots_M, offsets, shares)
+
+
+def blocks_per_rank(batch_frames: int, t_max: int) -> int:
+    """Return the whole blocks in `batch_frames` slots, at least one."""
+    return max(1, check_whole("batch_frames", batch_frames, 0) // t_max)

@@ -1,0 +1,41 @@
+"""Rows for blocks that go on in one another: the same row, a step later."""
+
+import heapq
+
+import numpy as np
+
+from bload.packing.plan import Plan
+
+
+def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the block of every row in every step, -1 for a filler, ``(steps, rows)``.
+
+    Blocks that go on in one another stand in one row, in successive steps; the longest such chains
+    are placed first, each into the row with the fewest blocks. The chains of a row come in random
+    order, and rows that end early end with fillers.
+
+    Args:
+        rows: of all ranks together.
+    """
+    goes_on = np.full(plan.blocks, -1)
+    later = np.flatnonzero(plan.follows >= 0)
+    goes_on[plan.follows[later]] = later
+    chains = []
+    for head in np.flatnonzero(plan.follows < 0).tolist():
+        chain = [head]
+        while goes_on[chain[-1]] >= 0:
+            chain.append(int(goes_on[chain[-1]]))
+        chains.append(chain)
+    chains = sorted((chains[i] for i in rng.permutation(len(chains))), key=len, reverse=True)
+    taken: list[list[list[int]]] = [[] for _ in range(rows)]
+    heap = [(0, int(tie), row) for row, tie in enumerate(rng.permutation(rows))]
+    heapq.heapify(heap)
+    for chain in chains:
+        filled, tie, row = heapq.heappop(heap)
+        taken[row].append(chain)
+        heapq.heappush(heap, (filled + len(chain), tie, row))
+    grid = np.full((max(filled for filled, _, _ in heap), rows), -1)
+    for row, mine in enumerate(taken):
+        column = [block for i in rng.permutation(len(mine)) for block in mine[i]]
+        grid[: len(column), row] = column
+    return grid

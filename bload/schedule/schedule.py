@@ -1,0 +1,158 @@
+"""Work of each rank in each step, and cost of the epoch."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bload.packing.cost import Cost
+from bload.packing.plan import Plan
+
+SLOTS = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAccount:
+    """Cost of an epoch once its plan is dealt, all ranks together."""
+
+    steps: int
+    """Steps of every rank."""
+    blocks: int
+    """Blocks of the plan that are trained."""
+    padding: int
+    """Empty slots of those blocks."""
+    filler: int
+    """Slots of the empty blocks added so that every rank takes every step."""
+    deleted: int
+    """Frames of the data set that are not trained: left out by the packer or in dropped blocks."""
+    frames: int
+    """Frames that are trained."""
+    processed: int
+    """Slots that the model processes: frames + padding + filler."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """Blocks of every micro-batch of every rank and step.
+
+    Args:
+        plan: whose blocks are dealt.
+        ranks: number of ranks.
+        block: numbers of blocks, micro-batch after micro-batch; -1 is a filler, ``(entries,)``.
+        slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
+        offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.
+        shares: ``(steps x ranks + 1,)``; rank r computes in step s the micro-batches from
+            ``shares[s * ranks + r]`` to the next of `shares`.
+
+    Raises:
+        ValueError: a block is dealt twice or into a micro-batch of another size, a rank has no
+            micro-batch in some step, or a block that goes on from another is not in its row.
+    """
+
+    plan: Plan
+    ranks: int
+    block: np.ndarray
+    slots: np.ndarray
+    offsets: np.ndarray
+    shares: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.offsets[0] or self.shares[0] or (len(self.shares) - 1) % self.ranks:
+            raise ValueError("micro-batches and steps begin at 0, and a step has all ranks")
+        if np.any((self.block < -1) | (self.block >= self.plan.blocks)):
+            raise ValueError("a block is dealt that the plan does not have")
+        real = self.block >= 0
+        if np.any(np.bincount(self.block[real], minlength=self.plan.blocks) > 1):
+            raise ValueError("a block is dealt twice")
+        if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self._slots_of(real)):
+            raise ValueError("a block is dealt into a micro-batch of another size")
+        if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
+            raise ValueError("a rank has nothing to compute in some step")
+        if self.shares[-1] != len(self.slots) or self.offsets[-1] != len(self.block):
+            raise ValueError("micro-batches must be those of the steps, and blocks those of them")
+        if self.plan.carries:
+            self._check_rows()
+        for name in ("block", "slots", "offsets", "shares"):
+            array = getattr(self, name).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def _check_rows(self) -> None:
+        """Refuse a block that is not in the row of the one that it goes on from, a step later."""
+        grid = self.block.reshape(self.steps, -1)  # fails unless all steps are alike
+        place = np.full(self.plan.blocks, -1)
+        place[grid[grid >= 0]] = np.flatnonzero(grid.ravel() >= 0)
+        later = np.flatnonzero((self.plan.follows >= 0) & (place >= 0))
+        if np.any(place[later] - place[self.plan.follows[later]] != grid.shape[1]):
+            raise ValueError("a block does not go on in the row of the one before, a step later")
+
+    def _slots_of(self, real: np.ndarray) -> np.ndarray:
+        slots: np.ndarray = self.plan.slots[self.block[real]]
+        return slots
+
+    @property
+    def steps(self) -> int:
+        """Steps of every rank."""
+        return (len(self.shares) - 1) // self.ranks
+
+    def micro_batches(self, step: int, rank: int) -> range:
+        """Return the numbers of the micro-batches of a rank in a step."""
+        group = step * self.ranks + rank
+        return range(int(self.shares[group]), int(self.shares[group + 1]))
+
+    def blocks(self, micro_batch: int) -> np.ndarray:
+        """Return the blocks of a micro-batch, ``(rows,)``; -1 is a filler."""
+        return self.block[self.offsets[micro_batch] : self.offsets[micro_batch + 1]]
+
+    def blocks_of_step(self, step: int) -> np.ndarray:
+        """Return the blocks of a step on all ranks, rank after rank; -1 is a filler."""
+        first, last = self.shares[step * self.ranks], self.shares[(step + 1) * self.ranks]
+        return self.block[self.offsets[first] : self.offsets[last]]
+
+    def step_frames(self, step: int) -> int:
+        """Return the frames that all ranks train in a step."""
+        block = self.blocks_of_step(step)
+        return int(self.plan.block_frames[block[block >= 0]].sum())
+
+    @property
+    def has_blocks(self) -> np.ndarray:
+        """The micro-batches that are not fillers alone, ``(micro-batches,)``."""
+        return np.maximum.reduceat(self.block, self.offsets[:-1]) >= 0
+
+    def costs(self, cost: Cost = SLOTS) -> np.ndarray:
+        """Return what each micro-batch costs, ``(micro-batches,)``."""
+        of_block = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
+        filled = np.repeat(self.slots, np.diff(self.offsets))[self.block < 0]
+        of_block[self.block < 0] = cost.slot * filled
+        of_micro = np.add.reduceat(of_block, self.offsets[:-1])
+        costs: np.ndarray = of_micro + cost.of_shape(self.slots)
+        return costs
+
+    def loads(self, cost: Cost = SLOTS) -> np.ndarray:
+        """Return what each rank computes in each step, ``(steps, ranks)``."""
+        loads: np.ndarray = np.add.reduceat(self.costs(cost), self.shares[:-1])
+        return loads.reshape(self.steps, self.ranks)
+
+    def imbalance(self, cost: Cost = SLOTS) -> float:
+        """Return how much longer an epoch takes than with the cost of each step spread evenly.
+
+        A step lasts as long as its slowest rank.
+        """
+        loads_SR = self.loads(cost)
+        return float(loads_SR.max(axis=1).sum() / loads_SR.mean(axis=1).sum())
+
+    @cached_property
+    def account(self) -> EpochAccount:
+        """Frames that the epoch trains and deletes, and slots that it pads."""
+        block = self.block[self.block >= 0]
+        frames, slots = (int(of[block].sum()) for of in (self.plan.block_frames, self.plan.slots))
+        processed = int((np.diff(self.offsets) * self.slots).sum())
+        return EpochAccount(
+            steps=self.steps,
+            blocks=len(block),
+            padding=slots - frames,
+            filler=processed - slots,
+            deleted=self.plan.frames - frames,
+            frames=frames,
+            processed=processed,
+        )

@@ -1,0 +1,133 @@
+"""Drawing the blocks of plans, and the label and colour of each loader in every chart."""
+
+import colorsys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bload.errors import InputError
+from bload.packing.packers import PACKERS
+from bload.packing.plan import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PADDING = "#d4d7dc"
+START = "#111418"
+INK = "#2b2f36"
+
+
+class Look(NamedTuple):
+    """Appearance of a loader in tables and charts."""
+
+    label: str
+    colour: str
+    caption: str
+
+
+LOOKS = {
+    "naive": Look("naive", "#5f6673", "naive padding: one video per block"),
+    "sampling": Look("sampling", "#b4500b", "sampling: short videos dropped, long ones cut"),
+    "mix": Look("mix pad", "#7a3fb8", "mix pad: cut or padded to the mean length"),
+    "single": Look("one by one", "#8a6d1f", "one by one: every video a batch"),
+    "bucket": Look("buckets", "#a83260", "buckets: like lengths, padded to the longest of a batch"),
+    "ragged": Look("ragged", "#3d7a8a", "ragged: random videos until a batch is full"),
+    "bload": Look("BLoad", "#0f62ad", "BLoad: random whole videos that fit"),
+    "bload_exact": Look("BLoad exact", "#0a7a52", "BLoad exact: squeezed into fewer blocks"),
+}
+"""Loaders with a look of their own; others need no entry."""
+
+
+def label_of(name: str) -> str:
+    """Return a loader's label: ``bload draw=length`` -> ``BLoad draw=length``."""
+    loader, *options = name.split(" ")
+    return " ".join([LOOKS[loader].label if loader in LOOKS else loader, *options])
+
+
+def colour_of(name: str) -> str:
+    """Return a loader's colour for matplotlib, whatever options follow its name."""
+    loader = name.split(" ")[0]
+    if loader in LOOKS:
+        return LOOKS[loader].colour
+    others = [packer for packer in PACKERS if packer not in LOOKS]
+    place = others.index(loader) if loader in others else zlib.crc32(loader.encode())
+    return f"C{(3 + 3 * place) % 10}"  # matplotlib's cycle, first those far from the colours above
+
+
+def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:
+    """Draw the first blocks of each plan, one panel per loader, on one scale of frames.
+
+    Args:
+        plans: loader name -> plan.
+        path: file to write; the suffix decides the format, ``.png`` or ``.svg``.
+        rows: blocks shown per panel, at most.
+
+    Raises:
+        InputError: another suffix, a path that cannot be written, or matplotlib is not installed.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise InputError(f"cannot draw to {path}; name a .png or .svg file")
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ImportError as error:
+        raise InputError("drawing needs matplotlib; run pip install matplotlib") from error
+
+    columns = 2 if len(plans) > 1 else 1
+    blocks = [min(plan.blocks, rows) for plan in plans.values()]
+    tall = [max(blocks[at : at + columns]) for at in range(0, len(blocks), columns)]
+    height = sum(0.19 * rows + 0.75 for rows in tall) + 0.5
+    figure = Figure(figsize=(5.6 * columns, height), layout="constrained")
+    axes = figure.subplots(len(tall), columns, squeeze=False, height_ratios=tall).ravel()
+    widest = max(plan.t_max for plan in plans.values())
+    for panel, (name, plan) in enumerate(plans.items()):
+        axis = axes[panel]
+        draw_blocks(axis, plan, tall[panel // columns], widest)
+        title = LOOKS[name].caption if name in LOOKS else name
+        axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
+        counts = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
+        axis.set_xlabel(counts, fontsize=8.5, color=INK, loc="left")
+    legend = [
+        Patch(facecolor=_sequence_colour(2), label="video"),
+        Patch(facecolor=PADDING, label="padding"),
+        Patch(facecolor=START, label="start: the state is cleared"),
+    ]
+    if len(axes) > len(plans):
+        axes[-1].set_axis_off()
+        axes[-1].legend(handles=legend, loc="center", frameon=False, fontsize=9)
+    else:
+        figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error}; name another place") from error
+    return path
+
+
+def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
+    mark = widest / 160
+    for row in range(min(rows, plan.blocks)):
+        block = plan.block(row)
+        starts = block.starts.tolist()
+        spans = list(zip(starts, block.length.tolist(), strict=True))
+        colours = [_sequence_colour(int(sequence)) for sequence in block.sequence]
+        marks = [(slot, mark) for slot in starts]
+        axis.broken_barh([(0, block.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
+        axis.broken_barh(spans, (row, 0.78), facecolors=colours, linewidth=0)
+        axis.broken_barh(marks, (row, 0.78), facecolors=START, linewidth=0)
+    axis.set_xlim(0, widest)
+    axis.set_ylim(rows, -0.2)
+    axis.set_yticks([])
+    axis.locator_params(axis="x", integer=True)
+    axis.tick_params(axis="x", labelsize=8, colors=INK, length=2)
+    axis.spines[["top", "right", "left", "bottom"]].set_visible(False)
+
+
+def _sequence_colour(sequence: int) -> tuple[float, float, float]:
+    """Return the colour of a sequence: hues by the golden ratio, so that neighbours differ."""
+    hue = (0.08 + sequence * 0.61803398875) % 1.0
+    lightness = 0.52 + 0.14 * (np.sin(sequence * 2.3) * 0.5 + 0.5)
+    return colorsys.hls_to_rgb(hue, lightness, 0.55)
