@@ -130,7 +130,7 @@ def evaluate_one(
         )
     album = Album(source, cfg.pictures)
     options = {
-        "batch_frames": cfg.batch_frames,
+        "batch_slots": cfg.batch_slots,
         "amp": cfg.amp,
         "workers": cfg.workers,
         "timeout": cfg.timeout,

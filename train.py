@@ -243,7 +243,7 @@ def evaluate_run(
         training.model_to_evaluate(),
         data.test_source,
         training.ranks,
-        batch_frames=2 * cfg.train.batch_frames,  # no activations are kept
+        batch_slots=2 * cfg.train.batch_slots,  # no activations are kept
         amp=cfg.train.amp,
         workers=cfg.train.workers,
         timeout=cfg.train.timeout,

@@ -16,8 +16,8 @@ from bload.packing.cost import Cost, fit_cost
 from bload.packing.packers import PACKERS, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan
 from bload.packing.randomness import partner_information, repeat_share
-from bload.schedule.balance import DEALS, deal
-from bload.schedule.schedule import Dealt, EpochAccount
+from bload.schedule.balance import BALANCES, make_schedule
+from bload.schedule.schedule import EpochAccount, Schedule
 from bload.show.columns import padding_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "DEALS",
+    "BALANCES",
     "PACKERS",
     "Batch",
     "Block",
@@ -45,23 +45,23 @@ __all__ = [
     "BlockSample",
     "BlockSampler",
     "Cost",
-    "Dealt",
     "EpochAccount",
     "InputError",
     "Output",
     "Plan",
     "RecurrentPart",
+    "Schedule",
     "SequenceSource",
     "StreamBlocks",
     "StreamLoader",
     "WalkOrder",
     "action_genome_lengths",
     "collate_blocks",
-    "deal",
     "fit_cost",
     "from_dataset",
     "lower_bound",
     "make_plan",
+    "make_schedule",
     "mean_loss",
     "natural_t_max",
     "padding_table",

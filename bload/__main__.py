@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bload import __version__
-from bload.errors import InputError, TooLongError, printable, spelling
+from bload.errors import InputError, TooLongError, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
 from bload.packing.pieces import Long
@@ -43,14 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
     if "run" not in args:
         parser.print_help(sys.stderr)
         return 2
-    with spelling(_as_typed):
-        try:
-            _run(args)
-        except InputError as error:
-            print(f"{parser.prog}: error: {error}", file=sys.stderr)
-            return 2
-        except BrokenPipeError:
-            sys.stderr.close()  # the reader of the pipe has seen enough
+    try:
+        _run(args)
+    except InputError as error:
+        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of the pipe has seen enough
     return 0
 
 
@@ -69,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         nargs="?",
         metavar="FILE",
-        help="lengths, one per sequence: csv (a column named length, or one column), json, npy or "
+        help="lengths, one per sequence: csv or tsv (a column named length, or one), json, npy or "
         "txt; default: Action Genome's",
     )
     data.add_argument(
@@ -81,10 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     lengths.add_argument("--clip", type=_positive, help="T_max of sampling and mix; default: mean")
     lengths.add_argument(
         "--long",
-        choices=("error", "split", "truncate"),
+        choices=("error", "split", "carry", "truncate"),
         help="sequences longer than the block: refuse them, split them into pieces (the state is "
-        "cleared at each cut), or truncate them; default: error, but split for a table of several "
-        "--t-max",
+        "cleared at each cut, or carried on), or truncate them; default: error, with several T_max "
+        "split",
     )
     lengths.add_argument("--seed", type=_whole, default=0)
 
@@ -96,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ranks", type=_positive, help="predict the work on so many ranks; default: 8 for a FILE"
     )
     table.add_argument(
-        "--batch-frames", type=_positive, help="slots of a rank and step; default: one block"
+        "--batch-slots", type=_positive, help="slots of a rank and step; default: one block"
     )
     table.add_argument("--json", action="store_true", help="one object with all figures")
     table.set_defaults(run=_table)
@@ -109,13 +108,6 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--epoch", type=_whole, default=0)
     draw.set_defaults(run=_draw)
     return parser
-
-
-def _as_typed(name: str, value: str | None) -> str:
-    option = f"--{name.replace('_', '-')}"
-    if value == "carry":
-        return ""  # of loaders alone, which take steps
-    return option if value is None else f"{option} {value}"
 
 
 def _whole(text: str, least: int = 0) -> int:
@@ -163,14 +155,14 @@ def _table(args: argparse.Namespace, found: LengthsFile) -> None:
             is_paper=args.file is None and args.split == "train",
             randomness=args.randomness,
             ranks=ranks,
-            batch_frames=args.batch_frames,
+            batch_slots=args.batch_slots,
         )
         for t_max in args.t_max or [None]
     ]
     rows = [row for table in tables for row in table]
-    work = bool(args.file or args.ranks or args.batch_frames)
+    work = bool(args.file or args.ranks or args.batch_slots)
     if args.json:
-        advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
+        advice = recommend_t_max(lengths, ranks, args.batch_slots, args.seed)
         results = {"ranks": ranks, "loaders": rows, "recommended": asdict(advice)}
         print(json.dumps(_summary(args, found) | results, indent=2))
         return
@@ -186,15 +178,17 @@ def _table(args: argparse.Namespace, found: LengthsFile) -> None:
     print("\n" + format_notes(rows, columns))
     cut = [str(t_max) for t_max in args.t_max or [] if t_max < lengths.max()]
     if cut:
-        how = "split, the state cleared at each cut" if long == "split" else "truncated"
+        how = {"split": "split, the state cleared at each cut", "truncate": "truncated"}.get(
+            long, "split, the state carried on (but for single, bucket and ragged)"
+        )
         print(f"at T_max {', '.join(cut)} longer sequences are {how} (--long {long})")
     if work:
-        size = f"{args.batch_frames:,} slots" if args.batch_frames else "one whole block"
+        size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
         print(f"steps, naive, ragged: predicted for {ranks:,} ranks, each taking {size} per step;")
         print("naive, ragged: slots of naive padding and ragged batches, divided by the loader's")
         if min(row["blocks"] for row in rows) < ranks:
             print(textwrap.fill(FEW.format(ranks), 100))
-        advice = recommend_t_max(lengths, ranks, args.batch_frames, args.seed)
+        advice = recommend_t_max(lengths, ranks, args.batch_slots, args.seed)
         print("\n" + format_recommendation(advice))
 
 

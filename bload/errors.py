@@ -1,9 +1,7 @@
 """The exception for input that the user can fix, in the words that the user typed."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Sequence
 from operator import index
 from typing import Any
 
@@ -70,42 +68,13 @@ class TooLongError(InputError):
 
     def __str__(self) -> str:
         sequence, length, longest, t_max, name, carry = self.args
-        ways = ("split", "carry", "truncate") if carry else ("split", "truncate")
-        *others, last = filter(None, (spell("long", way) for way in ways))
+        ways = "long=split, long=carry" if carry else "long=split"
         return printable(
-            f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise "
-            f"{spell('t_max')} to {longest}, or set {', '.join(others)} or {last}"
+            f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise t_max to "
+            f"{longest}, or set {ways} or long=truncate"
         )
 
     def named(self, names: Sequence[str]) -> "TooLongError":
         """Return the same error with the name of the sequence instead of its number."""
         sequence, length, longest, t_max, _, carry = self.args
         return TooLongError(sequence, length, longest, t_max, names[sequence], carry)
-
-
-Spelling = Callable[[str, str | None], str]
-
-
-def _as_python(name: str, value: str | None) -> str:
-    return name if value is None else f'{name}="{value}"'
-
-
-_spelling: ContextVar[Spelling] = ContextVar("spelling", default=_as_python)
-
-
-def spell(name: str, value: str | None = None) -> str:
-    """Write an option as the caller has to: ``long="split"`` in Python, ``--long split``, ...
-
-    Nothing for a value that the caller cannot give.
-    """
-    return _spelling.get()(name, value)
-
-
-@contextmanager
-def spelling(how: Spelling) -> Iterator[None]:
-    """Have error messages inside name options as `how(name, value)` writes them."""
-    token = _spelling.set(how)
-    try:
-        yield
-    finally:
-        _spelling.reset(token)

@@ -83,7 +83,8 @@ def read_lengths(path: str | Path) -> np.ndarray:
     """Read one length per sequence from a file, int64 ``(sequences,)``.
 
     Formats by suffix: ``.npy`` (1-d array); ``.json`` (a list, or an object name -> length);
-    ``.csv`` (a column named length, lengths, frames, num_frames or n_frames, or one column alone);
+    ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames, or one
+    column alone);
     anything else is text with one number per line, where ``#`` begins a comment.
 
     Args:
@@ -99,8 +100,8 @@ def read_lengths(path: str | Path) -> np.ndarray:
 def read_file(path: Path) -> LengthsFile:
     """Read lengths as `read_lengths` does, with where they stand in the file."""
     if not path.is_file():
-        raise InputError(f"there is no lengths file {path}; give a csv, json, npy or txt file")
-    readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv}
+        raise InputError(f"there is no lengths file {path}; give a csv, tsv, json, npy or txt file")
+    readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv, ".tsv": _from_csv}
     try:
         found = readers.get(path.suffix.lower(), _from_text)(path)
     except InputError:
@@ -147,7 +148,7 @@ def _numbers(cells: list[tuple[int, str]], column: str | None = None) -> Lengths
 
 def _from_csv(path: Path) -> LengthsFile:
     with path.open(newline="", encoding=ENCODING) as file:
-        reader = csv.reader(file)
+        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         rows = [(reader.line_num, row) for row in reader if row]
     if not rows:
         return LengthsFile([])

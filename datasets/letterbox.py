@@ -45,14 +45,14 @@ class Letterbox:
         right = canvas_hw == self.source.canvas_hw and all(size == canvas_hw for size in stored_S)
         if right and not self.augmentation:
             return batch, None
-        frames_BTCHW = batch.frames_BT.new_zeros(*batch.frames_BT.shape[:3], *canvas_hw)
+        frames_BTCHW = batch.inputs_BT.new_zeros(*batch.inputs_BT.shape[:3], *canvas_hw)
         extent_BT2 = torch.ones(*frames_BTCHW.shape[:2], 2)
         targets = list(batch.targets)
         for (block, slot, first, length, video), (height, width) in zip(
             segments, stored_S, strict=True
         ):
             slots, mine = slice(slot, slot + length), slice(first, first + length)
-            picture_TCHW = batch.frames_BT[block, slots, :, :height, :width]
+            picture_TCHW = batch.inputs_BT[block, slots, :, :height, :width]
             high, wide = canvas_hw
             if self.augmentation:
                 picture_TCHW, targets[mine], share = self.augmentation(
@@ -64,14 +64,14 @@ class Letterbox:
                 picture_TCHW, [height, width], antialias=True
             )
             extent_BT2[block, slots] = torch.tensor([width / canvas_hw[1], height / canvas_hw[0]])
-        batch = replace(batch, frames_BT=frames_BTCHW, targets=tuple(targets))
+        batch = replace(batch, inputs_BT=frames_BTCHW, targets=tuple(targets))
         return batch, None if (extent_BT2 == 1).all() else extent_BT2
 
 
 def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
     """Return block, slot, first of its frames among the targets, length and video of each."""
-    table = batch.table
-    first_S = table.length_S.cumsum(0) - table.length_S
-    video_S = batch.sequence_BT[table.block_S, table.slot_S]
-    columns = (table.block_S, table.slot_S, first_S, table.length_S, video_S)
+    segments = batch.segments
+    first_S = segments.length_S.cumsum(0) - segments.length_S
+    video_S = batch.sequence_BT[segments.block_S, segments.slot_S]
+    columns = (segments.block_S, segments.slot_S, first_S, segments.length_S, video_S)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -43,14 +43,14 @@ class Model(nn.Module):
         self.head = nn.Linear(64, 1 + NOTES + len(OVERTONES))  # blank, notes, instruments
 
     def forward(self, batch: Batch) -> Tensor:
-        packed, _ = self.gru(batch.to_packed(batch.frames_BT))  # each recording alone
+        packed, _ = self.gru(batch.to_packed(batch.inputs_BT))  # each recording alone
         return self.head(batch.from_packed(packed))
 
 
 def loss_sum(logits_BT: Tensor, batch: Batch) -> Tensor:
-    if not len(batch.table):  # no recording for this rank in the last step
+    if not len(batch.segments):  # no recording for this rank in the last step
         return logits_BT.sum() * 0
-    lengths_S, notes_S = batch.table.length_S, batch.targets_S["notes"]
+    lengths_S, notes_S = batch.segments.length_S, batch.targets_S["notes"]
     logits_TS = pad_sequence(logits_BT[batch.valid_BT].split(lengths_S.tolist()))
     notes_TS = logits_TS[..., : 1 + NOTES].log_softmax(-1)
     many_S = torch.tensor([len(notes) for notes in notes_S])
@@ -82,7 +82,7 @@ sources = [
     from_dataset(some, length=lambda item: len(item[0]), targets_per="sequence")
     for some in (items[60:], items[:60])
 ]
-loader, unseen = (BlockLoader(source, t_max=96, batch_frames=2 * 96) for source in sources)
+loader, unseen = (BlockLoader(source, t_max=96, batch_slots=2 * 96) for source in sources)
 model = Model()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -90,7 +90,7 @@ before = scores(model, unseen)
 for epoch in range(5):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        loss = mean_loss(loss_sum(net(batch), batch), len(batch.table))
+        loss = mean_loss(loss_sum(net(batch), batch), len(batch.segments))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -31,7 +31,7 @@ def loader_of(table: pd.DataFrame) -> BlockLoader:
     parts = [part.astype("float32") for _, part in table.groupby("machine")]
     items = [{name: part[name].to_numpy() for name in ("shock", "gap", "level")} for part in parts]
     source = from_dataset(items, length=list(map(len, parts)), targets="level")
-    return BlockLoader(source, t_max=60, batch_frames=8 * 60)
+    return BlockLoader(source, t_max=60, batch_slots=8 * 60)
 
 
 class Decaying(nn.Module):
@@ -50,7 +50,7 @@ class Decaying(nn.Module):
         return state, state
 
     def forward(self, batch: Batch) -> Tensor:
-        inputs_BT = torch.stack([batch.frames_BT["shock"], batch.frames_BT["gap"]], -1)
+        inputs_BT = torch.stack([batch.inputs_BT["shock"], batch.inputs_BT["gap"]], -1)
         states_BT, _ = walk(self, inputs_BT, batch.start_BT)
         return self.head(states_BT).squeeze(-1)
 

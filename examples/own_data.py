@@ -17,11 +17,11 @@ class Source:  # your data: lengths, and a way to read a run of frames
 torch.manual_seed(0)
 model = torch.nn.GRU(16, 2, batch_first=True)
 optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
-loader = BlockLoader(Source(), batch_frames=60)
+loader = BlockLoader(Source(), batch_slots=60)
 for epoch in range(30):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        packed, _ = model(batch.to_packed(batch.frames_BT))  # state clear at every start
+        packed, _ = model(batch.to_packed(batch.inputs_BT))  # state clear at every start
         logits_BT = batch.from_packed(packed)
         loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
         loss = mean_loss(loss_sum, batch.valid_BT.sum())

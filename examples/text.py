@@ -36,7 +36,7 @@ class Model(nn.Module):
         self.head = nn.Linear(96, 256)
 
     def forward(self, batch: Batch) -> Tensor:
-        packed = batch.to_packed(self.embed(batch.frames_BT.int()))
+        packed = batch.to_packed(self.embed(batch.inputs_BT.int()))
         # On a CPU torch's backward pass is slow for many steps in one call, so a few at a time.
         sizes = packed.batch_sizes.split(WINDOW)
         parts = packed.data.split([int(part.sum()) for part in sizes])
@@ -46,7 +46,7 @@ class Model(nn.Module):
             output, state = self.gru(PackedSequence(part, sizes_T), state)
             outputs.append(output.data)
         logits_BT = self.head(batch.from_packed(packed._replace(data=torch.cat(outputs))))
-        labels_BT = batch.next_tokens(batch.frames_BT.long())  # -100 where a segment ends
+        labels_BT = batch.next_tokens(batch.inputs_BT.long())  # -100 where a segment ends
         return cross_entropy(logits_BT.mT, labels_BT, reduction="none")
 
 
@@ -66,7 +66,7 @@ ranks = dist.get_world_size() if dist.is_initialized() else 1
 options: dict[str, Any] = {
     "t_max": T_MAX,
     "long": "split",
-    "batch_frames": T_MAX * max(BLOCKS // ranks, 1),
+    "batch_slots": T_MAX * max(BLOCKS // ranks, 1),
 }
 loader = BlockLoader(Files(paths[1::12]), **options)
 unseen = BlockLoader(Files(paths[::60]), **options)
@@ -75,7 +75,7 @@ net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
 before = bits_per_byte(model, unseen)
 for batch in loader:
-    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.table))
+    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

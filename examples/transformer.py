@@ -43,14 +43,14 @@ class Model(nn.Module):
         self.head = nn.Linear(WIDTH, 256)
 
     def forward(self, batch: Batch) -> Tensor:
-        x_BT = self.token(batch.frames_BT.int()) + self.place(batch.segment_position_BT)
+        x_BT = self.token(batch.inputs_BT.int()) + self.place(batch.segment_position_BT)
         if flex is None:  # flex_attention has no backward pass on a CPU
             attend = partial(scaled_dot_product_attention, attn_mask=batch.attention_mask())
         else:
             attend = partial(flex, block_mask=batch.block_mask())
         for layer in self.layers:
             x_BT = layer(x_BT, attend)
-        labels_BT = batch.next_tokens(batch.frames_BT.long())  # -100 where a segment ends
+        labels_BT = batch.next_tokens(batch.inputs_BT.long())  # -100 where a segment ends
         return cross_entropy(self.head(x_BT).mT, labels_BT, reduction="none")
 
 
@@ -71,14 +71,14 @@ torch.manual_seed(0)
 sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[::9]
 paragraphs = [part for path in sources for part in path.read_bytes().split(b"\n\n")]
 texts = [np.frombuffer(part, np.uint8) for part in paragraphs if 2 <= len(part) <= T_MAX]
-loader = BlockLoader(from_dataset(texts[200:], length=len), t_max=T_MAX, batch_frames=8 * T_MAX)
-unseen = BlockLoader(from_dataset(texts[:200], length=len), t_max=T_MAX, batch_frames=8 * T_MAX)
+loader = BlockLoader(from_dataset(texts[200:], length=len), t_max=T_MAX, batch_slots=8 * T_MAX)
+unseen = BlockLoader(from_dataset(texts[:200], length=len), t_max=T_MAX, batch_slots=8 * T_MAX)
 model = Model().to(DEVICE)
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
 before = bits_per_byte(model, unseen)
 for batch in (one.to(DEVICE) for one in loader):
-    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.table))
+    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

@@ -41,7 +41,7 @@ def _with_as_many_frames(cfg: TrainJob) -> TrainJob:
     if cfg.loader.name != "single":
         return cfg
     mean = float(build_source(cfg.dataset, "train", progress=True).lengths.mean())
-    count = max(1, round(cfg.train.batch_frames / mean))
+    count = max(1, round(cfg.train.batch_slots / mean))
     return replace(cfg, train=replace(cfg.train, micro_batches=count))
 
 
@@ -55,7 +55,7 @@ def _rows(way: Way, turns: Sequence[Turn]) -> Iterator[dict]:
         "deleted": account.deleted,
         "frames": account.frames,
         "steps": account.steps,
-        "imbalance": imbalance(way.loader.sampler.dealt, skipped),
+        "imbalance": imbalance(way.loader.sampler.schedule, skipped),
         "one_shape": way.loader.plan.has_one_size and not skipped,
     }
     for number, turn in enumerate(turns, start=1):

@@ -1,6 +1,6 @@
-"""Balance: how evenly can a deal spread the work of a step over ranks?
+"""Balance: how evenly can the work of a step be spread over ranks?
 
-    python train.py -m experiment=balance               # the deals one after another
+    python train.py -m experiment=balance               # one after another
     python -m experiments.balance                       # 10 s on one core
     python -m experiments.balance --lengths FILE.csv    # your own, as `python -m bload table` reads
     OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 -m experiments.balance --measure \\
@@ -13,7 +13,7 @@ squared lengths in it, as attention does by kernels that skip what they mask. `S
 in randomness: the standard deviation over steps of the mean cost of their blocks, divided by that
 of random steps; 1 is as random, 3 means that a step's blocks are alike.
 
-The second table is measured, the deals taking turns in training: the processor seconds of the
+The second table is measured, which take turns in training: the processor seconds of the
 busier rank over the mean. Beside them stands the imbalance that the same plans predict.
 """
 
@@ -24,8 +24,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bload import Cost, Dealt, Plan, action_genome_lengths, deal, make_plan, read_lengths
-from bload.schedule.balance import DEALS
+from bload import (
+    Cost,
+    Plan,
+    Schedule,
+    action_genome_lengths,
+    make_plan,
+    make_schedule,
+    read_lengths,
+)
+from bload.schedule.balance import BALANCES
 from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.study import markdown, measuring
 from training.ranks import Ranks
@@ -37,7 +45,7 @@ TAIL = 20_000
 
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
-    """A row for each loader and deal, which have taken turns on these ranks."""
+    """A row for each loader and balance, which have taken turns on these ranks."""
     ways = [Way(job, ranks) for job in jobs_of("balance", overrides)]
     rows = []
     for way, turns in zip(ways, take_turns(ways, share, rounds), strict=True):
@@ -46,10 +54,10 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
         rows.append(
             {
                 "loader": way.cfg.loader.name,
-                "deal": way.cfg.loader.deal,
+                "balance": way.cfg.loader.balance,
                 "ranks": ranks.world_size,
                 "steps": steps,
-                "predicted": _over_mean(sampler.dealt.loads(sampler.cost)[:steps]),
+                "predicted": _over_mean(sampler.schedule.loads(sampler.cost)[:steps]),
                 "measured": _over_mean(busy_RS.T),
             }
         )
@@ -60,15 +68,15 @@ def _over_mean(work_SR: np.ndarray) -> float:
     return float(work_SR.max(axis=1).sum() / work_SR.mean(axis=1).sum())
 
 
-def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Dealt:
+def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Schedule:
     rng = np.random.default_rng([0, 0, 1])
-    return deal(plan, ranks, micro_batches=blocks, how=how, cost=cost, rng=rng)
+    return make_schedule(plan, ranks, micro_batches=blocks, balance=how, cost=cost, rng=rng)
 
 
-def _spread(dealt: Dealt, cost: Cost) -> float:
+def _spread(schedule: Schedule, cost: Cost) -> float:
     """Standard deviation over full steps of the mean cost of a step's blocks."""
-    count = np.array([(dealt.blocks_of_step(step) >= 0).sum() for step in range(dealt.steps)])
-    return float(dealt.loads(cost).sum(axis=1)[count == count.max()].std())
+    count = np.array([(schedule.blocks_of_step(step) >= 0).sum() for step in range(schedule.steps)])
+    return float(schedule.loads(cost).sum(axis=1)[count == count.max()].std())
 
 
 def plans_of(file: str) -> dict[str, Plan]:
@@ -82,18 +90,18 @@ def plans_of(file: str) -> dict[str, Plan]:
 
 
 def counted_table(plans: dict[str, Plan], ranks: int) -> str:
-    """Over ideal and spread of every deal, a column for each plan."""
+    """Over ideal and spread of every balance, a column for each plan."""
     cells = []
-    for blocks, how in product(BLOCKS, DEALS):
+    for blocks, how in product(BLOCKS, BALANCES):
         over, spread = [], []
         for plan in plans.values():
             cost = Cost(slot=1, pair=1 / plan.t_max)
-            dealt, random = (_deal(plan, ranks, blocks, one, cost) for one in (how, "cards"))
+            schedule, random = (_deal(plan, ranks, blocks, one, cost) for one in (how, "none"))
             work = cost.of_blocks(plan).sum()
-            over.append(f"{dealt.loads(cost).max(axis=1).sum() * ranks / work:.3f}")
-            spread.append(f"{_spread(dealt, cost) / (_spread(random, cost) or 1):.2f}")
+            over.append(f"{schedule.loads(cost).max(axis=1).sum() * ranks / work:.3f}")
+            spread.append(f"{_spread(schedule, cost) / (_spread(random, cost) or 1):.2f}")
         cells.append([blocks, f"`{how}`", *over, *spread])
-    heads = ["blocks per rank and step", "`loader.deal`", *plans]
+    heads = ["blocks per rank and step", "`loader.balance`", *plans]
     return markdown(cells, [*heads, *(f"spread, {name}" for name in plans)], words=2)
 
 
@@ -105,10 +113,12 @@ def tables(rows: pd.DataFrame, lengths: str, ranks: int) -> str:
 
 def measured_table(rows: pd.DataFrame) -> str:
     cells = [
-        [row.loader, f"`{row.deal}`", row.steps, f"{row.predicted:.3f}", f"{row.measured:.3f}"]
+        [row.loader, f"`{row.balance}`", row.steps, f"{row.predicted:.3f}", f"{row.measured:.3f}"]
         for row in rows.itertuples()
     ]
-    return markdown(cells, ["loader", "`loader.deal`", "steps", "predicted", "measured"], words=2)
+    return markdown(
+        cells, ["loader", "`loader.balance`", "steps", "predicted", "measured"], words=2
+    )
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ class Epoch:
         if self.loader == UNEVEN:
             mine = source.part(rank, RANKS)
             return BlockLoader(
-                mine, "naive", batch_frames=CLIP, t_max=CLIP, long="split", rank=0, world_size=1
+                mine, "naive", batch_slots=CLIP, t_max=CLIP, long="split", rank=0, world_size=1
             )
-        return BlockLoader(source, self.loader, batch_frames=FRAMES, rank=rank, world_size=RANKS)
+        return BlockLoader(source, self.loader, batch_slots=FRAMES, rank=rank, world_size=RANKS)
 
 
 def measure(videos: int, timeout: float) -> list[dict]:

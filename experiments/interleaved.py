@@ -101,7 +101,7 @@ class Way:
         for batches in islice(self.steps, steps):
             train_step(self.training, batches, 0, self.loader.step - 1, self.loader.steps)
             now, worked = time.perf_counter(), time.process_time()
-            turn.frames.append(batches[0].step_frames)
+            turn.frames.append(batches[0].frames_in_step)
             turn.seconds.append(now - began)
             turn.busy.append(worked - busy)
             began, busy = now, worked

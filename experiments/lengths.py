@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bload import PACKERS, action_genome_lengths, deal, read_lengths
+from bload import PACKERS, action_genome_lengths, make_schedule, read_lengths
 from bload.show.draw import INK
 from bload.show.table import sized_plan
 from experiments.study import CHARTS, command, markdown, publish, refusal, save_chart
@@ -90,17 +90,17 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
             size = 2 * longest if loader == DOUBLE else longest
             packer = "bload_exact" if loader == DOUBLE else loader
             plan = sized_plan(lengths, packer, size, None, "error", seed, 0, size)
-            dealt = deal(plan, ranks, size)
-            slots = ranks * int(dealt.loads().max(axis=1).sum())
+            schedule = make_schedule(plan, ranks, size)
+            slots = ranks * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
             rows.append(
                 {
                     **{"kind": kind, "loader": loader, "draw": seed, "t_max": longest},
                     **{"cv": lengths.std() / mean, "closed": longest / mean},
                     "over_half": 100 * (2 * lengths > longest).mean(),
-                    **{"times": naive / slots, "imbalance": dealt.imbalance()},
-                    "padded": 100 * dealt.account.padding / lengths.sum(),
-                    "deleted": 100 * dealt.account.deleted / lengths.sum(),
+                    **{"times": naive / slots, "imbalance": schedule.imbalance()},
+                    "padded": 100 * schedule.account.padding / lengths.sum(),
+                    "deleted": 100 * schedule.account.deleted / lengths.sum(),
                 }
             )
     return pd.DataFrame(rows)

@@ -58,7 +58,6 @@ def read_curves(folder: Path | str) -> pd.DataFrame:
     folder = Path(folder)
     if (folder / "curves.csv").exists():
         curves = pd.read_csv(folder / "curves.csv")
-        curves["epoch"] += 1  # the file counts from 0
     else:
         found = [_curve(path.parent) for path in sorted(folder.glob("*/summary.json"))]
         curves = pd.concat(found, ignore_index=True)
@@ -99,9 +98,7 @@ def main() -> None:
     curves = [_curve(args.folder / run["run"]) for run in runs]
     args.to.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(runs).to_csv(args.to / "runs.csv", index=False)
-    table = pd.concat(curves)
-    table["epoch"] -= 1
-    table.to_csv(args.to / "curves.csv", index=False)
+    pd.concat(curves).to_csv(args.to / "curves.csv", index=False)
 
 
 if __name__ == "__main__":

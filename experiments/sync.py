@@ -92,7 +92,7 @@ class Classifier(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the sum of the losses of a batch's frames."""
-        states, _ = self.gru(batch.to_packed(batch.frames_BT))
+        states, _ = self.gru(batch.to_packed(batch.inputs_BT))
         logits_BTK = self.head(batch.from_packed(states))
         wanted_V = torch.tensor(batch.targets, dtype=torch.int64)
         return cross_entropy(logits_BTK[batch.valid_BT], wanted_V, reduction="sum")
@@ -124,13 +124,13 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
         lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
         source, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
         size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(held_out, "naive", batch_frames=size, process_group=alone)
+        (test,) = BlockLoader(held_out, "naive", batch_slots=size, process_group=alone)
         for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
             own = data == "own"
             loader = BlockLoader(
                 source.part(ranks.rank, count) if own else source,
                 "bload",
-                batch_frames=SLOTS // count,
+                batch_slots=SLOTS // count,
                 t_max=LONGEST,
                 seed=seed,
                 process_group=alone if own else None,

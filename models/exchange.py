@@ -1,6 +1,6 @@
 """Frames shared equally over ranks, in training, by all-to-alls that pass gradients.
 
-A loader deals whole blocks, so ranks may hold unequal numbers of frames: where padding is skipped,
+Ranks compute whole blocks, so ranks may hold unequal numbers of frames: where padding is skipped,
 or where there are fewer blocks than ranks. What sees one frame alone is shared nevertheless, as in
 the remapping of Zeppelin (arXiv 2509.21841):
 

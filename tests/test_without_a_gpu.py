@@ -106,7 +106,7 @@ def test_batches_and_boundaries_wait_for_nothing(gpu):
     batch = batch.to(GPU, non_blocking=True)
     forms = (
         *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),
-        *(batch.next_tokens(batch.frames_BT), batch.block_mask().kv_indices, batch.valid_BT),
+        *(batch.next_tokens(batch.inputs_BT), batch.block_mask().kv_indices, batch.valid_BT),
         *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"]),
     )
     assert {form.device for form in forms} == {GPU}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bload.batch.batch import Batch
-from bload.batch.segments import table_from_masks
+from bload.batch.segments import segments_from_masks
 from bload.errors import check_choice
 from training.config import STARTS
 
@@ -67,11 +67,11 @@ def repeat_last(batch: Batch) -> Batch:
         targets += [*batch.targets[first:end], *batch.targets[end - 1 : end] * (slots - frames)]
     return replace(
         batch,
-        frames_BT=batch.frames_BT[row_B1, from_BT],
+        inputs_BT=batch.inputs_BT[row_B1, from_BT],
         targets=tuple(targets),
         valid_BT=valid_BT,
         segment_BT=batch.segment_BT[row_B1, from_BT],
         sequence_BT=batch.sequence_BT[row_B1, from_BT],
         position_BT=batch.position_BT[row_B1, from_BT],
-        table=table_from_masks(valid_BT, batch.start_BT),
+        segments=segments_from_masks(valid_BT, batch.start_BT),
     )

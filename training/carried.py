@@ -34,7 +34,7 @@ def open_carried(
 ) -> list[Carried] | None:
     """Memory of this rank's rows, from what all ranks have saved, on any number of ranks.
 
-    The rows of a step are numbered over all ranks as blocks are dealt: one to each rank in turn.
+    The rows of a step are numbered over all ranks, one for each rank in turn.
 
     Args:
         saved: `pack_carried` of every rank; of none, an epoch has just begun.

@@ -39,7 +39,7 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 @dataclass
 class TrainConfig:
     epochs: int  # passes over the training videos
-    batch_frames: int  # frames that a rank works through at a time
+    batch_slots: int  # frames that a rank works through at a time
     lr: float  # highest learning rate of AdamW
     backbone_lr: float  # the same for the backbone
     weight_decay: float  # of matrices alone
@@ -89,7 +89,7 @@ class TrainConfig:
             **dict.fromkeys(("log_every", "bptt", "sync_every"), (1, MOST)),
             "micro_batches": (1, 10**6),
             "checkpoint_minutes": (0, None),
-            **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_frames": (1, 10**7)},
+            **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_slots": (1, 10**7)},
             **{"seed": (0, 2**63 - 1), "workers": (-1, 256), "timeout": (1, 10**6)},
             **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
         }
@@ -191,10 +191,10 @@ class TrainJob:
             )
         if self.train.exchange == "none":
             return
-        if self.loader.deal == "counts":
+        if self.loader.balance == "counts":
             raise InputError(
-                "train.exchange=frames takes as many batches on every rank, and loader.deal=counts "
-                "does not deal so; choose another deal or set train.exchange=none"
+                "train.exchange=frames takes as many batches on every rank, and "
+                "loader.balance=counts does not; choose another or set train.exchange=none"
             )
         if self.train.sync != "allreduce":
             raise InputError(
@@ -210,7 +210,7 @@ class EvalJob:
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: the one the model was trained on
     cache: str | None = None  # folder for resized frames, as dataset.cache in training
-    batch_frames: int = 1024  # frames that a rank works through at a time
+    batch_slots: int = 1024  # frames that a rank works through at a time
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
     amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
     device: str = "auto"  # auto (a GPU if there is one), cpu or cuda
@@ -235,7 +235,7 @@ class EvalJob:
         check_choice("iou", self.iou, CONVENTIONS)
         check_choice("amp", self.amp, AMPS)
         check_choice("device", self.device, DEVICES)
-        check_number("batch_frames", self.batch_frames, 1, 10**7)
+        check_number("batch_slots", self.batch_slots, 1, 10**7)
         check_number("workers", self.workers, -1, 256)
         self.workers = readers(self.workers)
         check_number("timeout", self.timeout, 1, 10**6)

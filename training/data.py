@@ -43,7 +43,7 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
         loader = BlockLoader(
             source,
             cfg.loader.name,
-            batch_frames=cfg.train.batch_frames,
+            batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
             even=cfg.train.exchange != "none",
             rank=ranks.rank,

@@ -70,7 +70,7 @@ def measure(
     source: VideoSource,
     ranks: Ranks,
     *,
-    batch_frames: int,
+    batch_slots: int,
     amp: str = "auto",
     workers: int = 0,
     timeout: float = TIMEOUT,
@@ -91,7 +91,7 @@ def measure(
     loader = BlockLoader(
         source,
         "bload_exact",
-        batch_frames=max(batch_frames, natural_t_max(source.lengths, "bload_exact")),
+        batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
         rank=ranks.rank,
         world_size=ranks.world_size,
         num_workers=workers,
@@ -143,7 +143,7 @@ def predict_batch(
     start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
     with precision:
         outputs = model(
-            there.frames_BT,
+            there.inputs_BT,
             start_BT,
             batch.valid_BT,
             extent_BT2=extent_BT2,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bload import BlockLoader, Cost, Dealt
+from bload import BlockLoader, Cost, Schedule
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -39,9 +39,9 @@ def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
         sums[name] = sums.get(name, 0.0) + value
 
 
-def imbalance(dealt: Dealt, skips: bool) -> float:
+def imbalance(schedule: Schedule, skips: bool) -> float:
     """Slots of a step's fullest rank over the mean of the ranks; frames if padding is skipped."""
-    return dealt.imbalance(Cost(slot=0, frame=1) if skips else Cost())
+    return schedule.imbalance(Cost(slot=0, frame=1) if skips else Cost())
 
 
 def epoch_figures(
@@ -60,7 +60,7 @@ def epoch_figures(
     seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
-        "imbalance": imbalance(loader.sampler.dealt, skips),
+        "imbalance": imbalance(loader.sampler.schedule, skips),
         "seconds": seconds,
         "waiting_seconds": waiting,
         "start_seconds": start,

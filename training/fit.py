@@ -50,7 +50,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     """Time forward and backward passes of batches of several shapes; milliseconds."""
     t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
-    sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_frames]
+    sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
     training = train_apart(cfg, source, replace(ranks, rank=0, world_size=1))
     work, seconds = [], []
     for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
@@ -75,7 +75,7 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
 
 def work_of(batch: Batch) -> tuple[float, ...]:
     """Amounts for each part of a `Cost`: slots, frames, pairs, walked slots, launches."""
-    length_S = batch.table.length_S.double()
+    length_S = batch.segments.length_S.double()
     slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
     return slots, frames, float((length_S**2).sum()), batch.valid_BT.shape[1], 1
 

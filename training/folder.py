@@ -59,7 +59,7 @@ def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
     Of ranks that step by themselves the number counts too.
     """
     config = defining(cfg)
-    config["train"]["batch_frames"] *= world_size * cfg.train.micro_batches
+    config["train"]["batch_slots"] *= world_size * cfg.train.micro_batches
     if cfg.train.sync != "allreduce":
         config["train"]["ranks"] = world_size
     return config
@@ -89,16 +89,16 @@ def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str
         sampler: of this one.
     """
     batches, here = ranks * train["micro_batches"], sampler.world_size * sampler.micro_batches
-    blocks, frames = batches * max(1, train["batch_frames"] // sampler.t_max), train["batch_frames"]
+    blocks, frames = batches * max(1, train["batch_slots"] // sampler.t_max), train["batch_slots"]
     if not sampler.plan.has_one_size:
-        if (batches, frames) == (here, sampler.batch_frames):
+        if (batches, frames) == (here, sampler.batch_slots):
             return ""
-        return f"to go on with it, set train.batch_frames={frames}, with {batches} ranks"
+        return f"to go on with it, set train.batch_slots={frames}, with {batches} ranks"
     if blocks == sampler.blocks_per_step:
         return ""
     if blocks % here:
         return f"its steps have {blocks} blocks: go on with it on {ranks} ranks, with"
-    keys = f"train.batch_frames={blocks // here * sampler.t_max}"
+    keys = f"train.batch_slots={blocks // here * sampler.t_max}"
     return f"its steps have {blocks} blocks: to go on with it here, set {keys}"
 
 
@@ -169,7 +169,7 @@ class RunFolder:
             for group, values in defining(cfg).items()
             for key, value in values.items()
             if here.get(group, {}).get(key) != value
-            and (group, key) not in (("dataset", "root"), ("train", "batch_frames"))
+            and (group, key) not in (("dataset", "root"), ("train", "batch_slots"))
         ]
         if differs:
             raise InputError(

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.cost import Cost
 from bload.packing.packers import PACKERS
-from bload.schedule.balance import DEALS, Last
+from bload.schedule.balance import BALANCES, Last
 
 COSTS = ("slots", "fitted")
 
@@ -27,25 +27,25 @@ class LoaderConfig:
     name: str  # of the packer
     t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
     last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
-    # which blocks make a step, and which rank gets which: cards, pairs, counts, window, queue
-    deal: str = field(default="cards")
-    # deal=window: steps whose blocks are sorted by cost
+    # which blocks make a step, and which rank gets which: none, pairs, counts, window, queue
+    balance: str = field(default="none")
+    # balance=window: steps whose blocks are sorted by cost
     window: int = field(default=16)
-    # cost of a block, for deals: slots, fitted (timed here), or the numbers of a `bload.Cost`
+    # cost of a block, for `balance`: slots, fitted (timed here), or the numbers of a `bload.Cost`
     cost: Any = field(default="slots")
     # sizes of blocks, such as [94,47], or how many to choose
-    shapes: Any = field(default=1)
+    block_sizes: Any = field(default=1)
 
     def __post_init__(self) -> None:
         if self.t_max is not None:
             check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
         check_choice("loader.last", self.last, get_args(Last))
-        check_choice("loader.deal", self.deal, DEALS)
+        check_choice("loader.balance", self.balance, BALANCES)
         check_number("loader.window", self.window, 1, 10**9)
         if self.cost not in COSTS:
             _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
-        if not isinstance(self.shapes, int):
-            _check_list("loader.shapes", self.shapes, 100, "a number of block sizes, or")
+        if not isinstance(self.block_sizes, int):
+            _check_list("loader.block_sizes", self.block_sizes, 100, "a number of block sizes, or")
         for option, kind in get_type_hints(PACKERS[self.name]).items():
             if get_origin(kind) is Literal:
                 check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
@@ -55,7 +55,7 @@ class LoaderConfig:
         """All but the name, as `bload.BlockLoader` takes them; `cost` unless it is fitted."""
         values = {key: value for key, value in asdict(self).items() if key != "name"}
         cost, window = values.pop("cost"), values.pop("window")
-        values["deal_options"] = {"steps": window} if self.deal == "window" else {}
+        values["balance_options"] = {"steps": window} if self.balance == "window" else {}
         if cost != "fitted":
             values["cost"] = Cost() if cost == "slots" else Cost(*cost)
         return values
@@ -74,7 +74,7 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
     options = [
         (option.name, _type_of(option.default), field(default=option.default))
         for option in signature(PACKERS[packer]).parameters.values()
-        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_frames"  # train's
+        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_slots"  # train's
     ]
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 

@@ -76,7 +76,7 @@ def compute_losses(
     start_BT = change_starts(batch.start_BT, batch.valid_BT, cfg.starts, cfg.seed)
     with autocast(cfg.amp, device):
         outputs = training.parallel(
-            there.frames_BT,
+            there.inputs_BT,
             start_BT,
             batch.valid_BT,
             bptt=cfg.bptt,

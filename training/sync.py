@@ -18,7 +18,7 @@ and 3 ranks, 1/3 on 4, 0.80 on 8.
 
 A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
 the number of ranks. So the mean of the ranks' gradients is the gradient that ``allreduce`` uses,
-and where blocks are dealt at random each is an unbiased estimate of it. `local` with k = 1 equals
+and where blocks are shared at random each is an unbiased estimate of it. `local` with k = 1 equals
 ``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give each of them
 more weight on a rank that has few.
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bload.batch.boundaries import Boundaries
-from bload.batch.segments import StartTable, masks_from_table
+from bload.batch.segments import Segments, masks_from_segments
 from bload.batch.trees import described, empty, get_state, join, kind, on_tensors, set_state
 from bload.errors import InputError
 from bload.packing.plan import Block
@@ -24,7 +24,7 @@ class BlockSample:
     """One block as read, without padding: the frames of its segments in slot order."""
 
     block: Block
-    frames_V: Any
+    inputs_V: Any
     """Tensor ``(V, ...)``, or a dict of them."""
     targets_V: Any = None
     """The same, or a list with an entry per frame; None without targets per frame."""
@@ -38,11 +38,11 @@ class Batch(Boundaries):
     """Input of a training step: frames, targets, and where sequences begin and end.
 
     Padding has ``valid_BT`` False; losses, matching, batch statistics and metrics have to leave it
-    out. In the last step of an epoch a rank's batch may be all padding (see `bload.deal`): it has
-    the usual shapes and dtypes and no target. `bload.mean_loss` is right then; a mean is not.
+    out. In the last step of an epoch a rank's batch may be all padding, a filler: it has the
+    usual shapes and dtypes and no target. `bload.mean_loss` is right then; a mean is not.
     """
 
-    frames_BT: Any
+    inputs_BT: Any
     """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a dict
     of them; on padding 0 or the loader's pad value."""
     targets_BT: Any = None
@@ -56,7 +56,7 @@ class Batch(Boundaries):
     a dict by key, else a tuple. None without them."""
     ends_step: bool = True
     """False if more batches of this rank follow before the optimiser takes its step."""
-    step_frames: int = 0
+    frames_in_step: int = 0
     """Frames of all batches of the step, on all ranks, as `BlockLoader` sets it."""
     continues_B: Tensor | None = None
     """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
@@ -64,8 +64,8 @@ class Batch(Boundaries):
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
-        parts = [f"{blocks} x {slots} slots", f"{len(self.table)} segments"]
-        for name in ("frames_BT", "targets_BT", "targets", "targets_S"):
+        parts = [f"{blocks} x {slots} slots", f"{len(self.segments)} segments"]
+        for name in ("inputs_BT", "targets_BT", "targets", "targets_S"):
             if description := described(getattr(self, name)):
                 parts.append(f"{name} {description}")
         return f"Batch({', '.join(parts)})"
@@ -85,12 +85,12 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        others = ("table", "targets", "ends_step", "step_frames")
+        others = ("segments", "targets", "ends_step", "frames_in_step")
         names = [field.name for field in fields(self) if field.name not in others]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
-        table = self.table
-        columns = change(table.block_S), change(table.slot_S), change(table.length_S)
-        return replace(self, table=StartTable(*columns, table.longest), **changed)
+        old = self.segments
+        columns = change(old.block_S), change(old.slot_S), change(old.length_S)
+        return replace(self, segments=Segments(*columns, old.longest), **changed)
 
 
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
@@ -117,8 +117,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             [block.first for block in blocks],
         )
     )
-    table = StartTable(block_S, slot_S, length_S, int(length_S.max()) if len(length_S) else 0)
-    valid_BT, start_BT, segment_BT = masks_from_table(table, len(blocks), t_max)
+    segments = Segments(block_S, slot_S, length_S, int(length_S.max()) if len(length_S) else 0)
+    valid_BT, start_BT, segment_BT = masks_from_segments(segments, len(blocks), t_max)
 
     # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
     continues_B = torch.tensor([block.continues for block in blocks])
@@ -132,7 +132,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     targets_V = [sample.targets_V for sample in samples]
     objects = isinstance(targets_V[0], list)
     return Batch(
-        frames_BT=_in_blocks([sample.frames_V for sample in samples], t_max, pad, "frames", 0),
+        inputs_BT=_in_blocks([sample.inputs_V for sample in samples], t_max, pad, "frames", 0),
         targets_BT=None if objects else _in_blocks(targets_V, t_max, pad, "targets", -100),
         targets=tuple(target for some in targets_V for target in some) if objects else (),
         targets_S=_frozen(join([sample.targets_S for sample in samples])),
@@ -141,7 +141,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         segment_BT=segment_BT,
         sequence_BT=sequence_BT,
         position_BT=position_BT,
-        table=table,
+        segments=segments,
         continues_B=continues_B if continues_B.any() else None,
     )
 
@@ -186,7 +186,7 @@ def _frozen(tree: Any) -> Any:
 def _check_pad(pad: Mapping[str, float], sample: BlockSample) -> None:
     """Refuse pad values that are no numbers, or for keys that frames and targets do not have."""
     keys: list[str] = []
-    for name, tree in (("frames", sample.frames_V), ("targets", sample.targets_V)):
+    for name, tree in (("frames", sample.inputs_V), ("targets", sample.targets_V)):
         keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)
     for key, value in pad.items():
         if key not in keys:

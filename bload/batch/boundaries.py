@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
-from bload.batch.segments import StartTable
+from bload.batch.segments import Segments
 
 TILE = 128
 """Slots along a side of the tiles of `flex_attention`, K to a row."""
@@ -37,7 +37,7 @@ class Boundaries:
     """int64, number of the sequence in the data set, -1 on padding."""
     position_BT: Tensor
     """int64, number of the frame within its sequence, 0 on padding."""
-    table: StartTable
+    segments: Segments
     """Block, slot and length of every segment."""
 
     @property
@@ -50,13 +50,13 @@ class Boundaries:
     @property
     def cu_seqlens(self) -> Tensor:
         """int32 ``(S + 1,)``, cumulative segment lengths: the bounds in ``values_BT[valid_BT]``."""
-        length_S = self.table.length_S
+        length_S = self.segments.length_S
         return torch.cat([length_S.new_zeros(1), length_S.cumsum(0)]).to(torch.int32)
 
     @property
     def max_seqlen(self) -> int:
         """Length of the longest segment, known without waiting for the device."""
-        return self.table.longest
+        return self.segments.longest
 
     @property
     def seq_idx_BT(self) -> Tensor:
@@ -133,9 +133,9 @@ class Boundaries:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
 
         So the state is clear at every start, and cuDNN runs them. The states that they take and
-        return, ``(layers, S, width)``, stand in the order of `table`. A batch without any frame
+        return, ``(layers, S, width)``, are in the order of `segments`. A batch without any frame
         gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
-        leaves it out, ``state[:, : len(batch.table)]`` does too, and gradients are 0.
+        leaves it out, ``state[:, : len(batch.segments)]`` does too, and gradients are 0.
         """
         order_S, place_S, slot_V, sizes_T = self._by_step()
         if not len(slot_V):
@@ -152,7 +152,7 @@ class Boundaries:
 
     def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Segments by falling length, and back; ``b * T + t`` by step; segments at each step."""
-        length_S = self.table.length_S
+        length_S = self.segments.length_S
         order_S = length_S.argsort(descending=True, stable=True)
         place_S = order_S.argsort()
         step_V = self.segment_position_BT[self.valid_BT]

@@ -47,8 +47,8 @@ def unpack(
             f"outputs begin with the shape {tuple(shape)}, the batch with "
             f"{tuple(batch.valid_BT.shape)}; unpack takes one tensor (B, T, ...)"
         )
-    pieces = torch.split(outputs_BT[batch.valid_BT], batch.table.length_S.tolist())
-    begin = (batch.table.block_S, batch.table.slot_S)
+    pieces = torch.split(outputs_BT[batch.valid_BT], batch.segments.length_S.tolist())
+    begin = (batch.segments.block_S, batch.segments.slot_S)
     numbers = batch.sequence_BT[begin].tolist(), batch.position_BT[begin].tolist()
     outputs = [Output(*each) for each in zip(*numbers, pieces, strict=True)]
     if gather and dist.is_available() and dist.is_initialized():

@@ -64,17 +64,17 @@ class BlockDataset(Dataset[BlockSample]):
         no_frames, no_targets = self._no_frames()
         by_sequence = self.targets_per == "sequence"
         used = int(block.length.sum())
-        frames_V = room_for(no_frames, used)
+        inputs_V = room_for(no_frames, used)
         targets = room_for(no_targets, len(block.length) if by_sequence else used)
         segments = zip(block.sequence, block.first, block.length, block.starts, strict=True)
         for number, segment in enumerate(segments):
             sequence, first, length, slot = map(int, segment)
             read, its_targets = self._read(sequence, first, length)
-            put(read, frames_V, slot)  # in its place at once: no block is held twice
+            put(read, inputs_V, slot)  # in its place at once: no block is held twice
             put(its_targets, targets, number if by_sequence else slot)
         if by_sequence:
-            return BlockSample(block, frames_V, targets_S=targets)
-        return BlockSample(block, frames_V, targets)
+            return BlockSample(block, inputs_V, targets_S=targets)
+        return BlockSample(block, inputs_V, targets)
 
     def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
         result = self.source.read(sequence, first, length)

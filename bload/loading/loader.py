@@ -27,16 +27,17 @@ class BlockLoader:
             for batch in loader:
                 ...
 
-    With ``micro_batches`` above 1, or ``deal="counts"``, an optimiser step takes several batches;
-    it comes after one whose `ends_step` is True. `by_step` yields those of a step together.
+    With ``micro_batches`` above 1, or ``balance="counts"``, an optimiser step takes several
+    batches; it comes after one whose `ends_step` is True. `by_step` yields those of a step
+    together.
 
     Args:
         source: anything with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
         packer: a key of `PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the paper does,
             for comparisons with it and where packing has to be instant.
-        batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_frames // t_max`` whole blocks, at least one; None takes one.
+        batch_slots: slots of a batch. A block cannot be cut, so it is rounded down to
+            ``batch_slots // t_max`` whole blocks, at least one; None takes one.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.
@@ -45,13 +46,13 @@ class BlockLoader:
         names: of the sequences, for error messages.
         process_group: of the ranks that share the data, where not all do (tensor or pipeline
             parallelism): ``mesh["dp"].get_group()``. None takes the default group.
-        shapes: sizes of blocks, `t_max` the largest, or how many to choose.
+        block_sizes: sizes of blocks, `t_max` the largest, or how many to choose.
         micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
         even: let all ranks have as many batches in a step, some of fillers, as `mean_loss` and
             models that communicate in their forward pass ask for.
-        deal: a key of `DEALS`: how the blocks of a step are chosen and shared out.
-        cost: of a block, for `deal`.
-        deal_options: of `deal`, such as ``{"steps": 16}`` of a window.
+        balance: a key of `BALANCES`: how the blocks of a step are chosen and shared out.
+        cost: of a block, for `balance`.
+        balance_options: of `balance`, such as ``{"steps": 16}`` of a window.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
         num_workers: processes that read, as in `torch.utils.data.DataLoader`.
@@ -73,7 +74,7 @@ class BlockLoader:
         source: SequenceSource,
         packer: str = "bload_exact",
         *,
-        batch_frames: int | None = None,
+        batch_slots: int | None = None,
         t_max: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -81,12 +82,12 @@ class BlockLoader:
         last: Last = "fill",
         names: Sequence[str] | None = None,
         process_group: dist.ProcessGroup | None = None,
-        shapes: int | Sequence[int] = 1,
+        block_sizes: int | Sequence[int] = 1,
         micro_batches: int = 1,
         even: bool = True,
-        deal: str = "cards",
+        balance: str = "none",
         cost: Cost = SLOTS,
-        deal_options: Mapping[str, Any] | None = None,
+        balance_options: Mapping[str, Any] | None = None,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -105,7 +106,7 @@ class BlockLoader:
         self.sampler = BlockSampler(
             source.lengths,
             packer,
-            batch_frames=batch_frames,
+            batch_slots=batch_slots,
             t_max=t_max,
             rank=rank,
             world_size=world_size,
@@ -113,12 +114,12 @@ class BlockLoader:
             last=last,
             names=names,
             process_group=process_group,
-            shapes=shapes,
+            block_sizes=block_sizes,
             micro_batches=micro_batches,
             even=even,
-            deal=deal,
+            balance=balance,
             cost=cost,
-            deal_options=deal_options,
+            balance_options=balance_options,
             **options,
         )
         self.data = DataLoader(
@@ -177,18 +178,18 @@ class BlockLoader:
     def __iter__(self) -> Iterator[Batch]:
         # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
         self._iterations = mine = self._iterations + 1
-        self.step, dealt = self.sampler.next_step, self.sampler.dealt
+        self.step, schedule = self.sampler.next_step, self.sampler.schedule
         try:
             batches = iter(self.data)
-            for step in range(self.step, dealt.steps):
-                frames = dealt.step_frames(step)
-                for left in reversed(range(len(dealt.micro_batches(step, self.sampler.rank)))):
+            for step in range(self.step, schedule.steps):
+                frames = schedule.frames_in_step(step)
+                for left in reversed(range(len(schedule.micro_batches(step, self.sampler.rank)))):
                     if mine != self._iterations:
                         raise InputError(
                             "this iterator ended when another of the same loader began; make a "
                             "loader for each"
                         )
-                    batch = replace(next(batches), ends_step=left == 0, step_frames=frames)
+                    batch = replace(next(batches), ends_step=left == 0, frames_in_step=frames)
                     self.step = step + (left == 0)  # handed over; train on it before you save
                     yield batch
             next(batches, None)  # even where no step was left, the sampler's iteration is over

@@ -11,16 +11,15 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.errors import InputError, TooLongError, check_whole, spell
+from bload.errors import InputError, TooLongError, check_whole
 from bload.lengths import check_lengths
 from bload.loading.ranks import find_place
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
 from bload.packing.packers import make_plan, makes_batches, natural_t_max, packer_options
 from bload.packing.plan import Block, Plan, filler_block
-from bload.schedule.balance import Last, check_options
-from bload.schedule.balance import deal as make_deal
-from bload.schedule.schedule import SLOTS, Dealt, EpochAccount
+from bload.schedule.balance import Last, check_options, make_schedule
+from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
 
 class BlockSampler(Sampler[list[Block]]):
@@ -32,19 +31,19 @@ class BlockSampler(Sampler[list[Block]]):
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `bload.packing.packers.PACKERS`, see `BlockLoader`.
-        batch_frames: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_frames // t_max`` whole blocks, at least one; None takes one.
+        batch_slots: slots of a batch. A block cannot be cut, so it is rounded down to
+            ``batch_slots // t_max`` whole blocks, at least one; None takes one.
         t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
         rank: of this process; None takes it from the process group, and without one 0.
         world_size: number of ranks; None takes it from the process group, and without one 1.
         seed: with the epoch, the only source of the plan's randomness.
-        last: ``fill`` or ``drop``, see `bload.deal`.
-        shapes: sizes of blocks, `t_max` the largest, or how many to choose.
+        last: ``fill`` or ``drop``, see `bload.make_schedule`.
+        block_sizes: sizes of blocks, `t_max` the largest, or how many to choose.
         micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
-        even: let all ranks have as many batches in a step, some of fillers, as in `bload.deal`.
-        deal: a key of `bload.DEALS`: how the blocks of a step are chosen and shared out.
-        cost: of a block, for `deal`.
-        deal_options: of `deal`, see `BlockLoader`.
+        even: let all ranks have as many batches in a step, some of fillers, as there.
+        balance: a key of `bload.BALANCES`: how the blocks of a step are chosen and shared out.
+        cost: of a block, for `balance`.
+        balance_options: of `balance`, see `BlockLoader`.
         names: of the sequences, for error messages.
         process_group: of the ranks that share the data, see `BlockLoader`.
         options: the packer's own; note that ``long="split"`` clears the state at every cut.
@@ -59,7 +58,7 @@ class BlockSampler(Sampler[list[Block]]):
         lengths: ArrayLike,
         packer: str = "bload_exact",
         *,
-        batch_frames: int | None = None,
+        batch_slots: int | None = None,
         t_max: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -67,12 +66,12 @@ class BlockSampler(Sampler[list[Block]]):
         last: Last = "fill",
         names: Sequence[str] | None = None,
         process_group: dist.ProcessGroup | None = None,
-        shapes: int | Sequence[int] = 1,
+        block_sizes: int | Sequence[int] = 1,
         micro_batches: int = 1,
         even: bool = True,
-        deal: str = "cards",
+        balance: str = "none",
         cost: Cost = SLOTS,
-        deal_options: Mapping[str, Any] | None = None,
+        balance_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.rank, self.world_size = find_place(rank, world_size, process_group)
@@ -84,20 +83,20 @@ class BlockSampler(Sampler[list[Block]]):
         self.epoch = self._plan_epoch = 0
         self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
-        self.batch_frames = max(least, check_whole("batch_frames", batch_frames or 0, 0))
-        if "batch_frames" in packer_options(packer):
-            self.options["batch_frames"] = self.batch_frames
-        self.shapes: tuple[int, ...] = ()
+        self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
+        if "batch_slots" in packer_options(packer):
+            self.options["batch_slots"] = self.batch_slots
+        self.block_sizes: tuple[int, ...] = ()
         try:
             self._plan = self._make_plan()
         except TooLongError as error:
             raise (error if names is None else error.named(names)) from None
-        check_options(deal, cost, deal_options or {})
+        check_options(balance, cost, balance_options or {})
         self.micro_batches, self.even = micro_batches, even
-        self.how, self.cost, self.deal_options = deal, cost, dict(deal_options or {})
-        self._dealt: Dealt | None = None
-        self.shapes = sizes_of(shapes, self._plan, self.t_max, self.batch_frames, cost)
-        if self.shapes:
+        self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
+        self._schedule: Schedule | None = None
+        self.block_sizes = sizes_of(block_sizes, self._plan, self.t_max, self.batch_slots, cost)
+        if self.block_sizes:
             self._plan = self._make_plan()
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
@@ -113,7 +112,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def blocks_per_batch(self) -> int:
         """Blocks in a batch, of the largest size."""
-        return self.batch_frames // self.plan.t_max
+        return self.batch_slots // self.plan.t_max
 
     @property
     def blocks_per_step(self) -> int:
@@ -130,61 +129,61 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _make_plan(self) -> Plan:
         place = self.lengths, self.packer, self.t_max, self.seed, self.epoch
-        return make_plan(*place, shapes=self.shapes, **self.options)
+        return make_plan(*place, block_sizes=self.block_sizes, **self.options)
 
     @property
-    def dealt(self) -> Dealt:
+    def schedule(self) -> Schedule:
         """Work of each rank in each step of the current epoch, the same on every rank."""
         plan = self.plan
-        if self._dealt is None or self._dealt.plan is not plan:
-            self._dealt = make_deal(
+        if self._schedule is None or self._schedule.plan is not plan:
+            self._schedule = make_schedule(
                 plan,
                 self.world_size,
-                self.batch_frames,
+                self.batch_slots,
                 micro_batches=self.micro_batches,
-                how=self.how,
+                balance=self.balance,
                 cost=self.cost,
                 last=self.last,
                 even=self.even,
                 rng=np.random.default_rng([self.seed, self.epoch, 1]),
-                **self.deal_options,
+                **self.balance_options,
             )
-        return self._dealt
+        return self._schedule
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, all ranks together."""
-        return self.dealt.account
+        return self.schedule.account
 
     @property
     def steps(self) -> int:
         """Steps of the current epoch, the same on every rank."""
-        return self.dealt.steps
+        return self.schedule.steps
 
     @property
     def note(self) -> str:
-        """A sentence where `deal` has nothing to balance, else an empty one."""
-        if self.how == "cards":
+        """A sentence where `balance` has nothing to balance, else an empty one."""
+        if self.balance == "none":
             return ""
         unit, costs = "block", self.cost.of_blocks(self.plan)
         if not self.plan.has_one_size:
-            unit, costs = "batch", self.dealt.costs(self.cost)[self.dealt.has_blocks]
+            unit, costs = "batch", self.schedule.costs(self.cost)[self.schedule.has_blocks]
         if np.ptp(costs) > 1e-9 * costs.max():
             return ""
-        return f"every {unit} costs the same, so {spell('deal', self.how)} has nothing to balance"
+        return f"every {unit} costs the same, so balance={self.balance} has nothing to balance"
 
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
-        return int(np.diff(self.dealt.shares)[self.rank :: self.world_size].sum())
+        return int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
 
     def __iter__(self) -> Iterator[list[Block]]:
         self._compare_ranks()
-        plan, dealt = self.plan, self.dealt
+        plan, schedule = self.plan, self.schedule
         start, self.next_step = self.next_step, 0
-        for step in range(start, dealt.steps):
-            mine = dealt.micro_batches(step, self.rank)
+        for step in range(start, schedule.steps):
+            mine = schedule.micro_batches(step, self.rank)
             for number in mine:
-                slots, blocks = int(dealt.slots[number]), dealt.blocks(number).tolist()
+                slots, blocks = int(schedule.slots[number]), schedule.blocks(number).tolist()
                 self._yielded = step + (number == mine[-1])
                 yield [filler_block(slots) if b < 0 else plan.block(b) for b in blocks]
 
@@ -265,23 +264,27 @@ class BlockSampler(Sampler[list[Block]]):
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
-            **self._deal_definition(),
+            **self._balance_definition(),
             "sequences": len(self.lengths),
             "frames": int(self.lengths.sum()),
             "lengths digest": self._digest,
         }
 
-    def _deal_definition(self) -> dict[str, Any]:
-        """Settings that matter only if blocks differ in cost or size; a plain deal adds none."""
+    def _balance_definition(self) -> dict[str, Any]:
+        """Settings that matter only if blocks differ in cost or size."""
         found: dict[str, Any] = {}
-        if self.shapes:
-            found |= {"shapes": [*self.shapes], "batch_frames": self.batch_frames}
+        if self.block_sizes:
+            found |= {"block_sizes": [*self.block_sizes], "batch_slots": self.batch_slots}
         if makes_batches(self.packer):
             found["batches per step"] = self.world_size * self.micro_batches
-        if self.how == "queue":
+        if self.balance == "queue":
             found["ranks"] = self.world_size
-        if self.how != "cards":
-            found |= {"deal": self.how, "cost": [*astuple(self.cost)], **self.deal_options}
+        if self.balance != "none":
+            found |= {
+                "balance": self.balance,
+                "cost": [*astuple(self.cost)],
+                **self.balance_options,
+            }
         return found
 
 

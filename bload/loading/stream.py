@@ -37,7 +37,7 @@ class StreamBlocks(IterableDataset[Batch]):
         decode: makes a sequence of an item, for those of the shard alone: all its ``frames``, or
             ``frames, targets``, of the kinds that `SequenceSource.read` returns. None if the
             items are such sequences themselves.
-        batch_frames: slots of a batch, rounded down to whole blocks; None takes one block.
+        batch_slots: slots of a batch, rounded down to whole blocks; None takes one block.
         window: blocks that the sequences waiting in memory may fill, in every worker.
         targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
         pad: values of padding, see `BlockLoader`.
@@ -55,7 +55,7 @@ class StreamBlocks(IterableDataset[Batch]):
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
-        batch_frames: int | None = None,
+        batch_slots: int | None = None,
         window: int = 16,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
@@ -72,7 +72,7 @@ class StreamBlocks(IterableDataset[Batch]):
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         self.sequences, self.decode = sequences, decode
         self.t_max, self.window = t_max, window
-        self.rows = blocks_per_rank(batch_frames or 0, t_max)
+        self.rows = blocks_per_rank(batch_slots or 0, t_max)
         """Blocks in a batch."""
         self.targets_per: TargetsPer = targets_per
         self.pad = dict(pad or {})
@@ -94,7 +94,7 @@ class StreamBlocks(IterableDataset[Batch]):
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         blocks = shard.blocks()
         while samples := list(islice(blocks, self.rows)):
-            values = samples[0].frames_V, samples[0].targets_V, samples[0].targets_S
+            values = samples[0].inputs_V, samples[0].targets_V, samples[0].targets_S
             filler = BlockSample(filler_block(self.t_max), *map(none_of, values))
             samples += [filler] * (self.rows - len(samples))
             yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}
@@ -206,8 +206,8 @@ class _Shard:
         """Put a block together."""
         number_S, length_S = np.array(segments, dtype=np.int64).T
         parts = [self.pending.pop(number) for number, _ in segments]
-        frames_V, targets = (join(some) for some in zip(*parts, strict=True))
+        inputs_V, targets = (join(some) for some in zip(*parts, strict=True))
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
         if self.stream.targets_per == "sequence":
-            return BlockSample(block, frames_V, targets_S=targets)
-        return BlockSample(block, frames_V, targets)
+            return BlockSample(block, inputs_V, targets_S=targets)
+        return BlockSample(block, inputs_V, targets)

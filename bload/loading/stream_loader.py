@@ -29,16 +29,16 @@ class StreamLoader:
 
     No rank knows how much is left for the others. So before every step they add up the frames that
     each has for it, one all-reduce of a number on the host: a rank without any gets a batch of
-    padding, and all end where none has any. The sum is `Batch.step_frames`, by which the loss can
-    be divided without another all-reduce. Where the group has no backend for the CPU, the number
-    goes through the GPU, and the host waits for it there once a step.
+    padding, and all end where none has any. The sum is `Batch.frames_in_step`, by which the loss
+    can be divided without another all-reduce. Where the group has no backend for the CPU, the
+    number goes through the GPU, and the host waits for it there once a step.
 
     Args:
         sequences: an iterable that begins anew each time, or a function of ``(shard, shards)``,
             see `StreamBlocks`.
         t_max: slots in a block; a longer sequence is refused.
         decode: makes a sequence of an item, in the worker.
-        batch_frames: slots of a batch, rounded down to whole blocks; None takes one block.
+        batch_slots: slots of a batch, rounded down to whole blocks; None takes one block.
         window: blocks that the sequences waiting in memory may fill, in every worker.
         targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
         pad: values of padding, see `BlockLoader`.
@@ -65,7 +65,7 @@ class StreamLoader:
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
-        batch_frames: int | None = None,
+        batch_slots: int | None = None,
         window: int = 16,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
@@ -85,7 +85,7 @@ class StreamLoader:
             sequences,
             t_max,
             decode=decode,
-            batch_frames=batch_frames,
+            batch_slots=batch_slots,
             window=window,
             targets_per=targets_per,
             pad=pad,
@@ -131,12 +131,12 @@ class StreamLoader:
                 self._positions[position["worker"]] = position
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
-            yield replace(batch, step_frames=frames)
+            yield replace(batch, frames_in_step=frames)
             found = _next(batches)
 
     def _frames_of_step(self, batch: Batch | None) -> int:
         """Return the frames that all ranks have for a step; 0 if the stream has ended."""
-        frames = 0 if batch is None else int(batch.table.length_S.sum())
+        frames = 0 if batch is None else int(batch.segments.length_S.sum())
         if not _has_group():
             return frames
         on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
@@ -253,7 +253,7 @@ def _nothing(batch: Batch) -> BlockSample:
     def row(tensor: Tensor) -> Tensor:
         return tensor[0]
 
-    frames = none_of(on_tensors(batch.frames_BT, row))
+    frames = none_of(on_tensors(batch.inputs_BT, row))
     targets = [] if batch.targets else none_of(on_tensors(batch.targets_BT, row))
     filler = filler_block(batch.valid_BT.shape[1])
     return BlockSample(filler, frames, targets, none_of(batch.targets_S))

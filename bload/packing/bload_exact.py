@@ -38,7 +38,7 @@ the plan's own check, and about as much more where no way reaches the bound (doc
 
 import numpy as np
 
-from bload.errors import InputError, spell
+from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
 from bload.packing.fewest import FEW, fewest_blocks
@@ -72,7 +72,7 @@ def pack(
     if t_max > MOST_SLOTS:
         raise InputError(
             f"t_max is {t_max:,} and bload_exact takes at most {MOST_SLOTS:,} slots; lower "
-            f"{spell('t_max')} or choose the packer bload"
+            f"t_max or choose the packer bload"
         )
     pieces = whole_pieces(lengths, t_max, long)
     home_P, blocks = _blocks_of(pieces[2], t_max, rng)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bload.errors import InputError, spell
+from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost
 from bload.packing.plan import Plan
@@ -27,7 +27,7 @@ def choose_sizes(
     lengths: np.ndarray,
     t_max: int,
     most: int,
-    batch_frames: int,
+    batch_slots: int,
     cost: Cost,
     *,
     fills: bool = True,
@@ -40,7 +40,7 @@ def choose_sizes(
     Args:
         lengths: frames of every sequence, ``(sequences,)``; what is longer than `t_max` counts as
             `t_max`.
-        batch_frames: slots of a batch, which holds ``batch_frames // size`` blocks.
+        batch_slots: slots of a batch, which holds ``batch_slots // size`` blocks.
         cost: of slots, walked slots and batches.
         fills: False for packers that put one sequence into a block.
     """
@@ -48,7 +48,7 @@ def choose_sizes(
         cost = Cost(walk=1)  # full blocks have equally many slots whatever their size
     lengths = np.sort(np.minimum(lengths, t_max))
     size_K = _candidates(lengths, t_max)
-    price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_frames // size_K)
+    price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_slots // size_K)
     blocks_KK = _blocks(lengths, size_K, fills)
     if not fills:
         start_K = np.searchsorted(lengths, size_K, side="right") * price_K
@@ -113,31 +113,31 @@ def _cheapest(
 
 
 def sizes_of(
-    shapes: int | Sequence[int], plan: Plan, t_max: int, batch_frames: int, cost: Cost
+    block_sizes: int | Sequence[int], plan: Plan, t_max: int, batch_slots: int, cost: Cost
 ) -> tuple[int, ...]:
-    """Return the block sizes that a loader's `shapes` asks for; none if there is one only.
+    """Return the block sizes that a loader's `block_sizes` asks for; none if there is one only.
 
     Args:
-        shapes: the sizes, or how many to choose.
+        block_sizes: the sizes, or how many to choose.
         plan: of the packer, with blocks of `t_max` slots.
 
     Raises:
-        InputError: `shapes` is neither, or the packer makes batches of its own sizes.
+        InputError: `block_sizes` is neither, or the packer makes batches of its own sizes.
     """
-    if isinstance(shapes, Iterable) and not isinstance(shapes, str):
-        sizes = check_sizes([*shapes], t_max)
-    elif not hasattr(shapes, "__index__") or shapes < 1:
+    if isinstance(block_sizes, Iterable) and not isinstance(block_sizes, str):
+        sizes = check_sizes([*block_sizes], t_max)
+    elif not hasattr(block_sizes, "__index__") or block_sizes < 1:
         raise InputError(
-            f"{spell('shapes')} is {shapes!r}; give a number of block sizes, or their list"
+            f"block_sizes is {block_sizes!r}; give a number of block sizes, or their list"
         )
     else:
         fills = plan.segments > plan.blocks
         lengths = plan.sequence_lengths
-        sizes = choose_sizes(lengths, t_max, shapes, batch_frames, cost, fills=fills)
+        sizes = choose_sizes(lengths, t_max, block_sizes, batch_slots, cost, fills=fills)
     if len(sizes) == 1:
         return ()
     if not plan.has_one_size:
-        raise InputError(f"this packer makes batches of its own sizes; leave {spell('shapes')} out")
+        raise InputError("this packer makes batches of its own sizes; leave block_sizes out")
     return sizes
 
 
@@ -145,23 +145,21 @@ def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
     """Return block sizes in ascending order; raise InputError unless `t_max` is the largest."""
     many = isinstance(sizes, Iterable) and not isinstance(sizes, str)
     if not many or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
-        raise InputError(
-            f"{spell('shapes')} is {sizes!r}; give a list of block sizes from 1 slot on"
-        )
+        raise InputError(f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on")
     if sizes and max(sizes) > t_max:
         raise InputError(
-            f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; leave "
-            f"out what is larger, or set {spell('t_max')}"
+            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; leave "
+            f"out what is larger, or set t_max"
         )
     if not sizes or max(sizes) != t_max:
         raise InputError(
-            f"{spell('shapes')} is {list(sizes)} and the largest block has {t_max} slots; give "
-            f"{t_max} among the sizes, or set {spell('t_max')}"
+            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; give "
+            f"{t_max} among the sizes, or set t_max"
         )
     return tuple(sorted({int(size) for size in sizes}))
 
 
-def pack_shapes(
+def pack_block_sizes(
     pack: Callable[..., Plan],
     lengths: np.ndarray,
     sizes: Sequence[int],

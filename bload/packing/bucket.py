@@ -23,7 +23,7 @@ def pack(
     *,
     long: Alone = "error",
     buckets: int = 16,
-    batch_frames: int = 0,
+    batch_slots: int = 0,
 ) -> Plan:
     """Draw batches from buckets that hold equally many frames each.
 
@@ -31,7 +31,7 @@ def pack(
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
         buckets: number of buckets.
-        batch_frames: slots of a batch, at least `t_max`; the loader gives its own.
+        batch_slots: slots of a batch, at least `t_max`; the loader gives its own.
     """
     buckets = check_whole("buckets", buckets, 1)
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
@@ -40,7 +40,7 @@ def pack(
     ends = np.cumsum(length[order])
     bucket = (ends - 1) * buckets // ends[-1]
     limits = np.searchsorted(bucket, np.arange(buckets + 1))
-    full, batches = max(check_whole("batch_frames", batch_frames, 0), t_max), []
+    full, batches = max(check_whole("batch_slots", batch_slots, 0), t_max), []
     for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
         members = order[low:high][rng.permutation(high - low)]
         begun, longest = 0, 0

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import check_choice, spell
+from bload.errors import check_choice
 
 Draw = Literal["video", "length"]
 
@@ -41,7 +41,7 @@ def fill(
         The numbers of the pieces in the order in which they stand, and how many each block holds,
         both int64.
     """
-    check_choice(spell("draw"), draw, ("video", "length"))
+    check_choice("draw", draw, ("video", "length"))
     piece = rng.permutation(len(lengths))
     piece = piece[np.argsort(lengths[piece], kind="stable")]
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)

@@ -11,7 +11,7 @@ Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it 
 pass it to `whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max``
 is then the length of a clip, by default the mean length instead of the longest. If it puts one
 sequence into a block, set ``pack.one_each = True``. If it makes the batches itself, set
-``pack.makes_batches = True``; an option ``batch_frames`` is then the loader's.
+``pack.makes_batches = True``; an option ``batch_slots`` is then the loader's.
 """
 
 import inspect
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError, spell
+from bload.errors import InputError
 from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
-from bload.packing.block_sizes import check_sizes, pack_shapes
+from bload.packing.block_sizes import check_sizes, pack_block_sizes
 from bload.packing.carry import pack_carry
 from bload.packing.plan import Plan
 
@@ -82,7 +82,7 @@ def make_plan(
     seed: int = 0,
     epoch: int = 0,
     *,
-    shapes: Sequence[int] = (),
+    block_sizes: Sequence[int] = (),
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch: a pure function of its arguments.
@@ -93,7 +93,7 @@ def make_plan(
         t_max: slots in a block; None takes `natural_t_max`.
         seed: with `epoch`, of the random stream ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
-        shapes: sizes of blocks, `t_max` the largest; none takes `t_max` alone.
+        block_sizes: sizes of blocks, `t_max` the largest; none takes `t_max` alone.
         options: the packer's own.
 
     Raises:
@@ -116,16 +116,18 @@ def make_plan(
     if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
         raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
     rng = np.random.default_rng([seed, epoch])
-    sizes = () if isinstance(shapes, tuple) and not shapes else check_sizes(shapes, t_max)
+    sizes = (
+        ()
+        if isinstance(block_sizes, tuple) and not block_sizes
+        else check_sizes(block_sizes, t_max)
+    )
     if sizes and makes_batches(packer):
-        raise InputError(f"{packer} makes batches of its own sizes; leave {spell('shapes')} out")
+        raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if options.get("long") == "carry" and not makes_batches(packer):
         if sizes:
-            raise InputError(
-                f"{spell('long', 'carry')} needs blocks of one size; leave {spell('shapes')} out"
-            )
+            raise InputError("long=carry needs blocks of one size; leave block_sizes out")
         del options["long"]
         return pack_carry(pack, lengths, t_max, rng, **options)
     if not sizes:
         return pack(lengths, t_max, rng, **options)
-    return pack_shapes(pack, lengths, sizes, rng, **options)
+    return pack_block_sizes(pack, lengths, sizes, rng, **options)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError, TooLongError, spell
+from bload.errors import InputError, TooLongError
 
 Alone = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
@@ -19,7 +19,7 @@ def check_pieces(pieces: np.ndarray, t_max: int) -> None:
     if pieces.sum() > MOST_PIECES:
         raise InputError(
             f"t_max = {t_max} cuts the sequences into {pieces.sum():,} pieces; raise "
-            f"{spell('t_max')} so that there are at most {MOST_PIECES:,}"
+            f"t_max so that there are at most {MOST_PIECES:,}"
         )
 
 

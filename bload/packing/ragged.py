@@ -4,8 +4,8 @@
                    |d d d d|e e e e e|
 
 A batch is a block of its own with as many slots as it has frames, so no two have the same shape,
-and every rank waits for the one whose batch is fullest (`Dealt.imbalance`). A state is cleared at
-every start, as in a packed block. The usual way to feed attention with variable lengths: batches
+and every rank waits for the one whose batch is fullest (`Schedule.imbalance`). A state is cleared
+at every start, as in a packed block. The usual way to feed attention with variable lengths: batches
 by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
 """
 
@@ -22,19 +22,19 @@ def pack(
     rng: np.random.Generator,
     *,
     long: Alone = "error",
-    batch_frames: int = 0,
+    batch_slots: int = 0,
 ) -> Plan:
     """Fill one batch after another with sequences in random order.
 
     Args:
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
-        batch_frames: frames of a batch, at least `t_max`; the loader gives its own.
+        batch_slots: frames of a batch, at least `t_max`; the loader gives its own.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
     ends = np.cumsum(length[order])
-    full = max(check_whole("batch_frames", batch_frames, 0), t_max)
+    full = max(check_whole("batch_slots", batch_slots, 0), t_max)
     offsets = [0]
     while offsets[-1] < len(order):
         before = ends[offsets[-1] - 1] if offsets[-1] else 0

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError, check_choice, spell
+from bload.errors import InputError, check_choice
 from bload.packing.pieces import check_pieces
 from bload.packing.plan import Plan
 
@@ -41,11 +41,11 @@ def pack(
     Raises:
         InputError: every sequence is shorter than `t_max`, so that all would be deleted.
     """
-    check_choice(spell("clips"), clips, ("one", "all"))
+    check_choice("clips", clips, ("one", "all"))
     if lengths.max() < t_max:
         raise InputError(
             f"no sequence has t_max = {t_max} frames (the longest has {lengths.max()}), so "
-            f"sampling would delete everything; lower {spell('t_max')}"
+            f"sampling would delete everything; lower t_max"
         )
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
     check_pieces(number, t_max)
@@ -65,7 +65,7 @@ def clip_offsets(
     lengths: np.ndarray, kept: np.ndarray, place: Place, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the first frame of the run of `kept` frames of each sequence, ``(sequences,)``."""
-    check_choice(spell("place"), place, ("random", "fixed", "first"))
+    check_choice("place", place, ("random", "fixed", "first"))
     if place == "first":
         return np.zeros_like(lengths)
     drawn = np.random.default_rng(0) if place == "fixed" else rng

@@ -1,6 +1,6 @@
-"""Dealing a plan's blocks to ranks: equal steps by construction, for any number of ranks.
+"""The schedule of a plan: equal steps by construction, for any number of ranks.
 
-    lengths -> Plan -> Cost -> order -> share -> Dealt
+    lengths -> Plan -> Cost -> order -> share -> Schedule
 
 An order says which blocks make a step, a share which rank computes which of them. A rank computes
 its part of a step in one or more micro-batches, each of blocks of one size; then all ranks take
@@ -15,19 +15,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bload.errors import InputError, check_choice, check_whole, spell
+from bload.errors import InputError, check_choice, check_whole
 from bload.packing.cost import Cost
 from bload.packing.plan import Plan
 from bload.schedule.carried_rows import place_in_rows
 from bload.schedule.orders import ORDERS
-from bload.schedule.schedule import SLOTS, Dealt
+from bload.schedule.schedule import SLOTS, Schedule
 from bload.schedule.shares import SHARES
 
 Last = Literal["fill", "drop"]
 MOST_BLOCKS = 10**8
 """Blocks of a step, fillers included."""
-DEALS = {
-    "cards": ("plan", "cards"),
+BALANCES = {
+    "none": ("plan", "turns"),
     "pairs": ("plan", "equal"),
     "counts": ("plan", "free"),
     "window": ("window", "equal"),
@@ -36,29 +36,29 @@ DEALS = {
 """Name -> its order and its share."""
 
 
-def deal(
+def make_schedule(
     plan: Plan,
     ranks: int = 1,
-    batch_frames: int | None = None,
+    batch_slots: int | None = None,
     *,
     micro_batches: int = 1,
-    how: str = "cards",
+    balance: str = "none",
     cost: Cost = SLOTS,
     speeds: np.ndarray | None = None,
     last: Last = "fill",
     even: bool = False,
     rng: np.random.Generator | None = None,
     **options: Any,
-) -> Dealt:
-    """Deal the blocks of a plan to ranks.
+) -> Schedule:
+    """Say which blocks of a plan each rank computes in each step.
 
     Args:
         plan: the plan of the epoch.
         ranks: number of ranks.
-        batch_frames: slots of a micro-batch, rounded down to whole blocks, at least one.
+        batch_slots: slots of a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: of a rank and step; the last step may have fewer.
-        how: a key of `DEALS`.
-        cost: of a block, which all but ``cards`` balance.
+        balance: a key of `BALANCES`.
+        cost: of a block, which all but ``none`` balance.
         speeds: of the ranks, ``(ranks,)``, for ``counts``; None if they are equally fast.
         last: how to treat a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
@@ -70,31 +70,31 @@ def deal(
     Raises:
         InputError: an option is unknown or out of range, or dropping would leave no step at all.
     """
-    check_choice(spell("last"), last, ("fill", "drop"))
-    check_options(how, cost, options)
-    order, share = ORDERS[DEALS[how][0]], SHARES[DEALS[how][1]]
+    check_choice("last", last, ("fill", "drop"))
+    check_options(balance, cost, options)
+    order, share = ORDERS[BALANCES[balance][0]], SHARES[BALANCES[balance][1]]
     ranks = check_whole("ranks", ranks, 1)
-    micro_batches = check_whole(spell("micro_batches"), micro_batches, 1)
-    rows = blocks_per_rank(batch_frames or 0, plan.t_max)
-    batch_frames = max(batch_frames or 0, plan.t_max)
+    micro_batches = check_whole("micro_batches", micro_batches, 1)
+    rows = blocks_per_rank(batch_slots or 0, plan.t_max)
+    batch_slots = max(batch_slots or 0, plan.t_max)
     if ranks * rows * micro_batches > MOST_BLOCKS:
         raise InputError(
             f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
-            f"than {MOST_BLOCKS:,} blocks; lower {spell('batch_frames')} or "
-            f"{spell('micro_batches')}"
+            f"than {MOST_BLOCKS:,} blocks; lower batch_slots or "
+            f"micro_batches"
         )
     rng = rng or np.random.default_rng(0)
     speed_R = np.ones(ranks) if speeds is None else np.asarray(speeds, dtype=float)
     if speed_R.shape != (ranks,) or not np.all((speed_R > 0) & (speed_R < np.inf)):
         raise InputError(f"speeds is {speeds!r}; give {ranks} numbers above 0, one for each rank")
     if plan.carries:
-        if how != "cards":
+        if balance != "none":
             raise InputError(
-                f"{spell('deal', how)} moves blocks, and {spell('long', 'carry')} keeps rows "
-                f"together; use {spell('deal', 'cards')}"
+                f"balance={balance} moves blocks, and long=carry keeps rows together; use "
+                "balance=none"
             )
-        return _deal_rows(plan, ranks, rows, micro_batches, last, rng)
-    units = _units(plan, batch_frames)
+        return _in_rows(plan, ranks, rows, micro_batches, last, rng)
+    units = _units(plan, batch_slots)
     if not plan.has_one_size:
         rows = 1  # a unit is a micro-batch already
     size = ranks * rows * micro_batches
@@ -110,17 +110,17 @@ def deal(
     return _placed(plan, ranks, units, steps, rank_U, rows, even)
 
 
-def check_options(how: str, cost: Cost, options: Mapping[str, Any]) -> None:
-    """Raise InputError unless there is such a deal and these are its options."""
-    check_choice(spell("deal"), how, DEALS)
+def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
+    """Raise InputError unless `balance` is one of `BALANCES` and these are its options."""
+    check_choice("balance", balance, BALANCES)
     if not isinstance(cost, Cost):
         raise InputError(f"cost is {cost!r}; give a bload.Cost")
-    parameters = signature(ORDERS[DEALS[how][0]]).parameters.values()
+    parameters = signature(ORDERS[BALANCES[balance][0]]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             raise InputError(
-                f"{name!r} is no option of {spell('deal', how)}, which has "
+                f"{name!r} is no option of balance={balance}, which has "
                 f"{', '.join(known) or 'none'}"
             )
     if "steps" in options:
@@ -135,13 +135,13 @@ def _check_any(steps: int, plan: Plan, size: int) -> None:
     if not steps:
         raise InputError(
             f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
-            f"{spell('batch_frames')} or set {spell('last', 'fill')}"
+            f"batch_slots or set last=fill"
         )
 
 
-def _deal_rows(
+def _in_rows(
     plan: Plan, ranks: int, rows: int, micro_batches: int, last: Last, rng: np.random.Generator
-) -> Dealt:
+) -> Schedule:
     """Deal so that a block stands in the row of the one that it goes on from, a step later."""
     size = ranks * micro_batches * rows
     grid = place_in_rows(plan, size, rng)
@@ -149,10 +149,10 @@ def _deal_rows(
         grid = grid[(grid >= 0).all(axis=1)]
         _check_any(len(grid), plan, size)
     batches = len(grid) * ranks * micro_batches
-    return Dealt(
+    return Schedule(
         plan,
         ranks,
-        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # like cards
+        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # in turn
         np.full(batches, plan.t_max),
         np.arange(batches + 1) * rows,
         np.arange(len(grid) * ranks + 1) * micro_batches,
@@ -167,7 +167,7 @@ class _Units:
     offsets: np.ndarray
 
 
-def _units(plan: Plan, batch_frames: int) -> _Units:
+def _units(plan: Plan, batch_slots: int) -> _Units:
     """The blocks one by one; if they have several sizes, as many of one size as fit."""
     if plan.has_one_size or len(plan.batches):
         offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
@@ -175,7 +175,7 @@ def _units(plan: Plan, batch_frames: int) -> _Units:
     by_size = np.argsort(plan.slots, kind="stable")
     slots = plan.slots[by_size]
     nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # of its size
-    first = np.flatnonzero(nth % (batch_frames // slots) == 0)
+    first = np.flatnonzero(nth % (batch_slots // slots) == 0)
     units = np.split(by_size, first[1:])
     units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random
     return _Units(np.concatenate(units), np.cumsum([0, *map(len, units)]))
@@ -189,7 +189,7 @@ def _placed(
     ranks_of: list[np.ndarray],
     rows: int,
     even: bool,
-) -> Dealt:
+) -> Schedule:
     """Put the units of each rank and step, a group, into its micro-batches.
 
     Args:
@@ -220,9 +220,9 @@ def _placed(
     block = np.full(offsets[-1], -1)
     to = np.repeat(offsets[micro] + nth % rows, size) + within
     block[to] = units.block[np.repeat(units.offsets[unit], size) + within]
-    return Dealt(plan, ranks, block, slots_M, offsets, shares)
+    return Schedule(plan, ranks, block, slots_M, offsets, shares)
 
 
-def blocks_per_rank(batch_frames: int, t_max: int) -> int:
-    """Return the whole blocks in `batch_frames` slots, at least one."""
-    return max(1, check_whole("batch_frames", batch_frames, 0) // t_max)
+def blocks_per_rank(batch_slots: int, t_max: int) -> int:
+    """Return the whole blocks in `batch_slots` slots, at least one."""
+    return max(1, check_whole("batch_slots", batch_slots, 0) // t_max)

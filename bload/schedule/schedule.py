@@ -13,7 +13,7 @@ SLOTS = Cost()
 
 @dataclass(frozen=True, slots=True)
 class EpochAccount:
-    """Cost of an epoch once its plan is dealt, all ranks together."""
+    """Cost of an epoch once its plan is scheduled, all ranks together."""
 
     steps: int
     """Steps of every rank."""
@@ -32,11 +32,11 @@ class EpochAccount:
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class Schedule:
     """Blocks of every micro-batch of every rank and step.
 
     Args:
-        plan: whose blocks are dealt.
+        plan: whose blocks are scheduled.
         ranks: number of ranks.
         block: numbers of blocks, micro-batch after micro-batch; -1 is a filler, ``(entries,)``.
         slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
@@ -45,7 +45,7 @@ class Dealt:
             ``shares[s * ranks + r]`` to the next of `shares`.
 
     Raises:
-        ValueError: a block is dealt twice or into a micro-batch of another size, a rank has no
+        ValueError: a block is scheduled twice or into a micro-batch of another size, a rank has no
             micro-batch in some step, or a block that goes on from another is not in its row.
     """
 
@@ -60,12 +60,12 @@ class Dealt:
         if self.offsets[0] or self.shares[0] or (len(self.shares) - 1) % self.ranks:
             raise ValueError("micro-batches and steps begin at 0, and a step has all ranks")
         if np.any((self.block < -1) | (self.block >= self.plan.blocks)):
-            raise ValueError("a block is dealt that the plan does not have")
+            raise ValueError("a block is scheduled that the plan does not have")
         real = self.block >= 0
         if np.any(np.bincount(self.block[real], minlength=self.plan.blocks) > 1):
-            raise ValueError("a block is dealt twice")
+            raise ValueError("a block is scheduled twice")
         if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self._slots_of(real)):
-            raise ValueError("a block is dealt into a micro-batch of another size")
+            raise ValueError("a block is scheduled into a micro-batch of another size")
         if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
             raise ValueError("a rank has nothing to compute in some step")
         if self.shares[-1] != len(self.slots) or self.offsets[-1] != len(self.block):
@@ -109,7 +109,7 @@ class Dealt:
         first, last = self.shares[step * self.ranks], self.shares[(step + 1) * self.ranks]
         return self.block[self.offsets[first] : self.offsets[last]]
 
-    def step_frames(self, step: int) -> int:
+    def frames_in_step(self, step: int) -> int:
         """Return the frames that all ranks train in a step."""
         block = self.blocks_of_step(step)
         return int(self.plan.block_frames[block[block >= 0]].sum())

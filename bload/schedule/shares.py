@@ -11,8 +11,8 @@ import numpy as np
 Share = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
-def cards(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
-    """One after another in turn, like cards."""
+def turns(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+    """One after another, in turn, as cards are dealt."""
     return np.arange(len(cost_U)) % ranks
 
 
@@ -56,4 +56,4 @@ def free(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
     return rank_U
 
 
-SHARES: dict[str, Share] = {"cards": cards, "equal": equal, "free": free}
+SHARES: dict[str, Share] = {"turns": turns, "equal": equal, "free": free}

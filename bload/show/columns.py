@@ -81,7 +81,7 @@ def padding_table(lengths: ArrayLike, **options: Any) -> str:
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         options: those of `bload.show.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
-            ``batch_frames``.
+            ``batch_slots``.
 
     Raises:
         InputError: lengths that are none, or do not fit into `t_max`.

@@ -10,7 +10,7 @@ from bload.lengths import check_lengths
 from bload.packing.packers import make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
-from bload.schedule.balance import deal
+from bload.schedule.balance import make_schedule
 
 EMPTY = 0.02
 """Share of empty slots, padding and fillers, that is few enough."""
@@ -31,7 +31,7 @@ class Work:
     """Frames, padding, fillers of the last step, and waiting for the fullest rank."""
 
 
-def predict_work(plans: Sequence[Plan], ranks: int, batch_frames: int) -> Work:
+def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> Work:
     """Count the slots that ranks compute or wait for, before any training.
 
     It predicts time where a step takes as long as its slots, as in a recurrent model whose kernels
@@ -39,9 +39,9 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_frames: int) -> Work:
 
     Args:
         plans: of one loader, an epoch each.
-        batch_frames: slots of a rank and step, rounded down to whole blocks, at least one.
+        batch_slots: slots of a rank and step, rounded down to whole blocks, at least one.
     """
-    loads = [deal(plan, ranks, batch_frames).loads() for plan in plans]
+    loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
     slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
     return Work(float(np.mean([len(load_SR) for load_SR in loads])), float(np.mean(slots)))
 
@@ -70,7 +70,7 @@ class Recommendation:
 
 
 def recommend_t_max(
-    lengths: ArrayLike, ranks: int = 1, batch_frames: int | None = None, seed: int = 0
+    lengths: ArrayLike, ranks: int = 1, batch_slots: int | None = None, seed: int = 0
 ) -> Recommendation:
     """Recommend a block size for `bload_exact`.
 
@@ -82,25 +82,25 @@ def recommend_t_max(
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        batch_frames: slots of a rank and step, and so the largest block; None takes one block of
+        batch_slots: slots of a rank and step, and so the largest block; None takes one block of
             any size.
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())
-    if batch_frames is not None and batch_frames < longest:
-        size = _size(lengths, batch_frames, ranks, batch_frames, seed)
+    if batch_slots is not None and batch_slots < longest:
+        size = _size(lengths, batch_slots, ranks, batch_slots, seed)
         reason = (
-            f"a rank takes {batch_frames:,} slots and the longest sequence has {longest:,} frames: "
+            f"a rank takes {batch_slots:,} slots and the longest sequence has {longest:,} frames: "
             f"{size.cut:,} of {len(lengths):,} sequences are split, the state cleared at each cut"
         )
-        return Recommendation(batch_frames, "split", reason, (size,))
-    most = batch_frames or MULTIPLES[-1] * longest
+        return Recommendation(batch_slots, "split", reason, (size,))
+    most = batch_slots or MULTIPLES[-1] * longest
     sizes = [n * longest for n in MULTIPLES if n * longest <= most]
     parts = [-(-longest // n) for n in PARTS]
     sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
     tried: list[Size] = []
     for t_max in sizes:
-        tried.append(_size(lengths, t_max, ranks, batch_frames or t_max, seed))
+        tried.append(_size(lengths, t_max, ranks, batch_slots or t_max, seed))
         if tried[-1].empty <= EMPTY:
             break
     few = tried[-1].empty <= EMPTY
@@ -113,9 +113,9 @@ def recommend_t_max(
     )
 
 
-def _size(lengths: np.ndarray, t_max: int, ranks: int, batch_frames: int, seed: int) -> Size:
+def _size(lengths: np.ndarray, t_max: int, ranks: int, batch_slots: int, seed: int) -> Size:
     plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
-    work = predict_work([plan], ranks, batch_frames)
+    work = predict_work([plan], ranks, batch_slots)
     cut = int(np.count_nonzero(lengths > t_max))
     return Size(t_max, int(work.steps), 1 - plan.placed / work.slots, cut)
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bload.packing.packers import PACKERS, cuts_clips, make_plan, packer_options
+from bload.packing.packers import (
+    PACKERS,
+    cuts_clips,
+    make_plan,
+    makes_batches,
+    packer_options,
+)
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.packing.randomness import partner_information, repeat_share
@@ -55,13 +61,17 @@ def sized_plan(
     long: Long,
     seed: int,
     epoch: int,
-    batch_frames: int = 0,
+    batch_slots: int = 0,
     **options: Any,
 ) -> Plan:
-    """Make a plan of any packer: `clip` slots if it cuts clips, else `t_max`, with its `long`."""
+    """Make a plan of any packer: `clip` slots if it cuts clips, else `t_max`, with its `long`.
+
+    Packers that make batches themselves split where others carry.
+    """
     known = packer_options(packer)
+    long = "split" if long == "carry" and makes_batches(packer) else long
     options |= {"long": long} if "long" in known else {}
-    options |= {"batch_frames": batch_frames} if "batch_frames" in known else {}
+    options |= {"batch_slots": batch_slots} if "batch_slots" in known else {}
     return make_plan(lengths, packer, clip if cuts_clips(packer) else t_max, seed, epoch, **options)
 
 
@@ -76,7 +86,7 @@ def table_rows(
     is_paper: bool = False,
     randomness: bool = False,
     ranks: int = 1,
-    batch_frames: int | None = None,
+    batch_slots: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are means.
 
@@ -91,14 +101,14 @@ def table_rows(
         randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
             for them), None for loaders that never put two sequences together.
         ranks: number of ranks that the work is predicted for, see `bload.show.recommendation`.
-        batch_frames: slots per step of a rank for that prediction; None takes one
+        batch_slots: slots per step of a rank for that prediction; None takes one
             block of a loader that keeps sequences whole.
 
     Raises:
         InputError: as `make_plan` does.
     """
     whole = t_max or int(lengths.max())
-    batch_frames = batch_frames or whole
+    batch_slots = batch_slots or whole
     rows = []
     for packer in PACKERS:
         for options in VARIANTS.get(packer, ({},)):
@@ -106,7 +116,7 @@ def table_rows(
             for epoch in range(max(epochs, 2) if randomness else epochs):
                 began = time.perf_counter()
                 plan = sized_plan(
-                    lengths, packer, t_max, clip, long, seed, epoch, batch_frames, **options
+                    lengths, packer, t_max, clip, long, seed, epoch, batch_slots, **options
                 )
                 plans.append(plan)
                 seconds.append(time.perf_counter() - began)
@@ -117,7 +127,7 @@ def table_rows(
                 shares = [repeat_share(one, two) for one, two in pairwise(plans)]
                 row["repeat_share"] = float(np.mean(shares)) if together else None
                 row["partner_information"] = partner_information(plans) if together else None
-            rows.append(row | asdict(predict_work(plans[:epochs], ranks, batch_frames)))
+            rows.append(row | asdict(predict_work(plans[:epochs], ranks, batch_slots)))
     slots = {row["loader"]: row["slots"] for row in rows}
     for row in rows:
         for other in ("naive", "ragged"):

@@ -33,7 +33,7 @@ class Tagger(nn.Module):
         self.head = nn.Linear(16, 2)
 
     def forward(self, batch: Batch) -> Tensor:
-        outputs, _ = self.gru(batch.to_packed(batch.frames_BT))  # state clear at every start
+        outputs, _ = self.gru(batch.to_packed(batch.inputs_BT))  # state clear at every start
         logits_BT = self.head(batch.from_packed(outputs))
         return cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
 

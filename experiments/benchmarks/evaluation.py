@@ -47,10 +47,10 @@ def measure(quick: bool) -> Iterator[Row]:
     """Rows of evaluation, which takes turns with training, and of reading."""
     way = Way(job(quick), ALONE)
     source = build_source(way.cfg.dataset, "test", progress=True)
-    slots, turns, seconds, frames = way.cfg.train.batch_frames, [], 0.0, 0.0
+    slots, turns, seconds, frames = way.cfg.train.batch_slots, [], 0.0, 0.0
     for _ in range(1 if quick else ROUNDS):
         turns.append(way.take(10))
-        figures = evaluate(way.training.model, source, ALONE, batch_frames=slots)
+        figures = evaluate(way.training.model, source, ALONE, batch_slots=slots)
         seconds, frames = seconds + figures["seconds"], frames + figures["frames"]
     rate = sum(sum(turn.frames) for turn in turns) / sum(sum(turn.seconds) for turn in turns)
     count = 200 if quick else FRAMES

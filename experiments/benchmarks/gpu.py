@@ -73,7 +73,7 @@ def measure(toy: bool) -> Iterator[Row]:
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
     ranks, usual = Ranks(0, 1, device), job(toy, LOADERS[-1])
-    slots, size = usual.train.batch_frames, usual.dataset.frame_size
+    slots, size = usual.train.batch_slots, usual.dataset.frame_size
     precision = autocast("bf16", device)
     cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
     share = cost.share(slots, SHARE * free_memory(device))  # model.checkpoint=auto

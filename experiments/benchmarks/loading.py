@@ -35,7 +35,7 @@ def measure(quick: bool) -> Iterator[Row]:
         source = from_dataset(sequences, lengths)
         row = {"table": "batches", "sequences": count}
         for workers in (0, 2):
-            blocks = BlockLoader(source, t_max=T_MAX, batch_frames=SLOTS, num_workers=workers)
+            blocks = BlockLoader(source, t_max=T_MAX, batch_slots=SLOTS, num_workers=workers)
             padded = DataLoader(sequences, count, num_workers=workers, collate_fn=collate)
             row[f"{workers} workers"] = 1e3 * _seconds(blocks, batches)
             row[f"torch, {workers} workers"] = 1e3 * _seconds(padded, batches)

@@ -5,7 +5,7 @@ Steps are those of training, whose all-reduce runs beside the backward pass. For
 waiting for the other rank, and the all-reduce of the gradients stand apart beside them: there they
 come one after another.
 
-Predicted: Action Genome's lengths, dealt to so many ranks. A step lasts as long as the slots of its
+Predicted: Action Genome's lengths, on so many ranks. A step lasts as long as the slots of its
 fullest rank, and communication costs nothing: the most that a machine can reach.
 """
 
@@ -34,7 +34,7 @@ BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
 """Of a rank and step, by number of ranks."""
 ROUNDS, STEPS, MINUTES = 3, 20, 10
 IMBALANCE, DEALT = "imbalance of frames", "the same by `window`, %"
-DEALS = ("cards", "window")
+BALANCES = ("none", "window")
 WORK = ("of one rank, same work each", "of one rank, same work in all")
 PARTS = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")
 RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact")
@@ -69,7 +69,7 @@ def on_these(ranks: Ranks, quick: bool) -> list[Row]:
     """A row for each number of blocks, means over the ranks that torchrun has started."""
     rows, steps = [], 2 if quick else STEPS
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
-        way = Way(job(quick, f"train.batch_frames={94 * blocks}"), ranks)
+        way = Way(job(quick, f"train.batch_slots={94 * blocks}"), ranks)
         turn = way.take(steps)
         mine = pd.DataFrame(_apart(way, steps)).mean().to_dict()
         mine["frames/s"] = sum(turn.frames) / sum(turn.seconds)
@@ -97,11 +97,11 @@ def _apart(way: Way, steps: int) -> Iterator[Row]:
 
 
 def _predicted(loader: str) -> Iterator[Row]:
-    """The first epoch of a loader on each number of ranks, by the usual deal and by `window`."""
-    first, sampler = 0.0, partial(BlockSampler, action_genome_lengths(), loader, batch_frames=94)
+    """The first epoch of a loader on each number of ranks, in turn and by `window`."""
+    first, sampler = 0.0, partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94)
     for ranks in RANKS:
-        cards, window = (sampler(rank=0, world_size=ranks, deal=of).dealt for of in DEALS)
-        account, load_SR = cards.account, cards.loads()
+        turns, window = (sampler(rank=0, world_size=ranks, balance=of).schedule for of in BALANCES)
+        account, load_SR = turns.account, turns.loads()
         seconds = float(load_SR.max(axis=1).sum()) / account.frames  # slots, for a frame
         first = first or seconds
         even = first * account.frames / float(window.loads().max(axis=1).sum())
@@ -109,7 +109,7 @@ def _predicted(loader: str) -> Iterator[Row]:
         row |= {"speed-up": first / seconds, "of the ranks, %": 100 * first / seconds / ranks}
         row |= {DEALT: 100 * even / ranks}
         row |= {"fillers, %": 100 * account.filler / account.processed}
-        row |= {IMBALANCE: cards.imbalance(Cost(slot=0, frame=1))}
+        row |= {IMBALANCE: turns.imbalance(Cost(slot=0, frame=1))}
         if ranks > 1:
             yield row
 

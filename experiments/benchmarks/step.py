@@ -42,7 +42,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 def _steps(quick: bool, blocks: int) -> Iterator[Row]:
-    size = f"train.batch_frames={94 * blocks}"
+    size = f"train.batch_slots={94 * blocks}"
     ways = [Way(job(quick, size, f"model.temporal={part}"), ALONE) for part in PARTS]
     turns = [[way.take(STEPS) for way in ways] for _ in range(1 if quick else ROUNDS)]
     rates = [

@@ -19,9 +19,9 @@ from bload import (
     make_plan,
 )
 from bload.batch.segments import (
-    StartTable,
-    masks_from_table,
-    table_from_masks,
+    Segments,
+    masks_from_segments,
+    segments_from_masks,
 )
 from bload.packing.plan import Block, filler_block
 
@@ -38,7 +38,7 @@ def batch(numbered_source):
     return collate_blocks([dataset[block] for block in blocks])
 
 
-def columns(table: StartTable) -> list[list[int]]:
+def columns(table: Segments) -> list[list[int]]:
     return [column.tolist() for column in (table.block_S, table.slot_S, table.length_S)]
 
 
@@ -63,20 +63,20 @@ def test_a_batch_by_hand(batch):
     assert batch.position_BT.tolist() == [[0, 1, 2, 0, 1, 0], [4, 5, 6, 7, 0, 0], [0] * 6]
     assert batch.cu_seqlens.tolist() == [0, 3, 5, 9]
     assert batch.cu_seqlens.dtype == torch.int32
-    assert columns(batch.table) == [[0, 0, 1], [0, 3, 0], [3, 2, 4]]
+    assert columns(batch.segments) == [[0, 0, 1], [0, 3, 0], [3, 2, 4]]
     names = ["valid_BT", "start_BT", "segment_BT", "sequence_BT", "position_BT"]
     dtypes = [getattr(batch, name).dtype for name in names]
     assert dtypes == [torch.bool] * 2 + [torch.int64] * 3
-    assert not batch.frames_BT[~batch.valid_BT].any()
+    assert not batch.inputs_BT[~batch.valid_BT].any()
 
 
 def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
-    shown = "Batch(3 x 6 slots, 3 segments, frames_BT int64 (3, 6, 2), targets of 9 objects)"
+    shown = "Batch(3 x 6 slots, 3 segments, inputs_BT int64 (3, 6, 2), targets of 9 objects)"
     assert repr(batch) == shown
-    tree = {"a": batch.frames_BT, "b": batch.frames_BT[..., 0] / 2}
-    changed = replace(batch, frames_BT=tree, targets=(), targets_S=torch.ones(3)).to("meta")
+    tree = {"a": batch.inputs_BT, "b": batch.inputs_BT[..., 0] / 2}
+    changed = replace(batch, inputs_BT=tree, targets=(), targets_S=torch.ones(3)).to("meta")
     assert repr(changed) == (
-        "Batch(3 x 6 slots, 3 segments, frames_BT {a: int64 (3, 6, 2), b: float32 (3, 6)}, "
+        "Batch(3 x 6 slots, 3 segments, inputs_BT {a: int64 (3, 6, 2), b: float32 (3, 6)}, "
         "targets_S float32 (3,))"
     )
 
@@ -92,23 +92,23 @@ def test_frames_of_different_kinds_are_refused():
 
 def test_moving_a_batch_moves_every_tensor(batch):
     moved = batch.to("meta")
-    parts = [getattr(one, field.name) for one in (moved, moved.table) for field in fields(one)]
+    parts = [getattr(one, field.name) for one in (moved, moved.segments) for field in fields(one)]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     assert [tensor.device.type for tensor in tensors] == ["meta"] * 9
     assert moved.targets is batch.targets
-    assert batch.frames_BT.device.type == "cpu"
-    assert torch.equal(batch.to("cpu", non_blocking=True).frames_BT, batch.frames_BT)
+    assert batch.inputs_BT.device.type == "cpu"
+    assert torch.equal(batch.to("cpu", non_blocking=True).inputs_BT, batch.inputs_BT)
 
 
 @pytest.mark.gpu
 def test_pinned_batches_are_page_locked(batch, numbered_source):
     on_device = batch.pin_memory().to("cuda", non_blocking=True)
-    assert torch.equal(on_device.frames_BT.cpu(), batch.frames_BT)
-    settings = {"batch_frames": 4, "pin_memory": True}
+    assert torch.equal(on_device.inputs_BT.cpu(), batch.inputs_BT)
+    settings = {"batch_slots": 4, "pin_memory": True}
     for workers in (0, 1):
         for pinned in BlockLoader(numbered_source([3, 4, 2]), num_workers=workers, **settings):
-            assert pinned.frames_BT.is_pinned()
-            assert pinned.table.length_S.is_pinned()
+            assert pinned.inputs_BT.is_pinned()
+            assert pinned.segments.length_S.is_pinned()
 
 
 def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fillers():
@@ -118,10 +118,10 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     sample = dataset[block]
     assert sorted(source.calls) == [(0, 0, 1), (0, 0, 4), (1, 0, 3)]
     assert all(type(number) is int for call in source.calls for number in call)
-    assert sample.frames_V.shape == (7, 2)
+    assert sample.inputs_V.shape == (7, 2)
     for _ in range(3):
         sample = dataset[filler_block(5)]
-        assert (sample.frames_V.shape, sample.frames_V.dtype) == ((0, 2), torch.uint8)
+        assert (sample.inputs_V.shape, sample.inputs_V.dtype) == ((0, 2), torch.uint8)
         assert sample.targets_V == []
     assert source.calls[0] == (0, 0, 1)
     assert len(source.calls) == 3
@@ -143,7 +143,7 @@ class Watched:
 def test_no_piece_of_a_block_is_held_until_the_others_are_read():
     source = Watched([3, 1, 4, 2])
     sample = BlockDataset(source)[make_plan(source.lengths, "bload", 10).block(0)]
-    assert sample.frames_V["x"].shape == (10, 3)
+    assert sample.inputs_V["x"].shape == (10, 3)
     assert len(source.held) == 5  # one more to see the kind
     assert source.most <= 1
 
@@ -152,10 +152,10 @@ def test_a_full_block_alone_becomes_the_batch_without_a_copy():
     dataset = BlockDataset(source_of(torch.zeros(2, dtype=torch.uint8)))
     plan = make_plan([4, 3], "bload", 7)
     sample = dataset[plan.block(0)]
-    assert collate_blocks([sample]).frames_BT.data_ptr() == sample.frames_V.data_ptr()
+    assert collate_blocks([sample]).inputs_BT.data_ptr() == sample.inputs_V.data_ptr()
     two = collate_blocks([sample, sample])
-    assert two.frames_BT.data_ptr() != sample.frames_V.data_ptr()
-    assert torch.equal(two.frames_BT, torch.stack([sample.frames_V] * 2))
+    assert two.inputs_BT.data_ptr() != sample.inputs_V.data_ptr()
+    assert torch.equal(two.inputs_BT, torch.stack([sample.inputs_V] * 2))
 
 
 class SharedFrames:
@@ -163,13 +163,13 @@ class SharedFrames:
 
     def __call__(self, samples):
         batch = collate_blocks(samples)
-        return batch.frames_BT.is_shared(), batch.frames_BT.dtype, batch
+        return batch.inputs_BT.is_shared(), batch.inputs_BT.dtype, batch
 
 
 @pytest.mark.parametrize("slots", [4, 8])  # a block alone, one of which is full, or two
 def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source, slots):
     source = numbered_source([3, 4, 2])
-    sampler = BlockSampler(source.lengths, batch_frames=slots)
+    sampler = BlockSampler(source.lengths, batch_slots=slots)
     for workers in (0, 1):
         loader = DataLoader(
             BlockDataset(source),
@@ -178,11 +178,11 @@ def test_a_worker_writes_frames_straight_into_shared_memory(numbered_source, slo
             num_workers=workers,
         )
         for (shared, dtype, batch), whole in zip(
-            loader, BlockLoader(source, batch_frames=slots), strict=True
+            loader, BlockLoader(source, batch_slots=slots), strict=True
         ):
             assert shared is bool(workers)
-            assert dtype == whole.frames_BT.dtype
-            assert torch.equal(batch.frames_BT, whole.frames_BT)
+            assert dtype == whole.inputs_BT.dtype
+            assert torch.equal(batch.inputs_BT, whole.inputs_BT)
 
 
 def test_too_few_or_too_many_frames_or_targets_are_an_error():
@@ -195,20 +195,20 @@ def test_too_few_or_too_many_frames_or_targets_are_an_error():
 
 def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
     source = numbered_source(np.random.default_rng(0).integers(1, 8, 60))
-    for batch in BlockLoader(source, batch_frames=60, t_max=10, rank=1, world_size=2):
+    for batch in BlockLoader(source, batch_slots=60, t_max=10, rank=1, world_size=2):
         expected_BT = torch.full(batch.segment_BT.shape, -1)
         number, lengths = [0] * 6, [0]
-        for b, slot, length in zip(*columns(batch.table), strict=True):
+        for b, slot, length in zip(*columns(batch.segments), strict=True):
             expected_BT[b, slot : slot + length] = number[b]
             number[b] += 1
             lengths.append(length)
         before_BT = torch.cat([torch.full((6, 1), -1), expected_BT[:, :-1]], dim=1)
         valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
-        found = masks_from_table(batch.table, 6, 10)
+        found = masks_from_segments(batch.segments, 6, 10)
         assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
         assert torch.equal(batch.segment_BT, expected_BT)
-        assert columns(table_from_masks(valid_BT, start_BT)) == columns(batch.table)
+        assert columns(segments_from_masks(valid_BT, start_BT)) == columns(batch.segments)
         assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
-    masks = masks_from_table(StartTable(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
+    masks = masks_from_segments(Segments(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
     assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
-    assert columns(table_from_masks(*masks[:2])) == [[], [], []]
+    assert columns(segments_from_masks(*masks[:2])) == [[], [], []]

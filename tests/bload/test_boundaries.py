@@ -29,7 +29,7 @@ def sequences():
 def batch(sequences):
     """All sequences in blocks of 10, and a filler."""
     source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
-    (batch,) = BlockLoader(source, t_max=10, batch_frames=60)
+    (batch,) = BlockLoader(source, t_max=10, batch_slots=60)
     assert not batch.valid_BT[-1].any()
     return batch
 
@@ -54,7 +54,7 @@ def test_the_picture_in_the_module_docstring():
     assert batch.seq_idx_BT.tolist() == [[0] * n + [1] * m + [2]]
     assert batch.seq_idx_BT.dtype == batch.cu_seqlens.dtype == torch.int32
     assert batch.max_seqlen == 3
-    shifted = batch.next_tokens(batch.frames_BT)
+    shifted = batch.next_tokens(batch.inputs_BT)
     assert shifted.tolist() == [[*first[1:], -100, *second[1:], -100, -100]]
 
 
@@ -71,7 +71,7 @@ def alone_and_packed(sequences, batch, model, packed):
     """Outputs and gradients of `model` on each sequence alone, and of `packed` on the batch."""
     inputs = [one.clone().requires_grad_() for one in sequences]
     alone = [model(one[None])[0] for one in inputs]
-    values_BT = batch.frames_BT.clone().requires_grad_()
+    values_BT = batch.inputs_BT.clone().requires_grad_()
     outputs_BT = packed(values_BT)
     weight = torch.linspace(-1, 1, outputs_BT.shape[-1], dtype=torch.float64)
     sum((one * weight).sin().sum() for one in alone).backward()
@@ -88,7 +88,7 @@ def alone_and_packed(sequences, batch, model, packed):
 def test_recurrent_modules_of_torch_see_each_sequence_alone(sequences, batch, kind):
     torch.manual_seed(1)
     cell = kind(8, 6, num_layers=2, bidirectional=True, batch_first=True).double()
-    packed = batch.to_packed(batch.frames_BT)
+    packed = batch.to_packed(batch.inputs_BT)
     assert len(packed.data) == sum(LENGTHS)
     assert packed.batch_sizes.device.type == "cpu"
     alone_and_packed(
@@ -137,7 +137,7 @@ def test_the_block_mask_has_the_tiles_that_torch_finds_in_the_whole_mask(t_max, 
     lengths = np.random.default_rng(t_max).choice([1, 7, 60, 128, 300, t_max], 24).clip(max=t_max)
     source = from_dataset([torch.zeros(n) for n in lengths], lengths)
     blocks = make_plan(lengths, "bload_exact", t_max).blocks
-    (batch,) = BlockLoader(source, t_max=t_max, batch_frames=(blocks + 1) * t_max)
+    (batch,) = BlockLoader(source, t_max=t_max, batch_slots=(blocks + 1) * t_max)
     segment_BT = batch.segment_BT
 
     def sees(b, h, query, key):
@@ -217,7 +217,7 @@ def test_a_batch_without_frames_has_every_form(sequences):
     assert last.varlen()["max_q"] == 0
     for kind in (nn.LSTM, nn.GRU, nn.RNN):
         before, cell = nn.Linear(8, 4), kind(4, 6, batch_first=True)
-        outputs, _ = cell(last.to_packed(before(last.frames_BT.float())))
+        outputs, _ = cell(last.to_packed(before(last.inputs_BT.float())))
         outputs_BT = last.from_packed(outputs)
         assert outputs_BT.shape == (1, 10, 6)
         assert not outputs_BT.any()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockLoader, InputError, Plan, deal, make_plan, walk
+from bload import BlockLoader, InputError, Plan, make_plan, make_schedule, walk
 from bload.schedule.carried_rows import place_in_rows
 
 SHAPES = {
@@ -48,18 +48,20 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
     shares, seven = [(1, 1, 4), (2, 2, 1), (4, 1, 1)], partial(np.random.default_rng, 7)
     for lengths, (ranks, micro, rows) in product(SHAPES.values(), shares):
         plan = make_plan(lengths, "bload_exact", 10, long="carry")
-        dealt = deal(plan, ranks, 10 * rows, micro_batches=micro, rng=seven())
-        trained = dealt.block[dealt.block >= 0]
+        schedule = make_schedule(plan, ranks, 10 * rows, micro_batches=micro, rng=seven())
+        trained = schedule.block[schedule.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
         grid = place_in_rows(plan, 4, seven())
         whole = grid[(grid >= 0).all(1)]
         if len(whole):
-            dropped = deal(plan, ranks, 10 * rows, micro_batches=micro, last="drop", rng=seven())
+            dropped = make_schedule(
+                plan, ranks, 10 * rows, micro_batches=micro, last="drop", rng=seven()
+            )
             assert np.array_equal(np.sort(dropped.block), np.sort(whole.ravel()))
         place = {}
-        for step, rank in product(range(dealt.steps), range(ranks)):
-            for batch, number in enumerate(dealt.micro_batches(step, rank)):
-                for row, block in enumerate(dealt.blocks(number).tolist()):
+        for step, rank in product(range(schedule.steps), range(ranks)):
+            for batch, number in enumerate(schedule.micro_batches(step, rank)):
+                for row, block in enumerate(schedule.blocks(number).tolist()):
                     place[block] = step, rank, batch, row
                     column = (batch * rows + row) * ranks + rank
                     assert grid[step, column] == block  # the same step for any number of ranks
@@ -68,7 +70,7 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
                 assert place[block] == (place[before][0] + 1, *place[before][1:])
         # no longer than the longest sequence or all blocks take
         longest = -(-lengths.max() // 10)
-        assert dealt.steps <= max(-(-plan.blocks // 4), longest) + longest - 1
+        assert schedule.steps <= max(-(-plan.blocks // 4), longest) + longest - 1
 
 
 class Sum:
@@ -90,14 +92,14 @@ def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, world_size):
             source,
             t_max=10,
             long="carry",
-            batch_frames=40 // world_size,
+            batch_slots=40 // world_size,
             rank=rank,
             world_size=world_size,
         )
         state = None
         for batch in loader:
-            sums_BT, state = walk(Sum(), batch.frames_BT, batch.start_BT, state)
-            numbers, values = (of[batch.valid_BT].flatten() for of in (batch.frames_BT, sums_BT))
+            sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
+            numbers, values = (of[batch.valid_BT].flatten() for of in (batch.inputs_BT, sums_BT))
             remembered |= zip(numbers.int().tolist(), values.tolist(), strict=True)
     assert len(remembered) == lengths.sum()
     for sequence, length in enumerate(lengths):
@@ -108,10 +110,10 @@ def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, world_size):
 
 def test_what_cannot_be_carried_is_refused():
     lengths = SHAPES["few are long"]
-    with pytest.raises(InputError, match='long="carry" keeps rows together; use deal="cards"'):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", deal="pairs")
-    with pytest.raises(InputError, match='long="carry" needs blocks of one size'):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", shapes=[5, 10])
+    with pytest.raises(InputError, match="long=carry keeps rows together; use balance=none"):
+        BlockLoader(Numbers(lengths), t_max=10, long="carry", balance="pairs")
+    with pytest.raises(InputError, match="long=carry needs blocks of one size"):
+        BlockLoader(Numbers(lengths), t_max=10, long="carry", block_sizes=[5, 10])
     with pytest.raises(InputError, match="long is 'carry'"):
         make_plan(lengths, "ragged", 10, long="carry")
     with pytest.raises(ValueError, match="cannot go on"):

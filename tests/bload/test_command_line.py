@@ -86,7 +86,7 @@ def test_own_lengths_of_several_sizes_are_split_and_of_one_as_asked(run, table, 
 
 
 def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run, lengths):
-    found = json.loads(run("table", lengths, "--ranks", "4", "--batch-frames", "16", "--json"))
+    found = json.loads(run("table", lengths, "--ranks", "4", "--batch-slots", "16", "--json"))
     summary = {key: found[key] for key in ("sequences", "frames", "shortest", "longest", "ranks")}
     assert list(summary.values()) == [64, 288, 1, 8, 4]
     rows = {row["loader"]: row for row in found["loaders"]}
@@ -139,11 +139,11 @@ def test_no_command_prints_help_with_examples(capsys):
 def test_errors_are_one_line_and_status_2(capsys, lengths):
     pytest.importorskip("matplotlib")
     for arguments, words in [
-        (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "--t-max to 8"]),
-        ("table no/such.csv", ["no/such.csv", "csv, json, npy or txt"]),
+        (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "t_max to 8"]),
+        ("table no/such.csv", ["no/such.csv", "csv, tsv, json, npy or txt"]),
         (
             "table --t-max 93",
-            ["94 frames", "t_max is 93", "to 94, or set --long split or --long t"],
+            ["94 frames", "t_max is 93", "to 94, or set long=split, long=carry or long=t"],
         ),
         ("table --clip 95", ["--clip is 95", "94 frames", "lower it"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),

@@ -7,7 +7,7 @@ from math import prod
 import pytest
 import torch
 
-from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, deal, make_plan
+from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, make_plan, make_schedule
 from bload.packing.packers import makes_batches
 
 OWN_BATCHES = [name for name in PACKERS if makes_batches(name)]
@@ -15,9 +15,9 @@ OWN_BATCHES = [name for name in PACKERS if makes_batches(name)]
 
 @pytest.fixture
 def loader(numbered_source, small_lengths):
-    def make(packer="bload", batch_frames=26, **settings):
+    def make(packer="bload", batch_slots=26, **settings):
         source = numbered_source(small_lengths)
-        return BlockLoader(source, packer, batch_frames=batch_frames, **settings)
+        return BlockLoader(source, packer, batch_slots=batch_slots, **settings)
 
     return make
 
@@ -34,7 +34,7 @@ def test_a_loader_prints_what_an_epoch_will_be():
     assert str(loader) == (
         "1,775 blocks of 94, 0.04 % padding, 222 steps x 8 ranks, 4.2x fewer slots than padding"
     )
-    few = BlockLoader(ActionGenome(), "sampling", batch_frames=100)
+    few = BlockLoader(ActionGenome(), "sampling", batch_slots=100)
     assert str(few) == (
         "3,387 blocks of 22, 0.00 % padding, 92,271 frames deleted, 847 steps x 1 rank x 4 blocks, "
         "9.4x fewer slots than padding"
@@ -44,7 +44,7 @@ def test_a_loader_prints_what_an_epoch_will_be():
 def fingerprints(batches) -> list[list]:
     """All that a training step sees, but for the process that read it."""
     return [
-        [b.frames_BT.tolist(), b.valid_BT.tolist(), b.start_BT.tolist(), [t[:2] for t in b.targets]]
+        [b.inputs_BT.tolist(), b.valid_BT.tolist(), b.start_BT.tolist(), [t[:2] for t in b.targets]]
         for b in batches
     ]
 
@@ -54,9 +54,9 @@ def rows_of(batches) -> list[list[list[int]]]:
     rows = []
     for batch in batches:
         numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
-        assert torch.equal(batch.frames_BT, numbers_BT * batch.valid_BT[..., None])
+        assert torch.equal(batch.inputs_BT, numbers_BT * batch.valid_BT[..., None])
         assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
-        rows += [row[v].tolist() for row, v in zip(batch.frames_BT, batch.valid_BT, strict=True)]
+        rows += [row[v].tolist() for row, v in zip(batch.inputs_BT, batch.valid_BT, strict=True)]
     return rows
 
 
@@ -77,7 +77,7 @@ def test_every_frame_is_read_once_in_equally_many_batches(packer, loader, small_
             batches = [list(one) for one in loaders]
             assert {len(some) for some in batches} == {len(loaders[0])}
             read = sorted(frame for some in batches for row in rows_of(some) for frame in row)
-            own = {"batch_frames": 26} if packer in ("bucket", "ragged") else {}
+            own = {"batch_slots": 26} if packer in ("bucket", "ragged") else {}
             plan = make_plan(small_lengths, packer, seed=3, epoch=epoch, **own)
             assert read == sorted(frame for row in rows_of_plan(plan) for frame in row)
             shapes = {tuple(batch.valid_BT.shape) for some in batches for batch in some}
@@ -87,7 +87,7 @@ def test_every_frame_is_read_once_in_equally_many_batches(packer, loader, small_
                 assert shapes == {(26 // plan.t_max, plan.t_max)}
             slots = sum(batch.valid_BT.numel() for some in batches for batch in some)
             count = loaders[0].account
-            assert count == deal(plan, ranks, 26).account
+            assert count == make_schedule(plan, ranks, 26).account
             assert (slots, slots - len(read)) == (count.processed, count.padding + count.filler)
 
 
@@ -102,7 +102,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
             rows = rows_of(one)
             assert rows[: plan.blocks] == rows_of_plan(plan), settings
             assert not any(rows[plan.blocks :]), settings
-    fill, drop = loader(batch_frames=60), loader(batch_frames=60, last="drop")
+    fill, drop = loader(batch_slots=60), loader(batch_slots=60, last="drop")
     assert (fill.account.filler, drop.account.filler) == (24, 0)
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
     with pytest.raises(InputError, match="sequence v0 "):
@@ -111,7 +111,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
-    original = loader(packer, batch_frames=48, seed=5)
+    original = loader(packer, batch_slots=48, seed=5)
     original.set_epoch(3)
     whole = fingerprints(original)
     states = [original.state_dict() | {"step": 0}]
@@ -119,7 +119,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
         states.append(json.loads(json.dumps(original.state_dict())))
     assert len(states) == len(whole) + 1
     for step, state in enumerate(states):
-        resumed = loader(packer, batch_frames=48, seed=5)
+        resumed = loader(packer, batch_slots=48, seed=5)
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         resumed.set_epoch(state["epoch"])
@@ -179,8 +179,8 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
             return super().read(sequence, first, length)
 
     with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone$"):
-        list(BlockLoader(Broken(small_lengths), batch_frames=26))
-    with_worker = BlockLoader(Broken(small_lengths), batch_frames=26, num_workers=1)
+        list(BlockLoader(Broken(small_lengths), batch_slots=26))
+    with_worker = BlockLoader(Broken(small_lengths), batch_slots=26, num_workers=1)
     with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
         list(with_worker)
     # Input that the user can fix stays one sentence, without the worker's traceback.

@@ -45,7 +45,7 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     with pytest.raises(InputError, match=r"'draw'.* next_fit, which has long, order"):
         make_plan(lengths, "next_fit", draw="video")
     for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
-        loader = BlockLoader(numbered_source(lengths), packer, batch_frames=24, **options)
+        loader = BlockLoader(numbered_source(lengths), packer, batch_slots=24, **options)
         read = [tuple(target[:2]) for batch in loader for target in batch.targets]
         assert len(set(read)) == len(read) == loader.plan.placed
         assert loader.state_dict()["plan"]["packer"] == packer

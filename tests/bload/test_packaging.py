@@ -165,7 +165,7 @@ for shape in (None, "torch", "numpy"):
     for batch in BlockLoader(source, t_max=4):
         for b, t in batch.start_BT.nonzero().tolist():
             here = batch.segment_BT[b] == batch.segment_BT[b, t]
-            values = batch.frames_BT["input_ids"][b, here], batch.targets_BT[b, here]
+            values = batch.inputs_BT["input_ids"][b, here], batch.targets_BT[b, here]
             seen[int(batch.sequence_BT[b, t])] = [one.tolist() for one in values]
     wanted = zip(items["input_ids"], items["labels"])
     assert [seen[s] for s in range(3)] == [[*one] for one in wanted], seen

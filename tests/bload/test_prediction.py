@@ -7,29 +7,29 @@ from bload import action_genome_lengths, make_plan
 from bload.show.recommendation import predict_work, recommend_t_max
 
 
-def ragged_by_hand(lengths, ranks, batch_frames, seed):
+def ragged_by_hand(lengths, ranks, batch_slots, seed):
     """Slots of ragged batches, one sequence and one step at a time."""
     batches = [[]]
     for length in np.random.default_rng([seed, 0]).permutation(lengths).tolist():
-        if batches[-1] and sum(batches[-1]) + length > batch_frames:
+        if batches[-1] and sum(batches[-1]) + length > batch_slots:
             batches.append([])
         batches[-1].append(length)
     steps = [batches[first : first + ranks] for first in range(0, len(batches), ranks)]
     return len(steps), sum(ranks * max(sum(batch) for batch in step) for step in steps)
 
 
-def ragged_work(lengths, ranks, batch_frames, seed=0):
-    frames = max(batch_frames, int(np.max(lengths)))
-    plan = make_plan(lengths, "ragged", seed=seed, batch_frames=batch_frames)
+def ragged_work(lengths, ranks, batch_slots, seed=0):
+    frames = max(batch_slots, int(np.max(lengths)))
+    plan = make_plan(lengths, "ragged", seed=seed, batch_slots=batch_slots)
     return predict_work([plan], ranks, frames)
 
 
 @pytest.mark.parametrize("ranks", [1, 3, 8])
-@pytest.mark.parametrize("batch_frames", [13, 20, 40, 10_000])
-def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, batch_frames):
+@pytest.mark.parametrize("batch_slots", [13, 20, 40, 10_000])
+def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, batch_slots):
     for seed in range(5):
-        work = ragged_work(small_lengths, ranks, batch_frames, seed)
-        by_hand = ragged_by_hand(small_lengths, ranks, batch_frames, seed)
+        work = ragged_work(small_lengths, ranks, batch_slots, seed)
+        by_hand = ragged_by_hand(small_lengths, ranks, batch_slots, seed)
         assert (work.steps, work.slots) == by_hand, seed
 
 
@@ -42,10 +42,10 @@ def test_one_rank_waits_for_nobody_and_equal_lengths_leave_nothing_to_wait_for()
 
 def test_predicted_work_is_what_the_ranks_are_dealt(small_lengths):
     plans = [make_plan(small_lengths, "bload", 13, epoch=epoch) for epoch in range(4)]
-    for ranks, batch_frames in [(1, 13), (3, 13), (2, 40)]:
-        group = ranks * (batch_frames // 13)
+    for ranks, batch_slots in [(1, 13), (3, 13), (2, 40)]:
+        group = ranks * (batch_slots // 13)
         slots = [-(-plan.blocks // group) * group * 13 for plan in plans]
-        assert predict_work(plans, ranks, batch_frames).slots == np.mean(slots)
+        assert predict_work(plans, ranks, batch_slots).slots == np.mean(slots)
 
 
 def test_the_longest_sequence_is_recommended_where_few_slots_are_empty():
@@ -72,9 +72,9 @@ def test_splitting_is_recommended_where_a_few_long_sequences_starve_the_ranks():
 
 
 def test_a_recommendation_keeps_within_the_slots_of_a_rank():
-    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_frames=20)
+    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_slots=20)
     assert max(size.t_max for size in advice.tried) <= 20
-    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_frames=8)
+    advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_slots=8)
     assert (advice.t_max, advice.long) == (8, "split")
     assert all(words in advice.reason for words in ("8 slots", "10 frames", "1 of 301"))
     few = recommend_t_max([3, 4, 5], ranks=8)

@@ -42,12 +42,12 @@ def gradient(ranks, micro_batches):
     model = network()
     parallel = DistributedDataParallel(model)
     slots = 10 * -(-5 // ranks.world_size)  # five blocks of 10, so the last rank has fillers
-    (batch,) = BlockLoader(source(), t_max=10, batch_frames=slots)
+    (batch,) = BlockLoader(source(), t_max=10, batch_slots=slots)
     count = int(batch.valid_BT.sum())
     losses = []
     for part in range(micro_batches):
         rows = slice(part, None, micro_batches)
-        logits_BT = parallel(batch.frames_BT[rows])
+        logits_BT = parallel(batch.inputs_BT[rows])
         labels_BT = batch.targets_BT[rows]
         loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
         loss = mean_loss(loss_sum, count)
@@ -83,7 +83,7 @@ def accumulated(ranks, together):
     while batches := [*islice(steps, together)]:
         count = sum(batch.valid_BT.sum() for batch in batches)
         for batch in batches:
-            logits_BT = parallel(batch.frames_BT)
+            logits_BT = parallel(batch.inputs_BT)
             loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
             mean_loss(loss_sum, count).backward()
         gradients.append(model.weight.grad.numpy().copy())
@@ -140,9 +140,9 @@ def sequences_of(ranks, epoch):
 
 @pytest.mark.dist
 def test_the_process_group_says_which_rank_this_is(ranks):
-    dealt = ranks.run(sequences_of, 0)
-    assert sorted(s for some, _ in dealt for s in some) == [*range(len(LENGTHS))]
-    assert len({steps for _, steps in dealt}) == 1
+    schedule = ranks.run(sequences_of, 0)
+    assert sorted(s for some, _ in schedule for s in some) == [*range(len(LENGTHS))]
+    assert len({steps for _, steps in schedule}) == 1
     if ranks.world_size > 1:
         epochs = [ranks.run(sequences_of, epoch)[0][0] for epoch in range(8)]
         assert len({*map(tuple, epochs)}) > 1
@@ -153,7 +153,7 @@ def within_group(ranks):
     parities = range(min(2, ranks.world_size))
     groups = [dist.new_group([*range(parity, ranks.world_size, 2)]) for parity in parities]
     group = groups[ranks.rank % 2]
-    loader = BlockLoader(source(), t_max=10, batch_frames=50, process_group=group)
+    loader = BlockLoader(source(), t_max=10, batch_slots=50, process_group=group)
     (batch,) = loader
     frames = batch.valid_BT.sum()
     loss = mean_loss(frames.double(), frames, group)
@@ -240,7 +240,7 @@ def test_a_loader_made_before_the_process_group_says_so(tmp_path):
 def unpacked(ranks):
     """Every frame's position, as an output of all ranks, and whether this rank's own is right."""
     outputs = []
-    for batch in BlockLoader(source(), t_max=4, long="split", batch_frames=8):
+    for batch in BlockLoader(source(), t_max=4, long="split", batch_slots=8):
         values_BT = batch.sequence_BT * 100.0 + batch.position_BT
         own = unpack(values_BT, batch)
         assert sum(len(one.values) for one in own) == int(batch.valid_BT.sum())

@@ -11,7 +11,7 @@ LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
 
 
 def test_the_position_of_another_plan_is_refused_by_what_differs():
-    settings = {"lengths": LENGTHS, "packer": "bload", "batch_frames": 26, "t_max": 12}
+    settings = {"lengths": LENGTHS, "packer": "bload", "batch_slots": 26, "t_max": 12}
     state = BlockSampler(**settings).state_dict(1)
     for changes, words in [
         ({"seed": 1}, "seed was 0 and is 1"),
@@ -23,8 +23,8 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
         ({"lengths": LENGTHS[:-1]}, "sequences was 40 and is 39"),
         ({"lengths": LENGTHS[::-1]}, "lengths digest was"),
         ({"seed": 1, "last": "drop"}, "seed was 0 and is 1; last was fill and is drop"),
-        ({"deal": "pairs"}, "deal was None and is pairs"),
-        ({"shapes": [6, 12]}, r"shapes was None and is \[6, 12\]"),
+        ({"balance": "pairs"}, "balance was None and is pairs"),
+        ({"block_sizes": [6, 12]}, r"block_sizes was None and is \[6, 12\]"),
     ]:
         other = BlockSampler(**(settings | changes))
         with pytest.raises(InputError, match=words) as refusal:
@@ -35,12 +35,12 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
 
 def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
     settings = {"lengths": LENGTHS, "t_max": 12}
-    for packer, deal, words in (
+    for packer, balance, words in (
         ("bload", "queue", "ranks was 1 and is 2"),
-        ("single", "cards", "batches per step was 1 and is 2"),
+        ("single", "none", "batches per step was 1 and is 2"),
     ):
-        one = BlockSampler(packer=packer, deal=deal, batch_frames=24, **settings)
-        two = BlockSampler(packer=packer, deal=deal, rank=0, world_size=2, **settings)
+        one = BlockSampler(packer=packer, balance=balance, batch_slots=24, **settings)
+        two = BlockSampler(packer=packer, balance=balance, rank=0, world_size=2, **settings)
         with pytest.raises(InputError, match=words):
             two.load_state_dict(one.state_dict(1))
 
@@ -49,40 +49,43 @@ def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
     ("options", "note"),
     [
         ({}, ""),
-        ({"deal": "pairs"}, 'every block costs the same, so deal="pairs" has nothing to balance'),
-        ({"deal": "pairs", "cost": Cost(pair=1)}, ""),
-        ({"deal": "counts", "shapes": [6, 12]}, "every batch costs the same, so deal="),
-        ({"deal": "counts", "shapes": [6, 12], "cost": Cost(walk=1)}, ""),
+        (
+            {"balance": "pairs"},
+            "every block costs the same, so balance=pairs has nothing to balance",
+        ),
+        ({"balance": "pairs", "cost": Cost(pair=1)}, ""),
+        ({"balance": "counts", "block_sizes": [6, 12]}, "every batch costs the same, so balance="),
+        ({"balance": "counts", "block_sizes": [6, 12], "cost": Cost(walk=1)}, ""),
     ],
 )
 def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
-    found = BlockSampler(LENGTHS, "bload", batch_frames=12, t_max=12, **options).note
+    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).note
     assert found.startswith(note) if note else not found
 
 
 def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
     one, levels = np.int64(1), np.array([0.5, 0.9])
-    settings = {"lengths": LENGTHS, "packer": "ragged", "deal": "queue"}
+    settings = {"lengths": LENGTHS, "packer": "ragged", "balance": "queue"}
     sampler = BlockSampler(
         **settings,
         t_max=max(LENGTHS) * one,
-        batch_frames=26 * one,
+        batch_slots=26 * one,
         micro_batches=2 * one,
         rank=0 * one,
         world_size=one,
         seed=3 * one,
-        deal_options={"levels": tuple(levels)},
+        balance_options={"levels": tuple(levels)},
     )
     sampler.set_epoch(2 * one)
     state = sampler.state_dict(one.item())
     assert json.loads(json.dumps(state)) == state
-    same = {"batch_frames": 26, "micro_batches": 2, "seed": 3}
-    BlockSampler(**settings, **same, deal_options={"levels": [0.5, 0.9]}).load_state_dict(state)
+    same = {"batch_slots": 26, "micro_batches": 2, "seed": 3}
+    BlockSampler(**settings, **same, balance_options={"levels": [0.5, 0.9]}).load_state_dict(state)
     sampler.load_state_dict(state)
 
 
 def test_what_is_no_position_is_refused():
-    sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_frames=26)
+    sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
     state = sampler.state_dict(1)
     for broken in (
         *(
@@ -100,9 +103,7 @@ def test_what_is_no_position_is_refused():
 
 
 def test_a_batch_holds_at_least_one_block():
-    one, less = (
-        BlockSampler(LENGTHS, "bload", t_max=12, batch_frames=frames) for frames in (12, 5)
-    )
+    one, less = (BlockSampler(LENGTHS, "bload", t_max=12, batch_slots=frames) for frames in (12, 5))
     assert less.blocks_per_batch == one.blocks_per_batch == 1
     assert less.steps == one.steps
 
@@ -110,17 +111,17 @@ def test_a_batch_holds_at_least_one_block():
 def test_wrong_settings_are_refused_at_once():
     names = np.array(["a", "b", "c"])
     for changes, words in [
-        ({"batch_frames": 26.0}, "batch_frames is 26.0; give a whole number"),
+        ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
         ({"rank": 2, "world_size": 2}, "rank 2 of 2 ranks"),
         ({"rank": -1, "world_size": 1}, "rank -1 of 1 ranks"),
         ({"rank": 1}, "rank is 1 and world_size is None .* give both"),
         ({"world_size": 2}, "rank is None and world_size is 2 .* give both"),
         ({"last": "repeat"}, r"'repeat'.* fill or drop"),
-        ({"last": "drop", "batch_frames": 1200}, "takes 100; lower batch_frames"),
+        ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
         ({"seed": 1.5}, "seed is 1.5 .* whole numbers"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
     ]:
         with pytest.raises(InputError, match=words):
-            BlockSampler(**({"lengths": [12, 5, 4], "batch_frames": 12} | changes))
+            BlockSampler(**({"lengths": [12, 5, 4], "batch_slots": 12} | changes))

@@ -13,14 +13,14 @@ from bload.batch.trees import SMALL
 
 @pytest.fixture
 def batch(numbered_source):
-    return next(iter(BlockLoader(numbered_source([3, 4, 2]), batch_frames=8)))
+    return next(iter(BlockLoader(numbered_source([3, 4, 2]), batch_slots=8)))
 
 
 def leaves(instance):
-    """Names and values, those of the start table too."""
+    """Names and values, those of the segments too."""
     for field in fields(instance):
         value = getattr(instance, field.name)
-        yield from leaves(value) if field.name == "table" else [(field.name, value)]
+        yield from leaves(value) if field.name == "segments" else [(field.name, value)]
 
 
 @pytest.mark.parametrize("send", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
@@ -39,7 +39,7 @@ def test_a_batch_arrives_as_it_was_and_can_be_written_to(batch, send):
 def test_small_whole_numbers_alone_are_sent_inside_the_message(batch):
     tensors = [v for v in batch.__getstate__() if isinstance(v, torch.Tensor)]
     assert all(tensor.is_floating_point() for tensor in tensors)
-    assert not any(isinstance(value, torch.Tensor) for value in batch.table.__getstate__())
+    assert not any(isinstance(value, torch.Tensor) for value in batch.segments.__getstate__())
 
 
 def test_large_layouts_go_through_shared_memory(numbered_source):

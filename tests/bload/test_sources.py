@@ -28,7 +28,7 @@ class Source:
 
 def batches(source, **options):
     """All batches of two ranks, fillers among them."""
-    options = {"t_max": 10, "batch_frames": 20, "world_size": 2} | options
+    options = {"t_max": 10, "batch_slots": 20, "world_size": 2} | options
     return [batch for rank in (0, 1) for batch in BlockLoader(source, rank=rank, **options)]
 
 
@@ -44,13 +44,13 @@ def test_a_dict_of_tensors_and_arrays_becomes_one_of_blocks():
 
     for batch in batches(Source(make), pad={"sound": 7.5}):
         blocks, slots = batch.valid_BT.shape
-        assert batch.frames_BT["image"].shape == (blocks, slots, 2, 3)
-        assert batch.frames_BT["image"].dtype == torch.uint8
-        assert batch.frames_BT["sound"].dtype == torch.float64
+        assert batch.inputs_BT["image"].shape == (blocks, slots, 2, 3)
+        assert batch.inputs_BT["image"].dtype == torch.uint8
+        assert batch.inputs_BT["sound"].dtype == torch.float64
         wanted = numbers(batch)
-        assert torch.equal(batch.frames_BT["sound"][batch.valid_BT], wanted.double() / 4)
-        assert (batch.frames_BT["sound"][~batch.valid_BT] == 7.5).all()
-        assert not batch.frames_BT["image"][~batch.valid_BT].any()
+        assert torch.equal(batch.inputs_BT["sound"][batch.valid_BT], wanted.double() / 4)
+        assert (batch.inputs_BT["sound"][~batch.valid_BT] == 7.5).all()
+        assert not batch.inputs_BT["image"][~batch.valid_BT].any()
         assert torch.equal(batch.targets_BT["label"][batch.valid_BT], wanted)
         assert (batch.targets_BT["label"][~batch.valid_BT] == -100).all()
         assert not batch.targets_BT["weight"][~batch.valid_BT].any()
@@ -60,7 +60,7 @@ def test_a_dict_of_tensors_and_arrays_becomes_one_of_blocks():
 
 def test_frames_may_come_without_targets():
     for batch in batches(Source(lambda numbers: numbers)):
-        assert torch.equal(batch.frames_BT[batch.valid_BT], numbers(batch))
+        assert torch.equal(batch.inputs_BT[batch.valid_BT], numbers(batch))
         assert (batch.targets_BT, batch.targets, batch.targets_S) == (None, (), None)
 
 
@@ -83,7 +83,7 @@ def test_a_target_per_sequence_is_one_per_segment():
         )
         for long in ("error", "split"):
             for batch in batches(source, t_max=10 if long == "error" else 4, long=long):
-                table = batch.table
+                table = batch.segments
                 sequence_S = batch.sequence_BT[table.block_S, table.slot_S].tolist()
                 assert batch.targets == ()
                 assert len(batch.targets_S) == len(sequence_S)
@@ -103,7 +103,7 @@ def test_targets_per_sequence_may_be_a_dict():
         return numbers, {"label": sequence, "text": [sequence] * sequence, "vector": np.ones(3)}
 
     for batch in batches(Source(make, "sequence")):
-        sequence_S = batch.sequence_BT[batch.table.block_S, batch.table.slot_S]
+        sequence_S = batch.sequence_BT[batch.segments.block_S, batch.segments.slot_S]
         assert torch.equal(batch.targets_S["label"], sequence_S)
         assert batch.targets_S["text"] == tuple([int(s)] * int(s) for s in sequence_S)
         assert batch.targets_S["vector"].shape == (len(sequence_S), 3)
@@ -179,8 +179,8 @@ def test_arrays_of_any_layout_are_taken():
         return {"a": backwards, "b": foreign, "c": fixed}
 
     for batch in batches(Source(make)):
-        for frames_BT in batch.frames_BT.values():
-            assert torch.equal(frames_BT[batch.valid_BT], numbers(batch).to(frames_BT.dtype))
+        for inputs_BT in batch.inputs_BT.values():
+            assert torch.equal(inputs_BT[batch.valid_BT], numbers(batch).to(inputs_BT.dtype))
 
 
 def test_pad_values_are_of_a_key_and_fit_its_dtype():
@@ -190,9 +190,9 @@ def test_pad_values_are_of_a_key_and_fit_its_dtype():
             assert batch.targets_BT.dtype == dtype
             assert (batch.targets_BT[~batch.valid_BT] == value).all()
             assert torch.equal(batch.targets_BT[batch.valid_BT], numbers(batch) % 256)
-            assert batch.frames_BT.dtype == torch.uint8
-            assert not batch.frames_BT[~batch.valid_BT].any()
-            shifted = batch.next_tokens(batch.frames_BT)
+            assert batch.inputs_BT.dtype == torch.uint8
+            assert not batch.inputs_BT[~batch.valid_BT].any()
+            shifted = batch.next_tokens(batch.inputs_BT)
             assert shifted.dtype == torch.int64
             assert (shifted[~batch.valid_BT] == -100).all()
     for pad, words in (
@@ -212,8 +212,8 @@ def test_a_filler_has_the_shapes_and_dtypes_of_any_batch():
     (filler,) = BlockLoader(Source(make), t_max=10, rank=7, world_size=8)
     assert not filler.valid_BT.any()
     for name in ("a", "b"):
-        assert filler.frames_BT[name].shape[1:] == first.frames_BT[name].shape[1:]
-        assert filler.frames_BT[name].dtype == first.frames_BT[name].dtype
+        assert filler.inputs_BT[name].shape[1:] == first.inputs_BT[name].shape[1:]
+        assert filler.inputs_BT[name].dtype == first.inputs_BT[name].dtype
     assert filler.targets_BT.dtype == torch.int32
     assert (filler.targets_BT == -100).all()
 
@@ -232,14 +232,14 @@ def test_any_map_style_data_set_is_a_source():
         source = from_dataset(data, length, inputs="x", targets="y")
         assert source.lengths.tolist() == LENGTHS.tolist()
         for batch in batches(source, t_max=4, long="split"):
-            assert torch.equal(batch.frames_BT[batch.valid_BT], numbers(batch) % 100 + 0.5)
+            assert torch.equal(batch.inputs_BT[batch.valid_BT], numbers(batch) % 100 + 0.5)
             wanted = torch.as_tensor(LENGTHS)[batch.sequence_BT[batch.valid_BT]]
             assert torch.equal(batch.targets_BT[batch.valid_BT], wanted)
     source = from_dataset(
         sequences, LENGTHS, inputs=["x", "y"], targets="of", targets_per="sequence"
     )
     for batch in batches(source):
-        assert set(batch.frames_BT) == {"x", "y"}
+        assert set(batch.inputs_BT) == {"x", "y"}
         assert set(batch.targets_S.tolist() if len(batch.targets_S) else []) <= {0, 1}
     ragged = [{"words": [["a"] * (i + 1) for i in range(n)]} for n in LENGTHS]
     assert from_dataset(ragged, "words").lengths.tolist() == LENGTHS.tolist()
@@ -272,8 +272,8 @@ def test_any_map_style_data_set_is_a_source():
 
 
 def test_outputs_that_are_no_blocks_are_refused():
-    (batch,) = BlockLoader(Source(lambda numbers: numbers), t_max=10, batch_frames=100)
-    for outputs in (batch.frames_BT[:, :5], (batch.frames_BT,), {"a": batch.frames_BT}):
+    (batch,) = BlockLoader(Source(lambda numbers: numbers), t_max=10, batch_slots=100)
+    for outputs in (batch.inputs_BT[:, :5], (batch.inputs_BT,), {"a": batch.inputs_BT}):
         with pytest.raises(InputError, match=r"unpack takes one tensor \(B, T, \.\.\.\)"):
             unpack(outputs, batch)
 
@@ -286,7 +286,7 @@ def test_tensors_of_many_tokens_cross_from_workers_whole():
     try:
         tokens = [torch.arange(8192) for _ in range(64)]
         source = from_dataset([(one, one) for one in tokens], [8192] * 64)
-        loader = BlockLoader(source, batch_frames=65_536, num_workers=2)
+        loader = BlockLoader(source, batch_slots=65_536, num_workers=2)
         seen = sum(batch.targets_BT.numel() for batch in loader)
         assert seen == 64 * 8192
     finally:

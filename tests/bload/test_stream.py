@@ -41,7 +41,7 @@ def rows_of(batches):
     rows = []
     for batch in batches:
         numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
-        assert torch.equal(batch.frames_BT[batch.valid_BT], numbers_BT[batch.valid_BT])
+        assert torch.equal(batch.inputs_BT[batch.valid_BT], numbers_BT[batch.valid_BT])
         assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
         rows += [row[v].tolist() for row, v in zip(numbers_BT, batch.valid_BT, strict=True)]
     return rows
@@ -86,16 +86,16 @@ def test_a_window_fills_blocks_of_any_lengths():
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("batch_frames", [T_MAX, 3 * T_MAX])
-def test_every_sequence_is_in_one_block_of_one_rank_and_worker(workers, batch_frames):
+@pytest.mark.parametrize("batch_slots", [T_MAX, 3 * T_MAX])
+def test_every_sequence_is_in_one_block_of_one_rank_and_worker(workers, batch_slots):
     whole = [[s, p] for s, n in enumerate(LENGTHS) for p in range(n)]
     for ranks in (1, 3):
         found, readers = [], set()
         for rank in range(ranks):
             options = {"rank": rank, "world_size": ranks, "num_workers": workers}
-            batches = [*loader_of(batch_frames=batch_frames, **options)]
-            assert {tuple(b.valid_BT.shape) for b in batches} == {(batch_frames // T_MAX, T_MAX)}
-            assert [b.step_frames for b in batches] == [int(b.valid_BT.sum()) for b in batches]
+            batches = [*loader_of(batch_slots=batch_slots, **options)]
+            assert {tuple(b.valid_BT.shape) for b in batches} == {(batch_slots // T_MAX, T_MAX)}
+            assert [b.frames_in_step for b in batches] == [int(b.valid_BT.sum()) for b in batches]
             rows = rows_of(batches)
             found += [frame for row in rows for frame in row]
             readers |= {target[2] for batch in batches for target in batch.targets}
@@ -118,9 +118,9 @@ def test_a_function_gives_the_part_of_a_shard_alone():
     assert {*plain.decode.decoded} == {*range(1, 40, 3)}  # no others are decoded
 
 
-@pytest.mark.parametrize(("workers", "batch_frames"), [(0, 12), (0, 36), (2, 12)])
-def test_resume_at_every_step_gives_exactly_the_rest(workers, batch_frames):
-    options = {"num_workers": workers, "batch_frames": batch_frames}
+@pytest.mark.parametrize(("workers", "batch_slots"), [(0, 12), (0, 36), (2, 12)])
+def test_resume_at_every_step_gives_exactly_the_rest(workers, batch_slots):
+    options = {"num_workers": workers, "batch_slots": batch_slots}
     original = loader_of(**options)
     whole, states = [], []
     for batch in original:
@@ -167,7 +167,7 @@ def test_another_stream_or_other_options_do_not_resume():
         ({"window": 3}, "window was 2 and is 3"),
         ({"num_workers": 2}, "workers was 1 and is 2"),
         ({"rank": 0, "world_size": 2}, "ranks was 1 and is 2"),
-        ({"t_max": 13, "batch_frames": 26}, "t_max was 12 and is 13; blocks per batch was 1 and"),
+        ({"t_max": 13, "batch_slots": 26}, "t_max was 12 and is 13; blocks per batch was 1 and"),
     ]:
         with pytest.raises(InputError, match=words):
             loader_of(**changes).load_state_dict(state)
@@ -205,7 +205,7 @@ def test_wrong_options_are_refused_at_once():
     for sequences, options, words in [
         (iter([1]), {}, "can be read only once"),
         ([1], {"t_max": 0}, "t_max is 0"),
-        ([1], {"t_max": 6.5, "batch_frames": 13}, "t_max is 6.5; give a whole"),
+        ([1], {"t_max": 6.5, "batch_slots": 13}, "t_max is 6.5; give a whole"),
         ([1], {"window": 0}, "window is 0"),
         ([1], {"targets_per": "video"}, "targets_per is 'video'"),
     ]:
@@ -215,9 +215,9 @@ def test_wrong_options_are_refused_at_once():
 
 def test_dicts_arrays_and_targets_per_sequence():
     items = [({"a": np.full((n, 3), n), "b": torch.ones(n)}, n % 2) for n in (3, 8, 5)]
-    loader = StreamLoader(items, T_MAX, targets_per="sequence", batch_frames=24, pad={"a": -7})
+    loader = StreamLoader(items, T_MAX, targets_per="sequence", batch_slots=24, pad={"a": -7})
     (batch,) = loader
-    assert batch.frames_BT["a"][~batch.valid_BT].unique().tolist() == [-7]
+    assert batch.inputs_BT["a"][~batch.valid_BT].unique().tolist() == [-7]
     sequences = batch.sequence_BT[batch.start_BT].tolist()
     assert sorted(sequences) == [0, 1, 2]
     assert batch.targets_S.tolist() == [items[sequence][1] for sequence in sequences]
@@ -247,8 +247,13 @@ def trained(ranks, sequences, workers=0, stop=None, states=None):
     if states:
         loader.load_state_dict(states[ranks.rank])
     batches = [*islice(loader, stop)]
-    shapes = {(batch.frames_BT.dtype, tuple(batch.frames_BT.shape)) for batch in batches}
-    return rows_of(batches), [batch.step_frames for batch in batches], loader.state_dict(), shapes
+    shapes = {(batch.inputs_BT.dtype, tuple(batch.inputs_BT.shape)) for batch in batches}
+    return (
+        rows_of(batches),
+        [batch.frames_in_step for batch in batches],
+        loader.state_dict(),
+        shapes,
+    )
 
 
 @pytest.mark.dist

@@ -34,7 +34,7 @@ def source(root):
 
 
 def batches(source, packer="bload_exact", **options):
-    return list(BlockLoader(source, packer, batch_frames=24, seed=1, **options))
+    return list(BlockLoader(source, packer, batch_slots=24, seed=1, **options))
 
 
 def shown(source, augmentation=None, epoch=0, **options):
@@ -43,7 +43,7 @@ def shown(source, augmentation=None, epoch=0, **options):
         batch, extent_BT2 = Letterbox(source, augmentation)(batch, epoch=epoch)
         places = batch.valid_BT.nonzero().tolist()
         for (b, t), target in zip(places, batch.targets, strict=True):
-            frame_CHW = batch.frames_BT[b, t]
+            frame_CHW = batch.inputs_BT[b, t]
             share_2 = torch.ones(2) if extent_BT2 is None else extent_BT2[b, t]
             width, height = (share_2 * torch.tensor(frame_CHW.shape[:0:-1])).round().int().tolist()
             yield frame_CHW[:, :height, :width], frame_CHW, target
@@ -103,16 +103,16 @@ def test_boxes_follow_every_augmentation(source):
 
 def test_pictures_of_the_right_size_come_through_untouched(small_root):
     source = ActionGenome(small_root, "train", (64, 64))
-    for batch in list(BlockLoader(source, "bload", batch_frames=64)):
+    for batch in list(BlockLoader(source, "bload", batch_slots=64)):
         shown, extent_BT2 = Letterbox(source)(batch)
         assert extent_BT2 is None
-        assert shown.frames_BT is batch.frames_BT
+        assert shown.inputs_BT is batch.inputs_BT
 
 
 def test_padding_stays_black_and_full(source):
     for batch in batches(source, "naive"):
         shown, extent_BT2 = Letterbox(source, Augmentation(**EVERY))(batch)
-        assert not shown.frames_BT[~batch.valid_BT].any()
+        assert not shown.inputs_BT[~batch.valid_BT].any()
         assert (extent_BT2[~batch.valid_BT] == 1).all()
 
 

@@ -1,4 +1,4 @@
-"""Over ideal and spread of deals, counted for lengths of one's own."""
+"""Over ideal and spread of balances, counted for lengths of one's own."""
 
 from experiments.balance import counted_table, plans_of
 

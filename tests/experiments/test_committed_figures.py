@@ -72,10 +72,10 @@ def by_round(name, columns, *loaders, **same):
 
 def log_slots(level, curve):
     """Logarithm of the slots at which a curve reaches a level, straight between evaluations."""
-    whole = [(float(x["epoch"]), float(x["processed"])) for x in curve if x["processed"]]
+    whole = [(float(x["epoch"]) - 1, float(x["processed"])) for x in curve if x["processed"]]
     before = (0.0, 0.0)
     for line in curve:
-        done, recall = float(line["epoch"]) + 1, float(line["with/recall@20"])
+        done, recall = float(line["epoch"]), float(line["with/recall@20"])
         at = sum(slots * min(1, max(0, done - begin)) for begin, slots in whole)
         if recall >= level:
             share = (level - before[1]) / (recall - before[1])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from bload import deal, make_plan
+from bload import make_plan, make_schedule
 from datasets import cores as cores_of
 from datasets.synthetic.world import draw_lengths
 from training.config import CONFIGS, compose_job
@@ -93,12 +93,14 @@ def test_equal_time_is_that_of_the_epochs_of_bload():
     for name in ("paper_table_equal_time", "paper_table_equal_time_quick"):
         job, _ = experiment(name)
         lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
-        epoch = deal(make_plan(lengths, "bload"), 1, job.train.batch_frames).account.processed
+        epoch = make_schedule(
+            make_plan(lengths, "bload"), 1, job.train.batch_slots
+        ).account.processed
         assert job.train.slots / epoch == pytest.approx(job.train.epochs, rel=0.02)
 
 
 def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
     for name in ("tmax_sweep", "tmax_sweep_quick"):
         job, varied = experiment(name)
-        sizes = {job.train.batch_frames // int(t) * int(t) for t in varied["loader.t_max"]}
+        sizes = {job.train.batch_slots // int(t) * int(t) for t in varied["loader.t_max"]}
         assert sizes == {256, 258}

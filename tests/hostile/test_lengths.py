@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bload import DEALS, BlockSampler, Cost
+from bload import BALANCES, BlockSampler, Cost
 from bload.lengths import read_lengths
 from bload.packing.packers import PACKERS, make_plan
 from bload.packing.plan import Plan
@@ -62,7 +62,7 @@ SLOTS = (
 )
 OPTIONS = st.dictionaries(
     st.sampled_from(["long", "draw", "place", "clips", "last", "rng", "x"])
-    | st.sampled_from(["long", "shapes", "buckets", "batch_frames", "t_max"]),
+    | st.sampled_from(["long", "block_sizes", "buckets", "batch_slots", "t_max"]),
     st.sampled_from(["split", "truncate", "error", "video", "length", "first", "all", "one"])
     | st.sampled_from(["carry", [7], [5, 30], [30, 15, 5], 1, 2, 50])
     | VALUES,
@@ -98,13 +98,13 @@ COUNTS = st.integers(1, 5) | st.sampled_from([0, 64, 10**7]) | SCALARS
 DEALT = st.fixed_dictionaries(
     {},
     optional={
-        "deal": st.sampled_from([*DEALS]) | TEXTS,
+        "balance": st.sampled_from([*BALANCES]) | TEXTS,
         "micro_batches": COUNTS,
         "world_size": COUNTS,
-        "batch_frames": SLOTS,
-        "shapes": COUNTS | st.lists(st.integers(-1, 60), max_size=4),
+        "batch_slots": SLOTS,
+        "block_sizes": COUNTS | st.lists(st.integers(-1, 60), max_size=4),
         "cost": st.tuples(*[st.sampled_from([0.0, 1.0, 0.5, -1.0, float("nan")])] * 5),
-        "deal_options": OPTIONS | st.just({"steps": 3}) | st.just({"levels": (0.5,)}),
+        "balance_options": OPTIONS | st.just({"steps": 3}) | st.just({"levels": (0.5,)}),
         "last": st.sampled_from(["fill", "drop"]),
         "long": st.sampled_from(["split", "carry"]),
         "even": st.booleans(),
@@ -124,18 +124,18 @@ def test_a_deal_holds_every_block_once_in_equal_steps_or_is_refused(
 ):
     def dealt_on(**known):
         cost = {"cost": Cost(*known.pop("cost"))} if "cost" in known else {}
-        return BlockSampler(lengths, packer, t_max=t_max, rank=0, **known, **cost).dealt
+        return BlockSampler(lengths, packer, t_max=t_max, rank=0, **known, **cost).schedule
 
-    dealt = refused_or(dealt_on, **{"world_size": 1} | options)
-    if dealt is not None:
-        trained = dealt.block[dealt.block >= 0]
+    schedule = refused_or(dealt_on, **{"world_size": 1} | options)
+    if schedule is not None:
+        trained = schedule.block[schedule.block >= 0]
         assert len(np.unique(trained)) == len(trained)
-        assert options.get("last") == "drop" or len(trained) == dealt.plan.blocks
-        assert len(dealt.shares) == dealt.steps * dealt.ranks + 1
-        assert (np.diff(dealt.shares) >= 1).all()
-        account = dealt.account
+        assert options.get("last") == "drop" or len(trained) == schedule.plan.blocks
+        assert len(schedule.shares) == schedule.steps * schedule.ranks + 1
+        assert (np.diff(schedule.shares) >= 1).all()
+        account = schedule.account
         assert account.processed == account.frames + account.padding + account.filler
-        assert account.frames + account.deleted == dealt.plan.frames
+        assert account.frames + account.deleted == schedule.plan.frames
 
 
 @pytest.mark.parametrize("packer", [*PACKERS])

@@ -33,7 +33,7 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
         f"run.root={runs}",
         "wandb.mode=disabled",
         "train.epochs=2",
-        "train.batch_frames=64",
+        "train.batch_slots=64",
         "train.workers=0",
         "train.device=cpu",
         *more,

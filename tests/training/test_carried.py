@@ -13,14 +13,14 @@ from tests.training.jobs import one_rank
 from training.carried import Carried, open_carried, pack_carried
 from training.step import train_step
 
-CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_frames=40", "model.time=gap")
+CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
 
 
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch, before and before.number_B)
     state = before and before.state
-    outputs = model(batch.frames_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT, state=state)
+    outputs = model(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT, state=state)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
     found = dict(zip(zip(*places, strict=True), logits, strict=True))
@@ -30,9 +30,7 @@ def predict(model, batch, before):
 def loaders(source, ranks):
     frames = 40 // ranks
     return [
-        BlockLoader(
-            source, t_max=10, long="carry", batch_frames=frames, rank=rank, world_size=ranks
-        )
+        BlockLoader(source, t_max=10, long="carry", batch_slots=frames, rank=rank, world_size=ranks)
         for rank in range(ranks)
     ]
 

@@ -18,7 +18,7 @@ import pytest
 import train
 from bload.errors import InputError
 from bload.packing.packers import PACKERS
-from bload.schedule.balance import DEALS
+from bload.schedule.balance import BALANCES
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
 from models.temporal import PARTS
 from tests.training.jobs import compose_config, one_rank, overrides
@@ -34,16 +34,16 @@ VALUES: dict[str, tuple] = {
     "loader": (*PACKERS, "bload", "bload_exact"),
     "loader.t_max": ("null", 20, 40),
     "loader.last": ("fill", "drop"),
-    "loader.deal": ("cards", *DEALS),
+    "loader.balance": ("none", *BALANCES),
     "loader.window": (16, 2),
     "loader.cost": ("slots", "fitted", "[1,0.1]"),
-    "loader.shapes": (1, 1, 2, "[45,20]"),
+    "loader.block_sizes": (1, 1, 2, "[45,20]"),
     "loader.long": LONG,
     "loader.draw": ("video", "length"),
     "loader.place": ("random", "fixed", "first"),
     "loader.clips": ("one", "all"),
     "loader.buckets": (16, 3),
-    "train.batch_frames": (64, 90, 30),
+    "train.batch_slots": (64, 90, 30),
     "train.micro_batches": (1, 2),
     "train.exchange": ("none", "none", "frames"),
     "train.slots": ("null", 300),
@@ -100,23 +100,23 @@ def draw(rng: random.Random) -> Config:
         if packer not in packers:
             del values[key]
     if packer in OWN_SIZES:
-        values["loader.shapes"] = "1"
-    if packer in ("sampling", "mix") and values["loader.shapes"].startswith("["):
-        values["loader.shapes"] = "2"
-    if values["loader.shapes"].startswith("["):
+        values["loader.block_sizes"] = "1"
+    if packer in ("sampling", "mix") and values["loader.block_sizes"].startswith("["):
+        values["loader.block_sizes"] = "2"
+    if values["loader.block_sizes"].startswith("["):
         values["loader.t_max"] = "null"
     if values.get("loader.long") == "carry":
-        values |= {"loader.deal": "cards", "loader.shapes": "1", "train.padding": "masked"}
+        values |= {"loader.balance": "none", "loader.block_sizes": "1", "train.padding": "masked"}
         if packer in OWN_SIZES:
             values["loader.long"] = "split"
     if values.get("loader.long") == "error":
         values["loader.t_max"] = "null"
     if values["loader.last"] == "drop":
-        values |= {"train.batch_frames": "30", "train.micro_batches": "1"}
+        values |= {"train.batch_slots": "30", "train.micro_batches": "1"}
     if values["train.exchange"] == "frames":
         values["train.sync"] = "allreduce"
-        if values["loader.deal"] == "counts":
-            values["loader.deal"] = "cards"
+        if values["loader.balance"] == "counts":
+            values["loader.balance"] = "none"
     return values
 
 
@@ -197,17 +197,21 @@ def test_a_drawn_config_trains_or_is_refused_in_a_sentence(drawn, root, tmp_path
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        *((f"loader={packer} loader.shapes=2", "own sizes") for packer in OWN_SIZES),
+        *((f"loader={packer} loader.block_sizes=2", "own sizes") for packer in OWN_SIZES),
         *((f"loader={packer} loader.long=carry", "'carry'; choose") for packer in OWN_SIZES),
-        ("loader=sampling loader.shapes=[45,20]", "leave out what is larger"),
-        ("loader.shapes=[40,20]", "give 45 among the sizes"),
-        ("loader.shapes=0", "number of block sizes"),
-        *((f"loader.long=carry loader.deal={d}", "use .*cards") for d in DEALS if d != "cards"),
-        ("loader.long=carry loader.shapes=2", "blocks of one size"),
+        ("loader=sampling loader.block_sizes=[45,20]", "leave out what is larger"),
+        ("loader.block_sizes=[40,20]", "give 45 among the sizes"),
+        ("loader.block_sizes=0", "number of block sizes"),
+        *(
+            (f"loader.long=carry loader.balance={d}", "use balance=none")
+            for d in BALANCES
+            if d != "none"
+        ),
+        ("loader.long=carry loader.block_sizes=2", "blocks of one size"),
         ("loader.long=carry train.padding=repeated", "train.padding=masked"),
         ("loader.long=error loader.t_max=20", "raise t_max to 45"),
         ("loader=sampling loader.t_max=60", "lower t_max"),
-        ("loader.last=drop train.batch_frames=90 train.micro_batches=4", "lower batch_frames"),
+        ("loader.last=drop train.batch_slots=90 train.micro_batches=4", "lower batch_slots"),
     ],
 )
 def test_what_is_never_drawn_is_refused_by_itself(config, line, words):

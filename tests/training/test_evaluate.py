@@ -85,10 +85,10 @@ def first_video(source):
     return one
 
 
-def figures(ranks, config, batch_frames=64, workers=0, only_first=False):
+def figures(ranks, config, batch_slots=64, workers=0, only_first=False):
     seer, source = seer_and_source(config)
     source = first_video(source) if only_first else source
-    result = evaluate(seer, source, ranks, batch_frames=batch_frames, workers=workers)
+    result = evaluate(seer, source, ranks, batch_slots=batch_slots, workers=workers)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
 
@@ -119,13 +119,13 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
 def test_the_recall_does_hang_on_the_state(config, packed):
     seer, source = seer_and_source(config())
     seer.register_forward_pre_hook(lambda _, inputs: (inputs[0], inputs[2], inputs[2]))
-    forgetful = evaluate(seer, source, one_rank(), batch_frames=64)  # every frame is a start
+    forgetful = evaluate(seer, source, one_rank(), batch_slots=64)  # every frame is a start
     assert forgetful["no/recall@10"] != packed["no/recall@10"]
 
 
-@pytest.mark.parametrize("batch_frames", [1, 212])
-def test_the_batch_does_not_change_the_figures(config, packed, batch_frames):
-    assert figures(one_rank(), config(), batch_frames) == packed
+@pytest.mark.parametrize("batch_slots", [1, 212])
+def test_the_batch_does_not_change_the_figures(config, packed, batch_slots):
+    assert figures(one_rank(), config(), batch_slots) == packed
 
 
 def test_a_worker_does_not_change_the_figures(config, packed):
@@ -144,7 +144,7 @@ def test_evaluating_leaves_the_model_as_it_was(config, training):
     seer, source = seer_and_source(config())
     seer.train(training)
     before = {name: value.clone() for name, value in seer.state_dict().items()}
-    evaluate(seer, source, one_rank(), batch_frames=64)
+    evaluate(seer, source, one_rank(), batch_slots=64)
     assert seer.training is training
     assert all(torch.equal(value, before[name]) for name, value in seer.state_dict().items())
 
@@ -157,7 +157,7 @@ def test_four_ranks_give_the_figures_of_one(config, four_ranks, packed):
 
 def test_all_frames_are_measured_once(config):
     _, source = seer_and_source(config())
-    loader = BlockLoader(source, "bload_exact", batch_frames=64)
+    loader = BlockLoader(source, "bload_exact", batch_slots=64)
     seen = [target.name for batch in loader for target in batch.targets]
     assert len(seen) == len(set(seen)) == int(source.lengths.sum())
 
@@ -174,8 +174,8 @@ def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
         assert len(computed) <= len(batches) + 2  # at most one batch waits
 
     seer.register_forward_hook(lambda *_: computed.append(1))
-    meter = measure(seer, source, one_rank(), batch_frames=1, records=[record])
-    loader = BlockLoader(source, "bload_exact", batch_frames=64)
+    meter = measure(seer, source, one_rank(), batch_slots=1, records=[record])
+    loader = BlockLoader(source, "bload_exact", batch_slots=64)
     assert len(computed) == len(batches) == len(loader) > 2
     assert names == [target.name for batch in loader for target in batch.targets]
     assert len(threads) == 1
@@ -193,5 +193,5 @@ def test_an_error_behind_the_model_ends_the_evaluation(config):
         meter_of_one.update(predictions[:1] * 2, [targets[0]] * 2)
 
     with pytest.raises(InputError, match="was counted already"):
-        measure(seer, source, one_rank(), batch_frames=1, records=[count_again])
+        measure(seer, source, one_rank(), batch_slots=1, records=[count_again])
     assert len(computed) <= 2

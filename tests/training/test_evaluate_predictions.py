@@ -29,7 +29,7 @@ def write(ranks, config, path):
     """Predictions of a network that is told what it sees, and the meter's figures."""
     seer, source = seer_and_source(config)
     meter = measure_and_write(
-        seer, source, ranks, path, {"root": str(source.root), "split": "test"}, batch_frames=64
+        seer, source, ranks, path, {"root": str(source.root), "split": "test"}, batch_slots=64
     )
     return meter.summary()
 

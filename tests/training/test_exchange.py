@@ -170,7 +170,7 @@ def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
 
 
 def test_an_exchange_that_would_not_be_exact_is_refused(config):
-    for option in ("loader.deal=counts", "train.sync=local"):
+    for option in ("loader.balance=counts", "train.sync=local"):
         with pytest.raises(InputError, match=option):
             config("train.exchange=frames", option)
 
@@ -201,7 +201,7 @@ def test_evaluation_exchanges_nothing():
 @pytest.mark.dist
 @pytest.mark.slow
 def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks):
-    options = ["loader=naive", "train.epochs=1", "train.batch_frames=45", "train.micro_batches=2"]
+    options = ["loader=naive", "train.epochs=1", "train.batch_slots=45", "train.micro_batches=2"]
     options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]
     norms = [
         two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"))

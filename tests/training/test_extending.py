@@ -81,7 +81,7 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
 
 @pytest.mark.slow
 def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
-    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_frames=94")
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_slots=94")
     path = f"hydra.searchpath=[file://{mine}]"
     printed = run(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
     assert "Recall@20" in printed.splitlines()[-3]

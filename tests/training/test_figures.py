@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 import torch.distributed as dist
 
-from bload import Plan, deal
+from bload import Plan, make_schedule
 from training.figures import imbalance, losses_of
 from training.printing import CONSTRAINTS_IN_WORDS, epoch_line, from_memoryless, recall_rows
 
@@ -15,9 +15,9 @@ FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
 
 def test_the_fullest_rank_of_each_step_makes_the_imbalance():
     plan = Plan(6, [6, 2, 4, 3], [0, 1, 2, 3], [0] * 4, [6, 2, 4, 3], [0, 1, 2, 3, 4])
-    dealt = deal(plan, 2)
-    assert imbalance(dealt, skips=False) == 1
-    assert imbalance(dealt, skips=True) == pytest.approx((6 + 4) / (4 + 3.5))
+    schedule = make_schedule(plan, 2)
+    assert imbalance(schedule, skips=False) == 1
+    assert imbalance(schedule, skips=True) == pytest.approx((6 + 4) / (4 + 3.5))
 
 
 def test_an_imbalance_is_shown_only_where_there_is_one():

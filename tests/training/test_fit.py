@@ -14,7 +14,7 @@ from training import fit
 from training.data import open_data
 
 TRUE = Cost(slot=2.0, frame=0.1, walk=0.7, launch=3.0)
-OPTIONS = ("loader.cost=fitted", "loader.deal=pairs", "train.batch_frames=90")
+OPTIONS = ("loader.cost=fitted", "loader.balance=pairs", "train.batch_slots=90")
 
 
 def by_law(_, batch):

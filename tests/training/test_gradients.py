@@ -35,7 +35,7 @@ def double_training(ranks, cfg, source=None, hook=None):
     loader = BlockLoader(
         source,
         cfg.loader.name,
-        batch_frames=cfg.train.batch_frames,
+        batch_slots=cfg.train.batch_slots,
         rank=ranks.rank,
         world_size=ranks.world_size,
         micro_batches=cfg.train.micro_batches,
@@ -121,8 +121,8 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     config, two_ranks, alone, options, frames
 ):
     options = (*options, UNCLIPPED)
-    one = gradient_of(one_rank(), config(*options, f"train.batch_frames={frames}"))
-    two = two_ranks.run(gradient_of, config(*options, f"train.batch_frames={frames // 2}"))
+    one = gradient_of(one_rank(), config(*options, f"train.batch_slots={frames}"))
+    two = two_ranks.run(gradient_of, config(*options, f"train.batch_slots={frames // 2}"))
     for gradient in (one, *two):
         assert differs(gradient, alone) < 1e-9
 
@@ -132,21 +132,21 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     ("options", "micro_batches", "clip"),
     [
         (("loader=bload",), 3, 1e9),
-        (("loader=bload", "loader.deal=pairs", "loader.cost=[0,1,0.1]"), 3, 0.5),
-        (("loader=bload", "loader.deal=counts", "loader.cost=[0,1,0.1]"), 3, 0.5),
-        (("loader=naive", "loader.shapes=[22,45]", "model.padding=skipped"), 9, 1e9),
+        (("loader=bload", "loader.balance=pairs", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=bload", "loader.balance=counts", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=naive", "loader.block_sizes=[22,45]", "model.padding=skipped"), 9, 1e9),
         (("loader=bucket",), 9, 0.5),
         (("loader=ragged",), 9, 1e9),
         (("loader=bucket", "train.exchange=frames"), 9, 0.5),
     ],
-    ids=["cards", "pairs", "counts", "shapes", "bucket", "ragged", "exchange"],
+    ids=["none", "pairs", "counts", "shapes", "bucket", "ragged", "exchange"],
 )
 def test_batches_add_up_to_the_gradient_of_videos_alone(
     config, two_ranks, alone, options, micro_batches, clip
 ):
     """A step is the whole epoch, on two ranks, some of whose batches are fillers, and on one."""
     expected = clipped(alone, clip)
-    options = (*options, f"train.clip_norm={clip}", "train.batch_frames=45")
+    options = (*options, f"train.clip_norm={clip}", "train.batch_slots=45")
     two = two_ranks.run(gradient_of, config(*options, f"train.micro_batches={micro_batches}"))
     one = gradient_of(one_rank(), config(*options, f"train.micro_batches={2 * micro_batches}"))
     for gradient in (one, *two):
@@ -157,15 +157,15 @@ def test_batches_add_up_to_the_gradient_of_videos_alone(
 @pytest.mark.parametrize(
     ("ranks", "options"),
     [
-        ("three_ranks", ("train.batch_frames=450",)),  # two batches, one of each shape
-        ("two_ranks", ("train.batch_frames=45", "train.micro_batches=4", "train.exchange=frames")),
+        ("three_ranks", ("train.batch_slots=450",)),  # two batches, one of each shape
+        ("two_ranks", ("train.batch_slots=45", "train.micro_batches=4", "train.exchange=frames")),
     ],
     ids=["rank-2-has-only-a-filler", "exchanging-frames"],
 )
 def test_two_shapes_a_filler_and_clipping_at_once(config, alone, request, ranks, options):
     expected = clipped(alone, 0.5)
     assert differs(expected, alone) > 0.01
-    cfg = config("loader=naive", "loader.shapes=[10,45]", "train.clip_norm=0.5", *options)
+    cfg = config("loader=naive", "loader.block_sizes=[10,45]", "train.clip_norm=0.5", *options)
     gradients, batches = zip(
         *request.getfixturevalue(ranks).run(gradient_and_batches, cfg), strict=True
     )
@@ -176,7 +176,7 @@ def test_two_shapes_a_filler_and_clipping_at_once(config, alone, request, ranks,
 
 
 def test_batches_divided_by_their_own_counts_give_another_gradient(config, alone):
-    cfg = config("loader=bload", UNCLIPPED, "train.batch_frames=45", "train.micro_batches=6")
+    cfg = config("loader=bload", UNCLIPPED, "train.batch_slots=45", "train.micro_batches=6")
     training, batches = double_training(one_rank(), cfg)
     summed = dict.fromkeys(alone, 0)
     for batch in batches:
@@ -189,7 +189,7 @@ def test_batches_divided_by_their_own_counts_give_another_gradient(config, alone
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
     """Without resets the claim above would fail by far."""
-    cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_frames={ALL_FRAMES}", UNCLIPPED)
+    cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
         return inputs[0], torch.zeros_like(inputs[1]), inputs[2]
@@ -215,7 +215,7 @@ class Lingering:
 
 
 def test_repeated_padding_gives_the_gradient_of_longer_videos(config, alone):
-    cfg = config("loader=naive", "train.batch_frames=360", UNCLIPPED)
+    cfg = config("loader=naive", "train.batch_slots=360", UNCLIPPED)
     repeated = gradient_of(one_rank(), replace(cfg, train=replace(cfg.train, padding="repeated")))
     longer = gradient_of(one_rank(), cfg, Lingering(build_source(cfg.dataset, "train")))
     assert differs(repeated, longer) < 1e-9

@@ -24,7 +24,7 @@ def train_and_tell(ranks, config):
 @pytest.mark.dist
 @pytest.mark.parametrize("loader", sorted(PACKERS))
 def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path, two_ranks, loader):
-    job = config(f"loader={loader}", "train.epochs=1", "train.batch_frames=45", "train.log_every=1")
+    job = config(f"loader={loader}", "train.epochs=1", "train.batch_slots=45", "train.log_every=1")
     (first, first_steps, _), (second, second_steps, _) = two_ranks.run(train_and_tell, job)
     assert first_steps == second_steps == [(0, step) for step in range(len(first_steps))]
     assert len(first_steps) >= 2 or loader in ("mix", "sampling")
@@ -42,8 +42,8 @@ def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path,
 @pytest.mark.dist
 def test_ranks_with_other_numbers_of_batches_stay_one_model(config, two_ranks):
     """In each step of four videos one rank has the longest, the other at least the two next."""
-    options = ("loader=naive", "loader.deal=counts", "loader.cost=[0,1,0.5]")
-    job = config(*options, "train.batch_frames=45", "train.micro_batches=2", "train.epochs=1")
+    options = ("loader=naive", "loader.balance=counts", "loader.cost=[0,1,0.5]")
+    job = config(*options, "train.batch_slots=45", "train.micro_batches=2", "train.epochs=1")
     (first, steps, some), (second, same_steps, others) = two_ranks.run(train_and_tell, job)
     assert steps == same_steps
     assert sum(some) <= 3 < 5 <= sum(others)

@@ -27,7 +27,7 @@ def seen(config):
 
 
 def recall(seer, source, **options):
-    result = evaluate(seer, source, one_rank(), batch_frames=64, **options)
+    result = evaluate(seer, source, one_rank(), batch_slots=64, **options)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
 
@@ -84,7 +84,7 @@ def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen):
     wrong = recall(seer, source, starts="wrong")
     assert wrong != recall(seer, source)
     assert wrong != recall(seer, source, starts="wrong", seed=1)
-    other = evaluate(seer, source, one_rank(), batch_frames=212, starts="wrong")
+    other = evaluate(seer, source, one_rank(), batch_slots=212, starts="wrong")
     assert {name: other[name] for name in wrong} == wrong
 
 
@@ -106,7 +106,7 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     monkeypatch.setattr(
         measuring, "change_starts", lambda *values: (used.append(values[2:]), change(*values))[1]
     )
-    lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_frames=64"]
+    lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_slots=64"]
     lines += [f"starts={starts}"] if starts else []
     evaluation.evaluate_all(compose_config("eval", lines), one_rank())
     wanted = starts or "ignored"

@@ -35,7 +35,7 @@ def job(root: Path, runs: Path, *more: str) -> dict:
             "dataset.frame_size=[48,64]",
             "loader=bload",
             "model.time=gap",
-            "train.batch_frames=16",
+            "train.batch_slots=16",
             "train.epochs=1",
             "train.workers=0",
             "train.device=cpu",

@@ -65,10 +65,10 @@ def train_in_two_goes(config, at):
         (
             "train.micro_batches=2",
             "loader=naive",
-            "loader.deal=pairs",
+            "loader.balance=pairs",
             "loader.cost=[0,1]",
         ),
-        ("loader.long=carry", "loader.t_max=10", "train.batch_frames=30"),
+        ("loader.long=carry", "loader.t_max=10", "train.batch_slots=30"),
     ],
     ids=["a-worker", "dropout", "batches-and-pairs", "carry"],
 )
@@ -188,7 +188,7 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
         mock.patch.object(train, "evaluate", return_value=figures) as evaluated,
         mock.patch.object(train, "finish"),
     ):
-        job = ("loader=mix", "train.batch_frames=200", "train.epochs=5", "train.eval_every=2")
+        job = ("loader=mix", "train.batch_slots=200", "train.epochs=5", "train.eval_every=2")
         train.train(config(*job), one_rank())
         assert evaluated.call_count == 3  # after epochs 2, 4 and 5
     folder = only_run(Path(config().run.root))

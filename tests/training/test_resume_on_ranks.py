@@ -51,10 +51,10 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     for blocks, ranks, words in (
         (1, 2, "unfinished; its steps have 1 blocks: go on with it on 1 ranks, with run.name=bl"),
-        (4, 2, r"4 blocks: to go on with it here, set train.batch_frames=90 run.name=bload-\S+,"),
+        (4, 2, r"4 blocks: to go on with it here, set train.batch_slots=90 run.name=bload-\S+,"),
     ):
         here = BlockSampler([45, 30], rank=0, world_size=ranks)
-        job = config(*OFTEN, f"train.batch_frames={45 * blocks}")
+        job = config(*OFTEN, f"train.batch_slots={45 * blocks}")
         folder.rename(folder.with_name(run_name(job, 1)))
         folder = folder.with_name(run_name(job, 1))
         with pytest.raises(InputError, match=words):
@@ -77,11 +77,11 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
 ):
     """Steps of 180 slots, the same ones, whichever ranks share them out."""
     often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_minutes=0", "run.name=here")
-    train.train(config(*often, "train.batch_frames=180", runs="whole"), one_rank())
-    two, four = config(*often, "train.batch_frames=90"), config(*often, "train.batch_frames=45")
+    train.train(config(*often, "train.batch_slots=180", runs="whole"), one_rank())
+    two, four = config(*often, "train.batch_slots=90"), config(*often, "train.batch_slots=45")
     four_ranks.run(train_until, four, (1, 1))  # inside an epoch
     two_ranks.run(train_until, two, (2, 0))
-    train_until(one_rank(), config(*often, "train.batch_frames=180"), (2, 1))
+    train_until(one_rank(), config(*often, "train.batch_slots=180"), (2, 1))
     two_ranks.run(train_until, two, None)
     wanted, losses = steps_of(tmp_path / "whole" / "here")
     steps, found = steps_of(tmp_path / "runs" / "here")

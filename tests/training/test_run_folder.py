@@ -22,7 +22,7 @@ def test_the_config_and_the_ranks_name_a_run(config):
 
 def test_the_name_does_not_hold_the_ranks(config):
     shared_out = {
-        run_name(config(f"train.batch_frames={frames}"), ranks)
+        run_name(config(f"train.batch_slots={frames}"), ranks)
         for ranks, frames in ((1, 256), (2, 128), (4, 64))
     }
     assert len(shared_out) == 1
@@ -36,7 +36,7 @@ def change(job, line):
 
 def test_what_changes_training_changes_the_name(config):
     changes = (
-        *("train.seed=1", "train.lr=0.5", "train.batch_frames=65", "train.epochs=3"),
+        *("train.seed=1", "train.lr=0.5", "train.batch_slots=65", "train.epochs=3"),
         *('train.amp="bf16"', "train.slots=9", "train.bptt=9", "train.ema=0.9"),
         *("train.eval_every=1", 'train.starts="wrong"', 'train.padding="repeated"'),
         *('loader.long="split"', 'loader.draw="length"', "loader.t_max=50"),
@@ -65,17 +65,17 @@ def folder(tmp_path):
     return RunFolder(tmp_path / "run")
 
 
-def sampler(ranks, batch_frames):
+def sampler(ranks, batch_slots):
     """Blocks of 16 slots."""
-    return BlockSampler([16], rank=0, world_size=ranks, batch_frames=batch_frames)
+    return BlockSampler([16], rank=0, world_size=ranks, batch_slots=batch_slots)
 
 
 def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.check_same_config(config(), sampler(1, 64))
     folder.begin(config(), one_rank())
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
-    folder.check_same_config(config("train.batch_frames=32"), sampler(2, 32))
-    with pytest.raises(InputError, match=r"on 1 ranks; its steps .* set train.batch_frames=32"):
+    folder.check_same_config(config("train.batch_slots=32"), sampler(2, 32))
+    with pytest.raises(InputError, match=r"on 1 ranks; its steps .* set train.batch_slots=32"):
         folder.check_same_config(config(), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))

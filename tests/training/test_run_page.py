@@ -46,7 +46,7 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     assert "mathdefault" not in page  # a label as TeX
     summary = json.loads((finished / "summary.json").read_text())
     reached = f"is {100 * summary['with/recall@20']:.1f} %"
-    for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_frames"):
+    for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_slots"):
         assert text in page, text
     commit = read_record(finished).made_on["git"]
     assert commit is None or commit in page
@@ -74,7 +74,7 @@ def test_the_picture_shows_what_evaluation_predicts(finished, data_root):
         names = [target.name for target in targets]
         kept.update(zip(names, predictions, strict=True))
 
-    measure(model, source, one_rank(), batch_frames=64, amp="off", records=[keep])
+    measure(model, source, one_rank(), batch_slots=64, amp="off", records=[keep])
     assert len(found) == 9
     for target, prediction in zip(batch.targets, found, strict=True):
         for name in ("object_boxes_P4", "object_scores_P", "relation_scores_PR"):
@@ -187,7 +187,7 @@ def test_every_part_of_the_loss_is_logged_by_step_as_by_epoch(finished):
 def test_the_last_evaluation_says_what_of_each_relation_is_found(finished, data_root):
     model, _ = load_model(finished / "last.pt", CPU)
     source = ActionGenome(data_root, "test", (32, 32))
-    meter = measure(model, source, one_rank(), batch_frames=128, amp="off")
+    meter = measure(model, source, one_rank(), batch_slots=128, amp="off")
     with (finished / "relations.csv").open() as file:
         every = [row for row in csv.DictReader(file) if row["constraint"] == "with"]
     rows = [row for row in every if (row["kind"], row["k"]) == ("relation", "20")]

@@ -134,7 +134,7 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     world = World(train_videos=24, test_videos=2, image_size=32, seed=3, drop_rate=0.1)
     knobs = [f"dataset.{k}={v}" for k, v in world.manifest().items() if k != "version"]
     root = tmp_path_factory.getbasetemp() / "golden"
-    job = ["train.epochs=6", "train.batch_frames=64", "train.workers=0", "train.device=cpu"]
+    job = ["train.epochs=6", "train.batch_slots=64", "train.workers=0", "train.device=cpu"]
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
     job += [f"loader={loader}", f"dataset.root={root}"]
     steps = first_steps(compose_config("train", [*knobs, *job]), 20)

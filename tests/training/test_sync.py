@@ -98,7 +98,7 @@ def step_in_double(ranks, config):
 @pytest.mark.dist
 def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
     # 6 blocks in batches of 4: rank 1 has two fillers, so dividing by its own counts would differ.
-    options = ("train.batch_frames=180", "train.clip_norm=1e9", "train.warmup_epochs=0")
+    options = ("train.batch_slots=180", "train.clip_norm=1e9", "train.warmup_epochs=0")
     local = (*options, "train.sync=local", "train.sync_every=1")
     wanted, same = two_ranks.run(step_in_double, config(*options))
     found = two_ranks.run(step_in_double, config(*local))
@@ -153,7 +153,7 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     for name, value in model.state_dict().items():
         assert torch.equal(value, saved["average"][f"module.{name}"])
     path = folder / "last.pt"
-    job = config(*options, f"run.resume={path}", "train.batch_frames=128", runs="other")
+    job = config(*options, f"run.resume={path}", "train.batch_slots=128", runs="other")
     with pytest.raises(InputError, match=r"holds 2 ranks, .* and here are 1; go on with 2"):
         train.train(job, one_rank())
 
@@ -184,8 +184,8 @@ def test_one_rank_has_nothing_to_share(config):
 
 def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
     for sync, same in (("allreduce", True), ("gossip", False)):
-        two = config(f"train.sync={sync}", "train.batch_frames=90")
-        four = config(f"train.sync={sync}", "train.batch_frames=45")
+        two = config(f"train.sync={sync}", "train.batch_slots=90")
+        four = config(f"train.sync={sync}", "train.batch_slots=45")
         assert (run_name(two, 2) == run_name(four, 4)) == same
     assert run_name(config(), 2) != run_name(config("train.sync=local"), 2)
 

@@ -5,7 +5,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bload import DEALS, Cost, Dealt, InputError, Plan, action_genome_lengths, deal, make_plan
+from bload import (
+    BALANCES,
+    Cost,
+    InputError,
+    Plan,
+    Schedule,
+    action_genome_lengths,
+    make_plan,
+    make_schedule,
+)
 from bload.schedule.shares import SHARES
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
@@ -22,8 +31,8 @@ def plan_of_sizes(seed=0, blocks=40):
     return Plan(8, lengths, rows, np.zeros(blocks), lengths, [*rows, blocks], slots)
 
 
-def blocks_of(dealt, step, rank):
-    return np.concatenate([dealt.blocks(m) for m in dealt.micro_batches(step, rank)])
+def blocks_of(schedule, step, rank):
+    return np.concatenate([schedule.blocks(m) for m in schedule.micro_batches(step, rank)])
 
 
 def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
@@ -32,19 +41,19 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
         frames = per_rank * plan.t_max
         if last == "drop" and plan.blocks < group:
             with pytest.raises(InputError, match=rf"{plan.blocks} blocks .* {group};"):
-                deal(plan, ranks, frames, last=last)
+                make_schedule(plan, ranks, frames, last=last)
             continue
-        dealt = deal(plan, ranks, frames, last=last)
-        count = dealt.account
+        schedule = make_schedule(plan, ranks, frames, last=last)
+        count = schedule.account
         turns = product(range(count.steps), range(ranks))
-        rows = np.array([blocks_of(dealt, *turn) for turn in turns])
+        rows = np.array([blocks_of(schedule, *turn) for turn in turns])
         assert rows.shape == (count.steps * ranks, per_rank), case
         assert np.array_equal(np.sort(rows[rows >= 0]), np.arange(count.blocks)), case
         assert (rows == -1).sum() * plan.t_max == count.filler < group * plan.t_max, case
         assert plan.blocks - count.blocks < group, case
         assert count.processed == rows.size * plan.t_max, case
         assert count.frames == sum(plan.block(b).frames for b in range(count.blocks)), case
-        assert count.frames == sum(map(dealt.step_frames, range(count.steps))), case
+        assert count.frames == sum(map(schedule.frames_in_step, range(count.steps))), case
         assert count.frames + count.padding + count.filler == count.processed, case
         assert count.frames + count.deleted == plan.frames, case
         if last == "drop":
@@ -60,15 +69,17 @@ def test_a_step_is_the_same_for_any_number_of_ranks():
             each = group // ranks
             rows_of = {1: [each]} | ({each: [1]} if each > 1 else {})
             for micro_batches, rows in ((m, r) for m, some in rows_of.items() for r in some):
-                dealt = deal(plan, ranks, rows * plan.t_max, micro_batches=micro_batches)
-                for step in range(dealt.steps):
+                schedule = make_schedule(
+                    plan, ranks, rows * plan.t_max, micro_batches=micro_batches
+                )
+                for step in range(schedule.steps):
                     blocks = np.arange(step * group, (step + 1) * group)
                     expected = np.where(blocks < plan.blocks, blocks, -1)
                     parts = np.full((ranks, each), -1)  # a batch without a block is left out
                     for rank, part in enumerate(parts):
-                        mine = blocks_of(dealt, step, rank)
+                        mine = blocks_of(schedule, step, rank)
                         part[: len(mine)] = mine
-                    # like cards: the r-th rank's parts are every ranks-th of the step
+                    # in turn: the r-th rank's parts are every ranks-th of the step
                     assert np.array_equal(parts.T.ravel(), expected)
 
 
@@ -79,31 +90,35 @@ def cases():
         yield plan, ranks, micro, np.random.default_rng([seed, 1])
 
 
-@pytest.mark.parametrize("how", DEALS)
+@pytest.mark.parametrize("how", BALANCES)
 def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
     for plan, ranks, micro, rng in cases():
-        dealt = deal(plan, ranks, 16, micro_batches=micro, how=how, cost=SQUARES, rng=rng)
-        trained = dealt.block[dealt.block >= 0]
+        schedule = make_schedule(
+            plan, ranks, 16, micro_batches=micro, balance=how, cost=SQUARES, rng=rng
+        )
+        trained = schedule.block[schedule.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
-        counts = np.diff(dealt.shares).reshape(dealt.steps, ranks)
+        counts = np.diff(schedule.shares).reshape(schedule.steps, ranks)
         assert counts.min() >= 1
         if how != "counts":
             assert counts.max() <= micro
             assert (counts[:-1] == micro).all()
-        sizes = np.diff(dealt.offsets) * dealt.slots
+        sizes = np.diff(schedule.offsets) * schedule.slots
         assert sizes.max() <= 16
-        assert dealt.account.frames == plan.frames
-        assert dealt.loads().sum() == dealt.account.processed
+        assert schedule.account.frames == plan.frames
+        assert schedule.loads().sum() == schedule.account.processed
 
 
-@pytest.mark.parametrize("how", [how for how in DEALS if how != "queue"])
+@pytest.mark.parametrize("how", [how for how in BALANCES if how != "queue"])
 def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
     def sets(ranks, frames, micro=1):
         rng = np.random.default_rng(5)
-        dealt = deal(PLANS[5], ranks, frames, micro_batches=micro, how=how, cost=SQUARES, rng=rng)
+        schedule = make_schedule(
+            PLANS[5], ranks, frames, micro_batches=micro, balance=how, cost=SQUARES, rng=rng
+        )
         steps = [
-            np.concatenate([blocks_of(dealt, step, rank) for rank in range(ranks)])
-            for step in range(dealt.steps)
+            np.concatenate([blocks_of(schedule, step, rank) for rank in range(ranks)])
+            for step in range(schedule.steps)
         ]
         return [sorted(blocks[blocks >= 0].tolist()) for blocks in steps]
 
@@ -136,8 +151,8 @@ def long_tail():
 @pytest.mark.parametrize(
     ("how", "micro_batches", "action_genome", "tail"),
     [
-        ("cards", 1, 1.144, 1.349),
-        ("cards", 4, 1.069, 1.149),
+        ("none", 1, 1.144, 1.349),
+        ("none", 4, 1.069, 1.149),
         ("pairs", 4, 1.017, 1.032),
         ("window", 1, 1.018, 1.020),
         ("queue", 1, 1.052, 1.078),
@@ -149,82 +164,84 @@ def test_balance_on_eight_ranks(how, micro_batches, action_genome, tail):
         plan = make_plan(lengths, "bload_exact")
         cost = Cost(slot=0, frame=1, pair=1 / plan.t_max)
         rng = np.random.default_rng([0, 0, 1])
-        dealt = deal(plan, 8, micro_batches=micro_batches, how=how, cost=cost, rng=rng)
-        assert reached - 0.002 < dealt.imbalance(cost) <= reached
-        assert 1 <= dealt.imbalance() < 1.001  # as many slots but in the last step
+        schedule = make_schedule(
+            plan, 8, micro_batches=micro_batches, balance=how, cost=cost, rng=rng
+        )
+        assert reached - 0.002 < schedule.imbalance(cost) <= reached
+        assert 1 <= schedule.imbalance() < 1.001  # as many slots but in the last step
 
 
 def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     plan, cost = plan_of_sizes(blocks=200), Cost(slot=0, walk=1)
     found = {
-        how: deal(plan, 2, 8, micro_batches=6, how=how, cost=cost).imbalance(cost)
-        for how in ("cards", "pairs", "counts")
+        how: make_schedule(plan, 2, 8, micro_batches=6, balance=how, cost=cost).imbalance(cost)
+        for how in ("none", "pairs", "counts")
     }
-    assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["cards"]
-    free = deal(PLANS[5], 3, 8, micro_batches=4, how="counts", cost=Cost(slot=0))
+    assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["none"]
+    free = make_schedule(PLANS[5], 3, 8, micro_batches=4, balance="counts", cost=Cost(slot=0))
     assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
 
 
-@pytest.mark.parametrize("how", DEALS)
+@pytest.mark.parametrize("how", BALANCES)
 def test_even_ranks_have_as_many_batches_in_every_step(how):
     for plan, ranks, micro, rng in cases():
-        dealt = deal(
-            plan, ranks, 16, micro_batches=micro, how=how, cost=SQUARES, rng=rng, even=True
+        schedule = make_schedule(
+            plan, ranks, 16, micro_batches=micro, balance=how, cost=SQUARES, rng=rng, even=True
         )
-        counts = np.diff(dealt.shares).reshape(dealt.steps, ranks)
+        counts = np.diff(schedule.shares).reshape(schedule.steps, ranks)
         assert (counts == counts[:, :1]).all()
-        assert np.array_equal(np.sort(dealt.block[dealt.block >= 0]), np.arange(plan.blocks))
+        assert np.array_equal(np.sort(schedule.block[schedule.block >= 0]), np.arange(plan.blocks))
 
 
 def test_slow_ranks_are_given_fewer_blocks():
     plan = make_plan(action_genome_lengths(), "bload_exact")
     speed_R = np.array([1.0, 0.5] * 4)
-    dealt = deal(plan, 8, 94, micro_batches=8, how="counts", speeds=speed_R)
-    seconds_SR = dealt.loads() / speed_R
+    schedule = make_schedule(plan, 8, 94, micro_batches=8, balance="counts", speeds=speed_R)
+    seconds_SR = schedule.loads() / speed_R
     ideal = seconds_SR.shape[0] * plan.t_max * 64 / speed_R.sum()
     assert seconds_SR.max(axis=1).sum() < 1.07 * ideal
-    even = deal(plan, 8, 94, micro_batches=8).loads() / speed_R
+    even = make_schedule(plan, 8, 94, micro_batches=8).loads() / speed_R
     assert even.max(axis=1).sum() > 1.45 * ideal
 
 
 def test_what_is_dealt_is_refused_if_it_is_wrong():
     plan, one = plan_of_sizes(blocks=3), np.array([0, 1, 2, 3])
-    right = Dealt(plan, 1, np.arange(3), plan.slots, one, one)
+    right = Schedule(plan, 1, np.arange(3), plan.slots, one, one)
     assert right.steps == 3
     with pytest.raises(ValueError, match="twice"):
-        Dealt(plan, 1, np.array([0, 1, 1]), plan.slots, one, one)
+        Schedule(plan, 1, np.array([0, 1, 1]), plan.slots, one, one)
     with pytest.raises(ValueError, match="another size"):
-        Dealt(plan, 1, np.arange(3), np.full(3, 16), one, one)
+        Schedule(plan, 1, np.arange(3), np.full(3, 16), one, one)
     with pytest.raises(ValueError, match="nothing to compute"):
-        Dealt(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 1, 3]))
+        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 1, 3]))
     with pytest.raises(ValueError, match="must be those of the steps"):
-        Dealt(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 2]))
+        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="begin at 0"):
-        Dealt(plan, 2, np.arange(3), plan.slots, one, one)
+        Schedule(plan, 2, np.arange(3), plan.slots, one, one)
     with pytest.raises(ValueError, match="does not have"):
-        Dealt(plan, 1, np.array([0, 1, 3]), plan.slots, one, one)
+        Schedule(plan, 1, np.array([0, 1, 3]), plan.slots, one, one)
     with pytest.raises(ValueError, match="read-only"):
         right.block[0] = 2
     long = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], one, carries=True)
     rows = np.full(3, 4), one, one
-    assert Dealt(long, 1, np.arange(3), *rows).steps == 3
+    assert Schedule(long, 1, np.arange(3), *rows).steps == 3
     with pytest.raises(ValueError, match="go on in the row"):
-        Dealt(long, 1, np.array([0, 2, 1]), *rows)
+        Schedule(long, 1, np.array([0, 2, 1]), *rows)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"how": "poker"}, "deal"),
-        ({"steps": 3}, "'steps' is no option of deal=\"cards\", which has none"),
-        ({"how": "window", "steps": 0}, "steps is 0"),
-        ({"how": "window", "levels": (0.5,)}, "'levels' is no option of .*, which has steps"),
-        ({"how": "queue", "levels": (2,)}, "levels is"),
-        ({"how": "counts", "speeds": np.ones(3)}, "give 2 numbers above 0"),
+        ({"balance": "poker"}, "balance"),
+        ({"steps": 3}, "'steps' is no option of balance=none, which has none"),
+        ({"balance": "window", "steps": 0}, "steps is 0"),
+        ({"balance": "window", "levels": (0.5,)}, "'levels' is no option of .*, which has steps"),
+        ({"balance": "queue", "levels": (2,)}, "levels is"),
+        ({"balance": "counts", "speeds": np.ones(3)}, "give 2 numbers above 0"),
         ({"micro_batches": 0}, "micro_batches is 0"),
         ({"micro_batches": "two"}, "micro_batches is 'two'"),
     ],
 )
-def test_wrong_options_of_a_deal_are_refused(options, says):
+def test_wrong_options_are_refused(options, says):
     with pytest.raises(InputError, match=says):
-        deal(plan_of_sizes(blocks=3), 2, **options)
+        make_schedule(plan_of_sizes(blocks=3), 2, **options)

@@ -12,12 +12,12 @@ from bload.packing.packers import makes_batches
 WALKED = Cost(slot=1, walk=0.5, launch=2)
 
 
-def price_of(menu, lengths, batch_frames, cost, fills):
+def price_of(menu, lengths, batch_slots, cost, fills):
     """What an epoch costs with a menu, counted size by size."""
     sizes, total, left = sorted(menu), 0.0, int(lengths.sum())
     for above, size in list(zip([0, *sizes], sizes, strict=False))[::-1]:
         mine = lengths[(lengths > above) & (lengths <= size)]
-        each = size * cost.slot + (size * cost.walk + cost.launch) / (batch_frames // size)
+        each = size * cost.slot + (size * cost.walk + cost.launch) / (batch_slots // size)
         if not fills:
             blocks = len(mine)
         elif size == sizes[0]:
@@ -58,7 +58,7 @@ def long_tail(sequences):
 def test_sixteen_buckets_pad_little(lengths, share):
     t_max = int(lengths.max())
     sizes = choose_sizes(lengths, t_max, 16, t_max, Cost(), fills=False)
-    plan = make_plan(lengths, "naive", shapes=sizes)
+    plan = make_plan(lengths, "naive", block_sizes=sizes)
     assert plan.padding / plan.frames < share
 
 
@@ -67,20 +67,20 @@ def test_every_packer_works_with_shapes(packer):
     lengths = np.random.default_rng(4).integers(1, 41, 300)
     t_max = 20 if packer in ("mix", "sampling") else 40
     for shapes in ((t_max // 2, t_max), (t_max // 4, t_max // 2, t_max), (t_max,)):
-        plan = make_plan(lengths, packer, t_max, seed=2, shapes=shapes)
+        plan = make_plan(lengths, packer, t_max, seed=2, block_sizes=shapes)
         assert {*plan.slots.tolist()} <= {*shapes}
         smallest = np.array(shapes)[np.searchsorted(shapes, plan.block_frames)]
         assert np.array_equal(plan.slots, smallest)
         if packer not in ("mix", "sampling"):
             assert plan.deleted == 0
             assert (plan.length == lengths[plan.sequence]).all()  # none is cut
-            assert make_plan([1] * 7, packer, t_max, shapes=shapes).deleted == 0
-        again = make_plan(lengths, packer, t_max, seed=2, shapes=shapes)
+            assert make_plan([1] * 7, packer, t_max, block_sizes=shapes).deleted == 0
+        again = make_plan(lengths, packer, t_max, seed=2, block_sizes=shapes)
         assert np.array_equal(plan.sequence, again.sequence)
 
 
 def test_exact_packing_stays_near_its_bound_with_two_sizes():
-    plan = make_plan(action_genome_lengths(), "bload_exact", shapes=(47, 94))
+    plan = make_plan(action_genome_lengths(), "bload_exact", block_sizes=(47, 94))
     assert plan.padding / plan.frames < 0.002
     assert np.unique(plan.slots, return_counts=True)[1].tolist()[1] == 382  # as many as are long
 
@@ -93,7 +93,7 @@ class Nothing:
 
 
 def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
-    loader = BlockLoader(Nothing(), batch_frames=40, shapes=[5, 10, 20])
+    loader = BlockLoader(Nothing(), batch_slots=40, block_sizes=[5, 10, 20])
     shapes = {
         tuple((block.t_max, len(blocks)) for block in blocks[:1]) for blocks in loader.sampler
     }
@@ -107,6 +107,6 @@ def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
         (0, "a number of block sizes"),
     ]:
         with pytest.raises(InputError, match=words):
-            BlockLoader(Nothing(), batch_frames=40, shapes=shapes)
+            BlockLoader(Nothing(), batch_slots=40, block_sizes=shapes)
     with pytest.raises(InputError, match="packer makes batches"):
-        BlockLoader(Nothing(), "ragged", batch_frames=40, shapes=2)
+        BlockLoader(Nothing(), "ragged", batch_slots=40, block_sizes=2)

@@ -68,7 +68,7 @@ BOTH = pytest.mark.parametrize("by", ["segments", "slots"])
 
 def one_batch():
     """All the sequences in one batch of packed blocks, and a filler at the end."""
-    (batch,) = BlockLoader(Inputs(), batch_frames=40, t_max=10, seed=39)
+    (batch,) = BlockLoader(Inputs(), batch_slots=40, t_max=10, seed=39)
     assert batch.start_BT.sum(1).tolist() == [4, 3, 1, 0]
     return batch
 
@@ -93,7 +93,7 @@ def alone(part):
 @BOTH
 def test_a_block_equals_its_sequences_alone(by):
     part, batch = Nested(), one_batch()
-    inputs_BT = batch.frames_BT.clone().requires_grad_()
+    inputs_BT = batch.inputs_BT.clone().requires_grad_()
     outputs_BT, _ = walk(part, inputs_BT, batch.start_BT, by=by)
     loss = (outputs_BT[batch.valid_BT] * torch.stack(batch.targets)).sum()
     *gradients, gradient_BT = torch.autograd.grad(loss, [*part.parameters(), inputs_BT])
@@ -111,10 +111,10 @@ def test_a_block_equals_its_sequences_alone(by):
 def test_continuing_inside_a_segment_equals_one_shot(by):
     part, batch = Nested(), one_batch()
     close = {"rtol": 1e-12, "atol": 1e-12} if by == "segments" else {"rtol": 0, "atol": 0}
-    whole_BT, last = walk(part, batch.frames_BT, batch.start_BT, by=by)
+    whole_BT, last = walk(part, batch.inputs_BT, batch.start_BT, by=by)
     for cut in range(1, 10):
-        first_BT, state = walk(part, batch.frames_BT[:, :cut], batch.start_BT[:, :cut], by=by)
-        rest = batch.frames_BT[:, cut:], batch.start_BT[:, cut:]
+        first_BT, state = walk(part, batch.inputs_BT[:, :cut], batch.start_BT[:, :cut], by=by)
+        rest = batch.inputs_BT[:, cut:], batch.start_BT[:, cut:]
         second_BT, end = walk(part, *rest, state, by=by)
         torch.testing.assert_close(torch.cat([first_BT, second_BT], dim=1), whole_BT, **close)
         torch.testing.assert_close(tree_leaves(end), tree_leaves(last), **close)
@@ -156,7 +156,7 @@ def test_segments_take_as_many_steps_as_the_longest_and_clear_nothing():
     for by, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
         part = Count()
         with CallCounter() as calls:
-            walk(part, batch.frames_BT, batch.start_BT, by=by)
+            walk(part, batch.inputs_BT, batch.start_BT, by=by)
         assert part.rows == rows
         assert calls.calls["aten.where.self"] == (10 if by == "slots" else 0)
     start_BT = torch.tensor([[True, False, False, True, False], [False, True, True, False, False]])
