@@ -37,6 +37,7 @@ from datasets.scoring.tables import (
 )
 from datasets.synthetic.yardsticks import Yardsticks
 from training import jobs
+from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.evaluation import figures_of, measure, measure_and_write
@@ -66,6 +67,7 @@ def main(cfg: EvalJob) -> None:
 
 def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     """Evaluate every checkpoint that was asked for."""
+    choose_kernels(cfg.amp, deterministic=False, one_shape=False)
     with ranks.together():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))

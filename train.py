@@ -90,7 +90,8 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
         model = build_network(cfg, ranks.device)
         model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
     model.recompute = recompute(cfg, blocks, slots, ranks)
-    choose_kernels(cfg.train, sampler.plan.has_one_size and cfg.model.padding == "computed")
+    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     train_cfg = cfg.train.for_slots(data.loader.account.processed)
     return build_training(train_cfg, ranks, model, build_criterion(cfg.loss), letterbox)
 

@@ -73,7 +73,7 @@ def scores(model: Model, loader: BlockLoader) -> str:
 
 
 if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo")  # for CPUs, as this program
 torch.manual_seed(0)
 rng = np.random.default_rng(0)
 with tempfile.TemporaryDirectory() as folder:

@@ -65,7 +65,7 @@ def unexplained(model: Decaying, loader: BlockLoader) -> float:
 
 
 if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo")  # for CPUs, as this program
 torch.manual_seed(0)
 loader, unseen = loader_of(events(240, seed=1)), loader_of(events(60, seed=2))
 model = Decaying()

@@ -59,7 +59,7 @@ def bits_per_byte(model: Model, loader: BlockLoader) -> float:
 
 
 if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo")  # for CPUs, as this program
 torch.manual_seed(0)
 paths = [p for p in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")) if p.stat().st_size]
 ranks = dist.get_world_size() if dist.is_initialized() else 1

@@ -18,7 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack
 
 T_MAX, WIDTH, HEADS = 256, 64, 4
-DEVICE = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+GPU = os.environ.get("LOCAL_RANK", 0) if torch.cuda.device_count() > 1 else 0  # one per process
+DEVICE = f"cuda:{GPU}" if torch.cuda.is_available() else "cpu"
 flex = None if DEVICE == "cpu" else torch.compile(flex_attention)
 
 

@@ -81,7 +81,7 @@ class Way:
         self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
         torch.manual_seed(cfg.train.seed)
         one_shape = self.loader.plan.has_one_size and cfg.model.padding == "computed"
-        choose_kernels(cfg.train, one_shape)
+        choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
         model = build_network(cfg, ranks.device)
         letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
         criterion = build_criterion(cfg.loss)

@@ -124,7 +124,7 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
     wanted_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
     wanted_LFN[matches.answers] = targets.classes_FM[matches.objects]
     weight_K = logits_LFNK.new_ones(CLASSES)
-    weight_K[0] = NO_OBJECT
+    weight_K[:1] = NO_OBJECT  # a fill; to write one element is a copy that waits
     loss = F.cross_entropy(
         logits_LFNK.flatten(0, 2), wanted_LFN.flatten(), weight=weight_K, reduction="none"
     )

@@ -6,15 +6,20 @@ Tensors of the GPU have no values here, so an operation whose result the host ne
 import pytest
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.utils._pytree import tree_leaves
 
-from bload import BlockDataset, collate_blocks, from_dataset, make_plan
+from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan
 from bload.batch.trees import to_device
 from models import build_criterion, build_model, counts, criterion, to_tensors
 from models.matcher import Matches, matching_cost
 from models.temporal import PARTS
 from tests.models.conftest import annotate
+from training import ranks
 from training.config import compose_job
 from training.optimiser import build_optimiser
 
@@ -36,7 +41,12 @@ class WithoutValues(FakeTensorMode):
             return func(*args, **kwargs)
         to_host = there and kwargs.get("device") is not None and goes_to.type == "cpu"
         from_host = func is torch.ops.aten._to_copy.default and goes_to.type == "cuda" and not there
-        self.waits += to_host or (from_host and not kwargs.get("non_blocking"))
+        if func is torch.ops.aten.copy_.default:
+            from_host = args[0].device.type == "cuda" and args[1].device.type == "cpu"
+            kwargs_say = len(args) > 2 and args[2]
+            self.waits += from_host and not (kwargs_say or kwargs.get("non_blocking"))
+        else:
+            self.waits += to_host or (from_host and not kwargs.get("non_blocking"))
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
@@ -112,3 +122,18 @@ def test_batches_and_boundaries_wait_for_nothing(gpu):
     assert {form.device for form in forms} == {GPU}
     assert batch.max_seqlen == 4
     assert gpu.waits == 0
+    with pytest.raises(DynamicOutputShapeException):
+        batch.to_packed(batch.inputs_BT)  # as documented, it waits for sizes
+
+
+def test_every_rank_has_a_gpu_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [ranks._device("auto", local) for local in (0, 1)] == [GPU, torch.device("cuda", 1)]
+    with pytest.raises(InputError, match="2 GPUs but rank 2"):
+        ranks._device("auto", 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")  # as Slurm gives each process one
+    assert ranks._device("cuda", 3) == GPU

@@ -71,14 +71,14 @@ class Training:
         return contextlib.nullcontext()
 
 
-def choose_kernels(cfg: TrainConfig, one_shape: bool) -> None:
+def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     """Let this process take a GPU's fastest kernels, as far as a config allows it.
 
     TF32 is for what ``amp=auto`` and ``bf16`` leave in float32. Convolutions are tried out where
     all batches have one shape.
     """
-    torch.backends.cudnn.benchmark = one_shape and not cfg.deterministic
-    tf32 = cfg.amp != "off" and not cfg.deterministic
+    torch.backends.cudnn.benchmark = one_shape and not deterministic
+    tf32 = amp != "off" and not deterministic
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 

@@ -99,7 +99,7 @@ def _wait(training: Training) -> None:
 
 def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
     """A network of its own, which is thrown away."""
-    choose_kernels(cfg.train, one_shape=False)
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
     model = build_network(cfg, alone.device)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
     return build_training(cfg.train, alone, model, build_criterion(cfg.loss), letterbox)

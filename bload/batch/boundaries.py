@@ -135,7 +135,8 @@ class Boundaries:
         So the state is clear at every start, and cuDNN runs them. The states that they take and
         return, ``(layers, S, width)``, are in the order of `segments`. A batch without any frame
         gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
-        leaves it out, ``state[:, : len(batch.segments)]`` does too, and gradients are 0.
+        leaves it out, ``state[:, : len(batch.segments)]`` does too, and gradients are 0. This and
+        `from_packed` wait for a GPU, since PyTorch wants the sizes on the CPU.
         """
         order_S, place_S, slot_V, sizes_T = self._by_step()
         if not len(slot_V):

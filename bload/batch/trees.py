@@ -49,7 +49,7 @@ def column_of(value: Any) -> Any:
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     """Return the tensor on `device`; the copy from the host to a GPU waits for nothing."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 

@@ -38,6 +38,15 @@ class Tagger(nn.Module):
         return cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
 
 
+def gpu_or_cpu() -> torch.device:
+    """The GPU of this rank, also where each process sees one alone; without GPUs the CPU."""
+    gpus = torch.cuda.device_count()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if gpus > 1 else 0)
+    if gpus:
+        torch.cuda.set_device(device)
+    return device if gpus else torch.device("cpu")
+
+
 def resume(path: str, parts: dict[str, Any]) -> None:
     """Give each part its state in the checkpoint, if there is one."""
     if Path(path).exists():

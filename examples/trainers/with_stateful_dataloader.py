@@ -1,19 +1,15 @@
 """Run ``torchrun --nproc_per_node=2 examples/trainers/with_stateful_dataloader.py``, or go on."""
 
-import os
-
 import torch
 import torch.distributed as dist
-from task import Source, Tagger, resume, save
+from task import Source, Tagger, gpu_or_cpu, resume, save
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from bload import BlockDataset, BlockSampler, collate_blocks, mean_loss
 
-has_gpus = torch.cuda.is_available()
-if has_gpus:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo")
-model = torch.nn.parallel.DistributedDataParallel(Tagger())
+dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+device = gpu_or_cpu()
+model = torch.nn.parallel.DistributedDataParallel(Tagger().to(device))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 data, sampler = BlockDataset(Source()), BlockSampler(Source.lengths)
 loader = StatefulDataLoader(data, batch_sampler=sampler, collate_fn=collate_blocks, num_workers=1)
@@ -22,6 +18,7 @@ resume("stateful.pt", parts)
 for epoch in range(sampler.epoch, 8):
     sampler.set_epoch(epoch)  # new blocks
     for step, batch in enumerate(loader):
+        batch = batch.to(device)
         optimiser.zero_grad()
         mean_loss(model(batch), batch.valid_BT.sum()).backward()
         optimiser.step()
