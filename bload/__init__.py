@@ -22,6 +22,7 @@ from bload.show.columns import padding_table
 
 if TYPE_CHECKING:
     from bload.batch.batch import Batch, BlockSample, collate_blocks
+    from bload.batch.check import check_boundaries
     from bload.batch.losses import mean_loss
     from bload.batch.unpack import Output, unpack
     from bload.batch.walk import RecurrentPart, reset_state, walk
@@ -56,6 +57,7 @@ __all__ = [
     "StreamLoader",
     "WalkOrder",
     "action_genome_lengths",
+    "check_boundaries",
     "collate_blocks",
     "fit_cost",
     "from_dataset",
@@ -76,6 +78,7 @@ __all__ = [
 # These need torch, which takes seconds to import; plans, tables and measures do not.
 _WITH_TORCH = {
     "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
+    "batch.check": ("check_boundaries",),
     "batch.losses": ("mean_loss",),
     "batch.unpack": ("Output", "unpack"),
     "batch.walk": ("RecurrentPart", "reset_state", "walk"),

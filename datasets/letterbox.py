@@ -72,6 +72,5 @@ def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
     """Return block, slot, first of its frames among the targets, length and video of each."""
     segments = batch.segments
     first_S = segments.length_S.cumsum(0) - segments.length_S
-    video_S = batch.sequence_BT[segments.block_S, segments.slot_S]
-    columns = (segments.block_S, segments.slot_S, first_S, segments.length_S, video_S)
+    columns = (segments.block_S, segments.slot_S, first_S, segments.length_S, segments.sequence_S)
     return list(zip(*(column.tolist() for column in columns), strict=True))

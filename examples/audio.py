@@ -13,7 +13,15 @@ from torch.nn.functional import cross_entropy, ctc_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack
+from bload import (
+    Batch,
+    BlockLoader,
+    check_boundaries,
+    from_dataset,
+    mean_loss,
+    padding_table,
+    unpack,
+)
 
 RATE, NOTES, OVERTONES = 8000, 5, ((1, 0, 0), (0.3, 1, 0), (0.3, 0, 1))  # of each instrument
 
@@ -56,7 +64,7 @@ def loss_sum(logits_BT: Tensor, batch: Batch) -> Tensor:
     many_S = torch.tensor([len(notes) for notes in notes_S])
     notes_N = torch.tensor([note for notes in notes_S for note in notes])
     written = ctc_loss(notes_TS, notes_N, lengths_S, many_S, reduction="sum")
-    named_S = logits_TS[..., 1 + NOTES :].sum(0) / lengths_S[:, None]
+    named_S = batch.mean(logits_BT[..., 1 + NOTES :])
     return written + cross_entropy(named_S, batch.targets_S["instrument"], reduction="sum")
 
 
@@ -86,6 +94,7 @@ loader, unseen = (BlockLoader(source, t_max=96, batch_slots=2 * 96) for source i
 model = Model()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+check_boundaries(model, next(iter(loader)))
 before = scores(model, unseen)
 for epoch in range(5):
     loader.set_epoch(epoch)  # new blocks

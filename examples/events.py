@@ -10,7 +10,16 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack, walk
+from bload import (
+    Batch,
+    BlockLoader,
+    check_boundaries,
+    from_dataset,
+    mean_loss,
+    padding_table,
+    unpack,
+    walk,
+)
 
 
 def events(machines: int, seed: int) -> pd.DataFrame:
@@ -71,6 +80,7 @@ loader, unseen = loader_of(events(240, seed=1)), loader_of(events(60, seed=2))
 model = Decaying()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+check_boundaries(model, next(iter(loader)))
 before = unexplained(model, unseen)
 for epoch in range(8):
     loader.set_epoch(epoch)  # new blocks

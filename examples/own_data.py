@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from bload import BlockLoader, mean_loss
+from bload import BlockLoader, check_boundaries, mean_loss
 
 
 class Source:  # your data: lengths, and a way to read a run of frames
@@ -14,16 +14,20 @@ class Source:  # your data: lengths, and a way to read a run of frames
         return frames, torch.full((length,), sequence % 2)  # a target per frame
 
 
+def run(batch):
+    packed, _ = model(batch.to_packed(batch.inputs_BT))  # state clear at every start
+    return batch.from_packed(packed)
+
+
 torch.manual_seed(0)
 model = torch.nn.GRU(16, 2, batch_first=True)
 optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
 loader = BlockLoader(Source(), batch_slots=60)
+check_boundaries(run, next(iter(loader)))  # once: does it keep sequences apart?
 for epoch in range(30):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        packed, _ = model(batch.to_packed(batch.inputs_BT))  # state clear at every start
-        logits_BT = batch.from_packed(packed)
-        loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
+        loss_sum = cross_entropy(run(batch).mT, batch.targets_BT, reduction="sum")
         loss = mean_loss(loss_sum, batch.valid_BT.sum())
         optimiser.zero_grad()
         loss.backward()

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import PackedSequence
 
-from bload import Batch, BlockLoader, mean_loss, padding_table, unpack
+from bload import Batch, BlockLoader, check_boundaries, mean_loss, padding_table, unpack
 
 T_MAX, BLOCKS, WINDOW = 8192, 4, 64  # slots in a block, blocks in a step over all ranks
 
@@ -73,6 +73,7 @@ unseen = BlockLoader(Files(paths[::60]), **options)
 model = Model()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+check_boundaries(model, next(iter(loader)))
 before = bits_per_byte(model, unseen)
 for batch in loader:
     loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))

@@ -15,7 +15,15 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset, mean_loss, padding_table, unpack
+from bload import (
+    Batch,
+    BlockLoader,
+    check_boundaries,
+    from_dataset,
+    mean_loss,
+    padding_table,
+    unpack,
+)
 
 T_MAX, WIDTH, HEADS = 256, 64, 4
 GPU = os.environ.get("LOCAL_RANK", 0) if torch.cuda.device_count() > 1 else 0  # one per process
@@ -77,6 +85,7 @@ unseen = BlockLoader(from_dataset(texts[:200], length=len), t_max=T_MAX, batch_s
 model = Model().to(DEVICE)
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+check_boundaries(model, next(iter(loader)).to(DEVICE))
 before = bits_per_byte(model, unseen)
 for batch in (one.to(DEVICE) for one in loader):
     loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))

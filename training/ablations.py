@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from bload.batch.batch import Batch
-from bload.batch.segments import segments_from_masks
 from bload.errors import check_choice
 from training.config import STARTS
 
@@ -51,9 +50,8 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
 def repeat_last(batch: Batch) -> Batch:
     """The batch with each block filled up by its last frame and target, without padding left.
 
-    The last segment of a block grows to its end; its slots there are valid and have the sequence
-    and position of the frame that they repeat. Blocks without any frame, which are fillers, stay
-    empty. Neither the batch nor its tensors are written to.
+    The last segment of a block grows to its end; its slots there are valid. Blocks without any
+    frame, which are fillers, stay empty. Neither the batch nor its tensors are written to.
     """
     frames_B = batch.valid_BT.sum(1)
     slots_T = torch.arange(batch.valid_BT.shape[1], device=frames_B.device)
@@ -65,13 +63,13 @@ def repeat_last(batch: Batch) -> Batch:
     for frames, slots in zip(frames_B.tolist(), valid_BT.sum(1).tolist(), strict=True):
         first, end = end, end + frames
         targets += [*batch.targets[first:end], *batch.targets[end - 1 : end] * (slots - frames)]
+    old = batch.segments
+    is_last_S = old.slot_S + old.length_S == frames_B[old.block_S]
+    length_S = torch.where(is_last_S, valid_BT.shape[1] - old.slot_S, old.length_S)
     return replace(
         batch,
         inputs_BT=batch.inputs_BT[row_B1, from_BT],
         targets=tuple(targets),
         valid_BT=valid_BT,
-        segment_BT=batch.segment_BT[row_B1, from_BT],
-        sequence_BT=batch.sequence_BT[row_B1, from_BT],
-        position_BT=batch.position_BT[row_B1, from_BT],
-        segments=segments_from_masks(valid_BT, batch.start_BT),
+        segments=replace(old, length_S=length_S, longest=max(length_S.tolist(), default=0)),
     )

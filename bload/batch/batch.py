@@ -5,32 +5,37 @@ B blocks, T slots, S segments, V valid frames.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import chain
 from numbers import Number
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bload.batch.boundaries import Boundaries
-from bload.batch.segments import Segments, masks_from_segments
+from bload.batch.segments import Segments
 from bload.batch.trees import described, empty, get_state, join, kind, on_tensors, set_state
 from bload.errors import InputError
 from bload.packing.plan import Block
 
+TargetsPer = Literal["frame", "sequence"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockSample:
-    """One block as read, without padding: the frames of its segments in slot order."""
+    """One block as read: the inputs and targets of its segments, in slot order."""
 
     block: Block
-    inputs_V: Any
-    """Tensor ``(V, ...)``, or a dict of them."""
-    targets_V: Any = None
-    """The same, or a list with an entry per frame; None without targets per frame."""
-    targets_S: Any = None
-    """Tensor ``(S, ...)`` or a list with an entry per segment, or a dict of them; None without
-    targets per sequence."""
+    inputs: Sequence[Any]
+    """Of each segment: a tensor ``(frames, ...)``, or a dict of them."""
+    targets: Sequence[Any]
+    """Of each segment: the same, or a list with an entry per frame; per sequence a tensor
+    ``(1, ...)``, a list of one entry, or a dict of these. None for each without targets."""
+    like: tuple[Any, Any]
+    """Inputs and targets of no frame, by which fillers have the usual shapes and dtypes."""
+    targets_per: TargetsPer = "frame"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,8 +94,10 @@ class Batch(Boundaries):
         names = [field.name for field in fields(self) if field.name not in others]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
         old = self.segments
-        columns = change(old.block_S), change(old.slot_S), change(old.length_S)
-        return replace(self, segments=Segments(*columns, old.longest), **changed)
+        columns = old.block_S, old.slot_S, old.length_S, old.sequence_S, old.first_S
+        return replace(
+            self, segments=Segments(*map(change, columns), longest=old.longest), **changed
+        )
 
 
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
@@ -104,76 +111,93 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         InputError: frames or targets of different kinds, a pad value that is no number, that its
             tensor cannot hold or for a key that there is not.
     """
-    _check_pad(pad, samples[0])
+    like, per_frame = samples[0].like, samples[0].targets_per == "frame"
+    _check_alike(samples)
+    _check_pad(pad, like)
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
-    block_S, slot_S, length_S, sequence_S, first_S = (
-        torch.as_tensor(np.concatenate(column))
-        for column in (
-            [np.full(len(block.length), b, np.int64) for b, block in enumerate(blocks)],
-            [block.starts for block in blocks],
-            [block.length for block in blocks],
-            [block.sequence for block in blocks],
-            [block.first for block in blocks],
-        )
+    block_S = np.repeat(np.arange(len(blocks)), [len(block.length) for block in blocks])
+    slot_S, length_S, sequence_S, first_S = (
+        np.concatenate([getattr(block, name) for block in blocks])
+        for name in ("starts", "length", "sequence", "first")
     )
-    segments = Segments(block_S, slot_S, length_S, int(length_S.max()) if len(length_S) else 0)
-    valid_BT, start_BT, segment_BT = masks_from_segments(segments, len(blocks), t_max)
+    used = [block.frames for block in blocks]
+    valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
+    for row, frames in zip(valid_BT, used, strict=True):
+        row[:frames] = True
+    start_BT[block_S, slot_S] = True
+    continues = [block.continues for block in blocks]
+    start_BT[:, 0] &= ~np.array(continues)
 
-    # Row-major order of valid frames is segment after segment, so ragged values unroll by repeat.
-    continues_B = torch.tensor([block.continues for block in blocks])
-    start_BT[:, 0] &= ~continues_B
-    sequence_BT = torch.full((len(blocks), t_max), -1)
-    sequence_BT[valid_BT] = sequence_S.repeat_interleave(length_S)
-    slots_BT = torch.arange(t_max).expand(len(blocks), t_max)
-    position_BT = torch.zeros((len(blocks), t_max), dtype=torch.int64)
-    position_BT[valid_BT] = slots_BT[valid_BT] + (first_S - slot_S).repeat_interleave(length_S)
-
-    targets_V = [sample.targets_V for sample in samples]
-    objects = isinstance(targets_V[0], list)
+    inputs, targets = ([getattr(sample, of) for sample in samples] for of in ("inputs", "targets"))
+    objects = isinstance(like[1], list)
+    flat = [*chain.from_iterable(targets)]
+    in_blocks = partial(_in_blocks, used=used, t_max=t_max, pad=pad)
     return Batch(
-        inputs_BT=_in_blocks([sample.inputs_V for sample in samples], t_max, pad, "frames", 0),
-        targets_BT=None if objects else _in_blocks(targets_V, t_max, pad, "targets", -100),
-        targets=tuple(target for some in targets_V for target in some) if objects else (),
-        targets_S=_frozen(join([sample.targets_S for sample in samples])),
-        valid_BT=valid_BT,
-        start_BT=start_BT,
-        segment_BT=segment_BT,
-        sequence_BT=sequence_BT,
-        position_BT=position_BT,
-        segments=segments,
-        continues_B=continues_B if continues_B.any() else None,
+        inputs_BT=in_blocks(inputs, like[0], name="frames", label=0),
+        targets_BT=in_blocks(targets, None if objects else like[1], name="targets", label=-100)
+        if per_frame
+        else None,
+        targets=tuple(chain.from_iterable(flat)) if objects and per_frame else (),
+        targets_S=None if per_frame else _frozen(join([like[1], *flat])),
+        valid_BT=torch.from_numpy(valid_BT),
+        start_BT=torch.from_numpy(start_BT),
+        segments=Segments(
+            *map(torch.from_numpy, (block_S, slot_S, length_S, sequence_S, first_S)),
+            longest=int(length_S.max(initial=0)),
+        ),
+        continues_B=torch.tensor(continues) if any(continues) else None,
     )
 
 
 def _in_blocks(
-    values_V: Sequence[Any], t_max: int, pad: Mapping[str, float], name: str, label: float
+    pieces: Sequence[Sequence[Any]],
+    like: Any,
+    *,
+    used: Sequence[int],
+    t_max: int,
+    pad: Mapping[str, float],
+    name: str,
+    label: float,
 ) -> Any:
-    """Values of each block -> ``(B, T, ...)``; integers are padded by `label`, others by 0."""
-    like = values_V[0]
-    if len({kind(values) for values in values_V}) > 1:
-        kinds = " and ".join(sorted({kind(values) for values in values_V}))
-        raise InputError(f"{name} of one batch differ: {kinds}; read has to return all of one kind")
+    """Values of the segments of each block -> ``(B, T, ...)``.
+
+    Args:
+        pieces: by block and segment.
+        like: values of no frame.
+        used: frames of each block.
+        label: pads integers, unless `pad` has a value; others have 0.
+    """
     if like is None:
         return None
     if isinstance(like, dict):
+        same: dict[str, Any] = {"used": used, "t_max": t_max, "pad": pad, "label": label}
         return {
-            key: _in_blocks([values[key] for values in values_V], t_max, pad, key, label)
-            for key in like
+            key: _in_blocks([[one[key] for one in of] for of in pieces], part, name=key, **same)
+            for key, part in like.items()
         }
     dtype, is_whole = like.dtype, not (like.is_floating_point() or like.is_complex())
     value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
-    if is_whole and torch.tensor(value).to(dtype).item() != value:
+    if value and is_whole and torch.tensor(value).to(dtype).item() != value:
         if name in pad:
             raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
         dtype = torch.int64  # room for -100, without which padding would be a class
-    if len(values_V) == 1 and len(like) == t_max and dtype == like.dtype:
-        return like[None]  # a full block alone is the batch
-    padded_BT = empty((len(values_V), t_max, *like.shape[1:]), dtype)
-    for row, values in zip(padded_BT, values_V, strict=True):
-        row[: len(values)] = values
-        row[len(values) :] = value
+    padded_BT = empty((len(pieces), t_max, *like.shape[1:]), dtype)
+    for row, some, frames in zip(padded_BT, pieces, used, strict=True):
+        if some:
+            torch.cat([*some], out=row[:frames])
+        if frames < t_max:
+            row[frames:] = value
     return padded_BT
+
+
+def _check_alike(samples: Sequence[BlockSample]) -> None:
+    likes = {id(sample.like): sample.like for sample in samples}
+    if len(likes) > 1 and len({(kind(of), kind(to)) for of, to in likes.values()}) > 1:
+        kinds = " and ".join(sorted({f"{kind(of)}, {kind(to)}" for of, to in likes.values()}))
+        raise InputError(
+            f"inputs and targets of one batch differ: {kinds}; read has to return all of one kind"
+        )
 
 
 def _frozen(tree: Any) -> Any:
@@ -183,10 +207,10 @@ def _frozen(tree: Any) -> Any:
     return tuple(tree) if isinstance(tree, list) else tree
 
 
-def _check_pad(pad: Mapping[str, float], sample: BlockSample) -> None:
+def _check_pad(pad: Mapping[str, float], like: tuple[Any, Any]) -> None:
     """Refuse pad values that are no numbers, or for keys that frames and targets do not have."""
     keys: list[str] = []
-    for name, tree in (("frames", sample.inputs_V), ("targets", sample.targets_V)):
+    for name, tree in zip(("frames", "targets"), like, strict=True):
         keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)
     for key, value in pad.items():
         if key not in keys:

@@ -31,14 +31,35 @@ class Boundaries:
     """bool, True on a frame, False on padding."""
     start_BT: Tensor
     """bool, True on the first frame of each segment: state is cleared before it."""
-    segment_BT: Tensor
-    """int64, number of the segment within its block, -1 on padding."""
-    sequence_BT: Tensor
-    """int64, number of the sequence in the data set, -1 on padding."""
-    position_BT: Tensor
-    """int64, number of the frame within its sequence, 0 on padding."""
     segments: Segments
-    """Block, slot and length of every segment."""
+    """Block, slot, length, sequence and first frame of every segment."""
+
+    @property
+    def number_BT(self) -> Tensor:
+        """int64, number of the segment within the batch, the row of `segments`; S on padding."""
+        begins_BT = torch.zeros_like(self.valid_BT)
+        begins_BT[self.segments.block_S, self.segments.slot_S] = True
+        number_BT = begins_BT.flatten().cumsum(0).view(begins_BT.shape) - 1
+        return torch.where(self.valid_BT, number_BT, len(self.segments))
+
+    @property
+    def segment_BT(self) -> Tensor:
+        """int64, number of the segment within its block, -1 on padding."""
+        number_BT = self.number_BT
+        return torch.where(self.valid_BT, number_BT - number_BT[:, :1], -1)
+
+    @property
+    def sequence_BT(self) -> Tensor:
+        """int64, number of the sequence in the data set, -1 on padding."""
+        return _of_segments(self.segments.sequence_S, self.number_BT, -1)
+
+    @property
+    def position_BT(self) -> Tensor:
+        """int64, number of the frame within its sequence, 0 on padding."""
+        slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
+        ahead_S = self.segments.first_S - self.segments.slot_S
+        position_BT = slots_T + _of_segments(ahead_S, self.number_BT, 0)
+        return torch.where(self.valid_BT, position_BT, 0)
 
     @property
     def segment_position_BT(self) -> Tensor:
@@ -64,13 +85,21 @@ class Boundaries:
         last_B1 = self.start_BT.sum(1, keepdim=True)
         return torch.where(self.valid_BT, self.segment_BT, last_B1).to(torch.int32)
 
-    def varlen(self) -> dict[str, Any]:
+    def varlen(self, segments: int | None = None) -> dict[str, Any]:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes beside query, key and value.
 
         Those are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. ``window_size=(-1, 0)``
         makes it causal.
+
+        Args:
+            segments: number of bounds, those missing repeat the last, so that shapes are those of
+                other batches, as CUDA graphs and compiled models want; at least the segments of
+                the batch, such as `BlockLoader.most_segments`. The longest is then said to be T.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
+        if segments is not None:
+            bounds = torch.cat([bounds, bounds[-1:].expand(segments - len(self.segments))])
+            longest = self.valid_BT.shape[1]
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
 
     def flash_attn(self) -> dict[str, Any]:
@@ -129,6 +158,18 @@ class Boundaries:
         follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
         return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
 
+    def last(self, values_BT: Tensor) -> Tensor:
+        """Return the value of each segment's last frame, ``(B, T, ...)`` -> ``(S, ...)``."""
+        segments = self.segments
+        return values_BT[segments.block_S, segments.slot_S + segments.length_S - 1]
+
+    def mean(self, values_BT: Tensor) -> Tensor:
+        """Return the mean of each segment's frames, ``(B, T, ...)`` -> ``(S, ...)``."""
+        values_N = values_BT.flatten(0, 1)
+        sum_S = values_N.new_zeros(len(self.segments) + 1, *values_N.shape[1:])
+        sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_N)[:-1]
+        return sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
+
     def to_packed(self, values_BT: Tensor) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
 
@@ -167,3 +208,7 @@ def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
     """Return how many tiles of a row are set, ``(B, 1, K)``, and their numbers, those first."""
     numbers_BKK = tiles_BKK.byte().argsort(dim=2, descending=True, stable=True)
     return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]
+
+
+def _of_segments(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
+    return torch.cat([values_S, values_S.new_full((1,), padding)])[number_BT]

@@ -20,6 +20,8 @@ one is sent as a place in shared memory, which takes a connection of its own."""
 
 def as_tensors(value: Any) -> Any:
     """Return arrays of numbers as tensors, if possible without a copy; dicts by key."""
+    if isinstance(value, Tensor):
+        return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         copy = not value.flags.writeable or min(value.strides, default=0) < 0
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), "C", copy=copy))
@@ -109,26 +111,6 @@ def none_of(tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return tree[:0].clone()
     return None if tree is None else []
-
-
-def room_for(nothing: Any, count: int) -> Any:
-    """Return a tree of the same kind with room for so many frames; lists are empty."""
-    if isinstance(nothing, dict):
-        return {key: room_for(part, count) for key, part in nothing.items()}
-    if isinstance(nothing, Tensor):
-        return empty((count, *nothing.shape[1:]), nothing.dtype)
-    return None if nothing is None else []
-
-
-def put(tree: Any, room: Any, at: int) -> None:
-    """Write a tree of the room's kind into it from frame `at` on; lists grow at their ends."""
-    if isinstance(room, dict):
-        for key, part in room.items():
-            put(tree[key], part, at)
-    elif isinstance(room, Tensor):
-        room[at : at + len(tree)] = tree
-    elif room is not None:
-        room.extend(tree)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -1,27 +1,23 @@
 """Reading the blocks of a plan from any data that has lengths and can be read by segment."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
 from torch.utils.data import Dataset
 
-from bload.batch.batch import BlockSample
+from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.trees import (
-    alike,
     as_tensors,
     column_of,
     counts,
     is_by_frame,
     kind,
     none_of,
-    put,
-    room_for,
 )
 from bload.errors import InputError
 from bload.packing.plan import Block
-
-TargetsPer = Literal["frame", "sequence"]
 
 
 class SequenceSource(Protocol):
@@ -61,35 +57,30 @@ class BlockDataset(Dataset[BlockSample]):
         self._nothing: tuple[Any, Any] | None = None
 
     def __getitem__(self, block: Block) -> BlockSample:
-        no_frames, no_targets = self._no_frames()
-        by_sequence = self.targets_per == "sequence"
-        used = int(block.length.sum())
-        inputs_V = room_for(no_frames, used)
-        targets = room_for(no_targets, len(block.length) if by_sequence else used)
-        segments = zip(block.sequence, block.first, block.length, block.starts, strict=True)
-        for number, segment in enumerate(segments):
-            sequence, first, length, slot = map(int, segment)
-            read, its_targets = self._read(sequence, first, length)
-            put(read, inputs_V, slot)  # in its place at once: no block is held twice
-            put(its_targets, targets, number if by_sequence else slot)
-        if by_sequence:
-            return BlockSample(block, inputs_V, targets_S=targets)
-        return BlockSample(block, inputs_V, targets)
+        like = self._like()
+        columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
+        pieces = [self._read(*segment) for segment in zip(*columns, strict=True)]
+        inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
+        return BlockSample(block, inputs, targets, like, self.targets_per)
 
     def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
         result = self.source.read(sequence, first, length)
-        frames, targets = split_result(result, self.targets_per)
+        frames, targets = result if isinstance(result, tuple) else (result, None)
         per_frame = self.targets_per == "frame"
+        if self._nothing and _is_usual(frames, self._nothing[0], length):
+            no_targets = self._nothing[1]
+            if targets is no_targets or (per_frame and _is_usual(targets, no_targets, length)):
+                return frames, targets
+        frames, targets = split_result(result, self.targets_per)
+        no_frames, no_targets = self._nothing or (frames, targets)
         fault = _fault("frames", frames, length, objects=False)
         if not fault and per_frame and targets is not None:
             fault = _fault("targets", targets, length, objects=True)
-        for name, tree, expected in zip(
-            ("frames", "targets"),
-            (frames, targets),
-            self._nothing or (frames, targets),
-            strict=True,
+        for name, tree, expected in (
+            ("frames", frames, no_frames),
+            ("targets", targets, no_targets),
         ):
-            if not fault and not alike(tree, expected):
+            if not fault and kind(tree) != kind(expected):
                 fault = (
                     f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
                     f"{kind(expected)}; every call has to return the same"
@@ -98,7 +89,7 @@ class BlockDataset(Dataset[BlockSample]):
             raise InputError(f"read({sequence}, {first}, {length}) returned {fault}")
         return frames, targets
 
-    def _no_frames(self) -> tuple[Any, Any]:
+    def _like(self) -> tuple[Any, Any]:
         """Return no frames and no targets of the source's kinds: all that a filler has."""
         if self._nothing is None:
             frames, targets = self._read(0, 0, 1)
@@ -111,6 +102,16 @@ def split_result(result: Any, targets_per: TargetsPer) -> tuple[Any, Any]:
     frames, targets = result if isinstance(result, tuple) else (result, None)
     frames, targets = as_tensors(frames), as_tensors(targets)
     return frames, targets if targets_per == "frame" else column_of(targets)
+
+
+def _is_usual(tree: Any, nothing: Any, length: int) -> bool:
+    """Return True for a tensor of `length` frames as usual; others take a closer look."""
+    return (
+        isinstance(tree, Tensor)
+        and isinstance(nothing, Tensor)
+        and tree.dtype is nothing.dtype
+        and tree.shape == (length, *nothing.shape[1:])
+    )
 
 
 def _fault(name: str, tree: Any, length: int, objects: bool) -> str:

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bload.batch.batch import TargetsPer
 from bload.errors import InputError
 from bload.lengths import check_lengths
-from bload.loading.dataset import TargetsPer
 
 Key = str | Sequence[str]
+ARRAYS = Tensor, np.ndarray
 
 
 class DatasetSource:
@@ -35,6 +36,8 @@ class DatasetSource:
         """Return ``frames`` or ``frames, targets``, see `bload.SequenceSource`."""
         item = self.dataset[sequence]
         targets: Any = None
+        if isinstance(item, ARRAYS) and item.shape[:1] == (length,) == (self.lengths[sequence],):
+            return item  # the whole of the simplest kind, found out fast
         if isinstance(item, Mapping):
             taken = {self.targets} if isinstance(self.targets, str) else {*(self.targets or ())}
             inputs = self.inputs or [key for key in item if key not in taken]
@@ -42,17 +45,17 @@ class DatasetSource:
             targets = None if self.targets is None else _pick(item, self.targets)
         else:
             frames, targets = item if isinstance(item, tuple) else (item, None)
-        if self.targets_per == "frame":
+        if targets is not None and self.targets_per == "frame":
             targets = self._cut(targets, "targets", sequence, first, length)
         return self._cut(frames, "inputs", sequence, first, length), targets
 
     def _cut(self, tree: Any, name: str, sequence: int, first: int, length: int) -> Any:
         """Cut frames out of a whole sequence, or of each value of a dict of them."""
+        if isinstance(tree, ARRAYS) and tree.ndim and tree.shape[0] == self.lengths[sequence]:
+            return tree if tree.shape[0] == length else tree[first : first + length]
         if isinstance(tree, Mapping):
             parts = tree.items()
             return {key: self._cut(value, key, sequence, first, length) for key, value in parts}
-        if tree is None:
-            return None
         frames = None if _is_one(tree) else len(tree)
         if frames != self.lengths[sequence]:
             has = "is one value" if frames is None else f"has {frames} frames"

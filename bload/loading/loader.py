@@ -153,6 +153,11 @@ class BlockLoader:
         """Steps of the current epoch, the same on every rank."""
         return self.sampler.steps
 
+    @property
+    def most_segments(self) -> int:
+        """Segments of the batch of the current epoch that has most, on any rank."""
+        return self.sampler.schedule.most_segments
+
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
         return len(self.sampler)

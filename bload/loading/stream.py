@@ -4,16 +4,17 @@ stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
-from bload.batch.batch import Batch, BlockSample, collate_blocks
-from bload.batch.trees import alike, counts, is_by_frame, join, kind, none_of
+from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
+from bload.batch.trees import alike, counts, is_by_frame, kind, none_of
 from bload.errors import InputError, check_choice, check_number, check_whole
-from bload.loading.dataset import TargetsPer, split_result
+from bload.loading.dataset import split_result
 from bload.loading.window import Waiting, Window
 from bload.packing.bload_exact import MOST_SLOTS
 from bload.packing.plan import Block, filler_block
@@ -94,8 +95,7 @@ class StreamBlocks(IterableDataset[Batch]):
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         blocks = shard.blocks()
         while samples := list(islice(blocks, self.rows)):
-            values = samples[0].inputs_V, samples[0].targets_V, samples[0].targets_S
-            filler = BlockSample(filler_block(self.t_max), *map(none_of, values))
+            filler = replace(samples[0], block=filler_block(self.t_max), inputs=(), targets=())
             samples += [filler] * (self.rows - len(samples))
             yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}
 
@@ -206,8 +206,7 @@ class _Shard:
         """Put a block together."""
         number_S, length_S = np.array(segments, dtype=np.int64).T
         parts = [self.pending.pop(number) for number, _ in segments]
-        inputs_V, targets = (join(some) for some in zip(*parts, strict=True))
+        inputs, targets = zip(*parts, strict=True)
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
-        if self.stream.targets_per == "sequence":
-            return BlockSample(block, inputs_V, targets_S=targets)
-        return BlockSample(block, inputs_V, targets)
+        like = self.like or (None, None)  # there is one as soon as something is pending
+        return BlockSample(block, inputs, targets, like, self.stream.targets_per)

@@ -10,10 +10,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from bload.batch.batch import Batch, BlockSample, collate_blocks
+from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
 from bload.batch.trees import none_of, on_tensors
 from bload.errors import InputError
-from bload.loading.dataset import TargetsPer
 from bload.loading.ranks import find_place
 from bload.loading.sampler import plain
 from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
@@ -149,7 +148,7 @@ class StreamLoader:
 
         Nothing if the saved position was the end of the stream.
         """
-        nothing = None if batch is None else _nothing(batch)
+        nothing = None if batch is None else _nothing(batch, self.stream.targets_per)
         mine = {"step": self.step, **self._definition()}, nothing
         ranks: list[Any] = [mine]
         if _has_group():
@@ -247,13 +246,14 @@ def _has_group() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def _nothing(batch: Batch) -> BlockSample:
+def _nothing(batch: Batch, targets_per: TargetsPer) -> BlockSample:
     """Return a block of padding of the kinds of a batch."""
 
     def row(tensor: Tensor) -> Tensor:
         return tensor[0]
 
-    frames = none_of(on_tensors(batch.inputs_BT, row))
     targets = [] if batch.targets else none_of(on_tensors(batch.targets_BT, row))
-    filler = filler_block(batch.valid_BT.shape[1])
-    return BlockSample(filler, frames, targets, none_of(batch.targets_S))
+    if targets_per == "sequence":
+        targets = none_of(batch.targets_S)
+    like = none_of(on_tensors(batch.inputs_BT, row)), targets
+    return BlockSample(filler_block(batch.valid_BT.shape[1]), (), (), like, targets_per)

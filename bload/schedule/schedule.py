@@ -115,6 +115,12 @@ class Schedule:
         return int(self.plan.block_frames[block[block >= 0]].sum())
 
     @property
+    def most_segments(self) -> int:
+        """Segments of the micro-batch that has most."""
+        of_block = np.append(np.diff(self.plan.offsets), 0)[self.block]
+        return int(np.add.reduceat(of_block, self.offsets[:-1]).max())
+
+    @property
     def has_blocks(self) -> np.ndarray:
         """The micro-batches that are not fillers alone, ``(micro-batches,)``."""
         return np.maximum.reduceat(self.block, self.offsets[:-1]) >= 0

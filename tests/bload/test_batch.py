@@ -1,6 +1,5 @@
 """Batches: reading blocks, masks, positions, padding, and the views of a batch's layout."""
 
-import weakref
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
@@ -18,11 +17,7 @@ from bload import (
     collate_blocks,
     make_plan,
 )
-from bload.batch.segments import (
-    Segments,
-    masks_from_segments,
-    segments_from_masks,
-)
+from bload.batch.segments import Segments
 from bload.packing.plan import Block, filler_block
 
 
@@ -85,7 +80,10 @@ def test_frames_of_different_kinds_are_refused():
     plan = make_plan([2, 2], "naive")
     frames = torch.zeros(2, 3, dtype=torch.uint8)
     for other in (frames[:, :1], frames.float(), frames[:, 0]):
-        samples = [BlockSample(plan.block(b), f, [0, 0]) for b, f in enumerate((frames, other))]
+        samples = [
+            BlockSample(plan.block(b), [f], [[0, 0]], like=(f[:0], []))
+            for b, f in enumerate((frames, other))
+        ]
         with pytest.raises(ValueError, match="differ"):
             collate_blocks(samples)
 
@@ -94,7 +92,7 @@ def test_moving_a_batch_moves_every_tensor(batch):
     moved = batch.to("meta")
     parts = [getattr(one, field.name) for one in (moved, moved.segments) for field in fields(one)]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 9
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 8
     assert moved.targets is batch.targets
     assert batch.inputs_BT.device.type == "cpu"
     assert torch.equal(batch.to("cpu", non_blocking=True).inputs_BT, batch.inputs_BT)
@@ -118,44 +116,13 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     sample = dataset[block]
     assert sorted(source.calls) == [(0, 0, 1), (0, 0, 4), (1, 0, 3)]
     assert all(type(number) is int for call in source.calls for number in call)
-    assert sample.inputs_V.shape == (7, 2)
+    assert sorted(len(frames) for frames in sample.inputs) == [3, 4]
     for _ in range(3):
         sample = dataset[filler_block(5)]
-        assert (sample.inputs_V.shape, sample.inputs_V.dtype) == ((0, 2), torch.uint8)
-        assert sample.targets_V == []
+        assert (*sample.inputs, *sample.targets) == ()
+        assert (sample.like[0].shape, sample.like[0].dtype) == ((0, 2), torch.uint8)
     assert source.calls[0] == (0, 0, 1)
     assert len(source.calls) == 3
-
-
-class Watched:
-    """A source that counts how many of the pieces it has read are still held."""
-
-    def __init__(self, lengths):
-        self.lengths, self.held, self.most = lengths, [], 0
-
-    def read(self, sequence, first, length):
-        self.most = max(self.most, sum(piece() is not None for piece in self.held))
-        frames = torch.zeros(length, 3)
-        self.held.append(weakref.ref(frames))
-        return {"x": frames, "y": frames + 1}
-
-
-def test_no_piece_of_a_block_is_held_until_the_others_are_read():
-    source = Watched([3, 1, 4, 2])
-    sample = BlockDataset(source)[make_plan(source.lengths, "bload", 10).block(0)]
-    assert sample.inputs_V["x"].shape == (10, 3)
-    assert len(source.held) == 5  # one more to see the kind
-    assert source.most <= 1
-
-
-def test_a_full_block_alone_becomes_the_batch_without_a_copy():
-    dataset = BlockDataset(source_of(torch.zeros(2, dtype=torch.uint8)))
-    plan = make_plan([4, 3], "bload", 7)
-    sample = dataset[plan.block(0)]
-    assert collate_blocks([sample]).inputs_BT.data_ptr() == sample.inputs_V.data_ptr()
-    two = collate_blocks([sample, sample])
-    assert two.inputs_BT.data_ptr() != sample.inputs_V.data_ptr()
-    assert torch.equal(two.inputs_BT, torch.stack([sample.inputs_V] * 2))
 
 
 class SharedFrames:
@@ -204,11 +171,7 @@ def test_views_agree_slot_by_slot_and_lead_back(numbered_source):
             lengths.append(length)
         before_BT = torch.cat([torch.full((6, 1), -1), expected_BT[:, :-1]], dim=1)
         valid_BT, start_BT = expected_BT >= 0, (expected_BT >= 0) & (expected_BT != before_BT)
-        found = masks_from_segments(batch.segments, 6, 10)
-        assert all(map(torch.equal, found, (valid_BT, start_BT, expected_BT)))
+        assert torch.equal(batch.valid_BT, valid_BT)
+        assert torch.equal(batch.start_BT, start_BT)
         assert torch.equal(batch.segment_BT, expected_BT)
-        assert columns(segments_from_masks(valid_BT, start_BT)) == columns(batch.segments)
         assert batch.cu_seqlens.tolist() == np.cumsum(lengths).tolist()
-    masks = masks_from_segments(Segments(*torch.zeros(3, 0, dtype=torch.int64)), 2, 3)
-    assert [mask.unique().tolist() for mask in masks] == [[False], [False], [-1]]
-    assert columns(segments_from_masks(*masks[:2])) == [[], [], []]

@@ -14,7 +14,7 @@ from torch.nn.attention import varlen
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from bload import BlockLoader, InputError, from_dataset, make_plan
+from bload import BlockLoader, InputError, from_dataset, make_plan, unpack
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9, 6]
 
@@ -240,3 +240,49 @@ def test_a_wrong_kind_of_targets_is_refused(sequences):
     source.targets_per = "video"
     with pytest.raises(InputError, match="'video'; choose frame or sequence"):
         BlockLoader(source)
+
+
+def test_one_value_a_segment_is_the_last_or_the_mean_of_its_own(batch):
+    shape = batch.valid_BT.shape
+    values_BT = torch.randn(*shape, 3, dtype=torch.float64, requires_grad=True)
+    parts = values_BT[batch.valid_BT].split(batch.segments.length_S.tolist())
+    for found_S, wanted in [
+        (batch.last(values_BT), [part[-1] for part in parts]),
+        (batch.mean(values_BT), [part.mean(0) for part in parts]),
+    ]:
+        wanted_S = torch.stack(wanted)
+        assert torch.allclose(found_S, wanted_S)
+        weights = torch.randn_like(wanted_S)
+        one, two = (
+            torch.autograd.grad((of * weights).sum(), values_BT, retain_graph=True)[0]
+            for of in (found_S, wanted_S)
+        )
+        assert torch.allclose(one, two)
+    named = unpack(batch.mean(values_BT), batch, per="sequence")
+    by_hand = [values_BT[batch.sequence_BT == number].mean(0) for number in range(len(LENGTHS))]
+    assert [output.sequence for output in named] == [*range(len(LENGTHS))]
+    assert torch.allclose(torch.stack([output.values for output in named]), torch.stack(by_hand))
+    with pytest.raises(InputError, match="per="):
+        unpack(batch.mean(values_BT)[1:], batch, per="sequence")
+
+
+def test_a_filler_has_no_segment_but_a_gradient():
+    source = from_dataset([torch.randn(3, 8)], length=len)
+    (filler,) = BlockLoader(source, rank=1, world_size=2)
+    values_BT = torch.randn(1, 3, 2, requires_grad=True)
+    for values_S in (filler.last(values_BT), filler.mean(values_BT)):
+        assert values_S.shape == (0, 2)
+        (grad_BT,) = torch.autograd.grad(values_S.sum(), values_BT)
+        assert not grad_BT.any()
+    assert unpack(filler.last(values_BT), filler, per="sequence") == []
+
+
+def test_bounds_of_one_shape_for_all_batches_of_an_epoch():
+    source = from_dataset([torch.zeros(count, 1) for count in LENGTHS], length=len)
+    loader = BlockLoader(source, t_max=10, batch_slots=20)
+    bounds = [batch.varlen(segments=loader.most_segments) for batch in loader]
+    assert {len(of["cu_seq_q"]) for of in bounds} == {loader.most_segments + 1}
+    assert {of["max_q"] for of in bounds} == {10}
+    for batch, of in zip(loader, bounds, strict=True):
+        assert torch.equal(of["cu_seq_q"].unique(), batch.cu_seqlens)
+    assert max(len(batch.segments) for batch in loader) == loader.most_segments

@@ -44,7 +44,7 @@ def test_a_filled_batch_by_hand(batch):
     assert filled.valid_BT.int().tolist() == [[1] * 6, [1] * 6, [0] * 6, [1] * 6]
     assert filled.segment_BT[:3].tolist() == [[0, 0, 0, 1, 1, 1], [0] * 6, [-1] * 6]
     assert filled.sequence_BT[:3].tolist() == [[1, 1, 1, 3, 3, 3], [0] * 6, [-1] * 6]
-    assert filled.position_BT[:3].tolist() == [[0, 1, 2, 0, 1, 1], [0, 1, 2, 3, 3, 3], [0] * 6]
+    assert filled.position_BT[:3].tolist() == [[0, 1, 2, 0, 1, 2], [*range(6)], [0] * 6]
     assert filled.inputs_BT[0].tolist() == [[1, 0], [1, 1], [1, 2], [3, 0], [3, 1], [3, 1]]
     assert not filled.inputs_BT[2].any()
     assert torch.equal(filled.start_BT, batch.start_BT)
