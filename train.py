@@ -55,7 +55,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     with ranks.together():
         if folder.path.exists() and cfg.run.resume == "auto":
             folder.check_same_config(cfg, loader.sampler)
-    if any(ranks.gather(cfg.run.resume == "auto" and folder.summary.exists())):
+    if any(ranks.gather(folder.is_finished(cfg.run.resume))):
         if ranks.is_first:
             print(f"{folder.path} had finished before; run.resume=never trains it again.")
         return read_object(folder.summary) if folder.summary.exists() else {}

@@ -90,8 +90,8 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
     root = Path(saved["root"])
     if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
         raise InputError(
-            f"the data of the checkpoint are not in {root}, and none are made for it; put them "
-            "back there, or evaluate on others by eval.py root=ROOT"
+            f"the data of the checkpoint are not in {root.absolute()}, and none are made for it; "
+            "put them back there, or evaluate on others by eval.py root=ROOT"
         )
     try:
         return schema(**{**saved, "augment": None, "cache": cache})

@@ -32,7 +32,10 @@ def table(runs: pd.DataFrame) -> str:
     """Recall@20 by the key that the runs differ in, beside the work it took."""
     varied = [key for key in ORDER if runs[key].nunique() > 1]
     if len(varied) != 1:
-        raise InputError(f"runs differ in {varied}; they should in one of {[*ORDER]}")
+        raise InputError(
+            f"the runs differ in {' and '.join(varied) or 'nothing compared here'}; give runs "
+            f"that differ in one of {', '.join(ORDER)}"
+        )
     (key,), rows = varied, []
     by = runs.pivot(index="train.seed", columns=key, values=["recall", "remembered"])
     work = runs.groupby(key)[["all_steps", "slots"]].mean()

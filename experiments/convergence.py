@@ -35,7 +35,7 @@ SHARE = 0.9
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs, and the points of their curves at which Recall@20 is known."""
-    runs = read_runs(folder)
+    runs = read_runs(folder, "convergence")
     curves = read_curves(folder).dropna(subset="recall")
     return runs, curves.merge(runs[["run", LOADER, SEED]], on="run")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from bload.errors import InputError
 from experiments.runs import read_runs
 from experiments.study import RESULTS, markdown, study
 from training.page.charts import GROUPS, bars
@@ -23,6 +24,8 @@ RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
 def tables(folder: Path) -> str:
     """Recall@20 of networks by work, means and standard deviations, beside ideal observers'."""
     run, rows = read_runs(folder).iloc[0], list[list[object]]()
+    if not (folder / "relations.csv").exists():
+        raise InputError(f"{folder} has no relations.csv; eval.py relations= writes one for a run")
     ideal = run[f"remembering/{RECALL}"]
     for name, words in (("memoryless", "without memory"), ("remembering", "that remembers all")):
         recall, memory = run[f"{name}/{RECALL}"], run[f"{name}/{RECALL}_memory"]

@@ -39,7 +39,7 @@ WAYS = ("sampling", FIRST, "ragged", "bload", "bload_exact", NO_TABLE)
 
 def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs with their `way`: those whose cues are shown once, and those of the control."""
-    runs = read_runs(folder)
+    runs = read_runs(folder, "horizon")
     place = runs.get("loader.place", runs["loader.name"])  # there if sampling is
     way = runs["loader.name"].mask(place == "first", FIRST)
     way = way.mask(runs["train.starts"] == "ignored", NO_TABLE)

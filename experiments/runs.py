@@ -16,16 +16,21 @@ from experiments.study import refusal
 from training.folder import metric_lines, read_object
 
 
-def read_runs(folder: Path | str) -> pd.DataFrame:
+def read_runs(folder: Path | str, experiment: str = "") -> pd.DataFrame:
     """One row per finished run: its config (``train.seed``), its summary (``with/recall@20``).
 
     Also `recall` and `remembered`, Recall@20 with constraint of all relations and of those whose
     evidence is in an earlier frame, in percent; and `slots` and `all_steps` of the whole training.
 
+    Args:
+        experiment: leaves out runs of another, such as ``horizon`` those of ``paper_table``.
+
     Raises:
         InputError: there is no finished run.
     """
     folder = Path(folder)
+    if (folder / "summary.json").exists():
+        raise InputError(f"{folder} is a run itself; give a folder whose folders are runs")
     if (folder / "runs.csv").exists():
         # "none" and "null" are values; only an empty cell is nothing.
         runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, na_values=[""])
@@ -33,6 +38,13 @@ def read_runs(folder: Path | str) -> pd.DataFrame:
         runs = pd.DataFrame([_run(path.parent) for path in sorted(folder.glob("*/summary.json"))])
     if runs.empty:
         raise InputError(f"{folder} has no finished run and no runs.csv; train some runs first")
+    if experiment:
+        runs = runs[runs["experiment.name"].fillna("").str.startswith(experiment)]
+        if runs.empty:
+            raise InputError(
+                f"{folder} has no run of experiment={experiment}; its first lines in "
+                f"configs/experiment/{experiment}.yaml say how to train them"
+            )
     work = {"slots": runs.epochs * runs.processed, "all_steps": runs.epochs * runs.steps}
     return _with_recall(runs, **work)
 
@@ -94,7 +106,7 @@ def main() -> None:
     args = parser.parse_args()
     runs = [_run(path.parent) for path in sorted(args.folder.glob("*/summary.json"))]
     if not runs:
-        raise InputError(f"{args.folder} has no folder of a finished run; train some runs first")
+        raise InputError(f"{args.folder} has no folder of a finished run; train some first")
     curves = [_curve(args.folder / run["run"]) for run in runs]
     args.to.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(runs).to_csv(args.to / "runs.csv", index=False)

@@ -121,7 +121,7 @@ def measuring(
 ) -> None:
     """Run the command ``python -m experiments.NAME [--measure]``.
 
-    With ``--measure`` it writes rows to ``results/NAME.csv``, else it prints their tables.
+    It prints the tables of ``results/NAME.csv``, which ``--measure`` writes.
 
     Args:
         measure: makes the rows from `options`; none on ranks other than the first.
@@ -144,6 +144,7 @@ def measuring(
         publish(name, block, committed=args == parser.parse_args([]))
     elif rows := measure(**given):
         write_rows(args.file, rows, key)
+        publish(name, tables(read_rows(args.file), **more), committed=False)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -161,7 +162,7 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     """
     made = surroundings()
     cpu, version = made["machine"]["cpu"], made["versions"]["torch"]
-    table = pd.DataFrame(rows).assign(cpu=cpu, torch=version, commit=made["git"])
+    table = pd.DataFrame(rows).convert_dtypes().assign(cpu=cpu, torch=version, commit=made["git"])
     if key and path.exists():
         before = read_rows(path)
         table = pd.concat([before[~before[key].isin(table[key])], table])

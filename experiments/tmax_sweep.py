@@ -22,7 +22,7 @@ from experiments.study import markdown, study
 
 def tables(folder: Path) -> str:
     """Padding beside the least possible and Recall@20 by `T_max`, less that of the middle one."""
-    runs = read_runs(folder)
+    runs = read_runs(folder, "tmax_sweep")
     recall = runs.pivot(index="train.seed", columns="t_max", values="recall")
     middle, rows = recall.columns[recall.shape[1] // 2], []
     for t_max, mean in runs.groupby("t_max").mean(numeric_only=True).iterrows():
@@ -43,7 +43,7 @@ def draw(folder: Path, figure: Figure) -> None:
     left, right = figure.subplots(1, 2)
     left.set(title="Recall@20, %", xlabel="T_max")
     right.set(title="padded slots per epoch", xlabel="T_max")
-    for t_max, mine in read_runs(folder).groupby("t_max"):
+    for t_max, mine in read_runs(folder, "tmax_sweep").groupby("t_max"):
         size, recall, colour = f"{t_max:.0f}", student(mine.recall), colour_of("bload_exact")
         left.errorbar(size, recall.mean, recall.high - recall.mean, marker="o", color=colour)
         left.plot([size] * len(mine), mine.recall, "_", color=INK, mew=1.5)

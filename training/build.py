@@ -125,7 +125,8 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     three ranks or more, so that a run that goes on would differ in its first step. Two slots of
     padding go through here, for that to be over.
     """
-    parallel = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    parallel.broadcast_buffers = False  # they are constant
     frames_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     nothing_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
     outputs = parallel(frames_BTCHW, nothing_BT, gap_BT=nothing_BT.float())

@@ -212,6 +212,11 @@ class RunFolder:
             )
         return [Path(resume)]
 
+    def is_finished(self, resume: str) -> bool:
+        """Whether a run with this `resume` has nothing left to do."""
+        same = resume == "auto" or self._config().get("run", {}).get("resume") == resume
+        return resume != "never" and same and self.summary.exists()
+
     def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
         """A sentence on a run beside this new one that differs in the number of epochs alone.
 

@@ -124,7 +124,7 @@ def from_memoryless(figures: Figures) -> str:
     if not math.isfinite(model + without):
         return ""
     if model < LITTLE * without:
-        return f"{100 * model:.1f} %: the run was too short to learn much"
+        return "so low that the run was too short to learn much"
     points = 100 * (model - without)
     side = "above" if points >= 0 else "below"
     return (

@@ -41,7 +41,7 @@ def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ran
     [
         (0.712, "3.2 points above the best possible without memory (68.0 %)"),
         (0.609, "7.1 points below the best possible without memory (68.0 %)"),
-        (0.004, "0.4 %: the run was too short to learn much"),
+        (0.004, "so low that the run was too short to learn much"),
     ],
 )
 def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
