@@ -282,7 +282,7 @@ def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
     assert contents(folder) == before
 
 
-def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, tmp_path):
+def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, tmp_path, capsys):
     with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
         train.train(config(*OFTEN, "run.name=first"), one_rank())
     start = tmp_path / "runs" / "first" / "last.pt"
@@ -302,3 +302,7 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
     assert steps == sorted(set(steps))
     assert lines[-1]["kind"] == "summary"
+    before = contents(folder)
+    train.train(job, one_rank())
+    assert "second had finished before" in capsys.readouterr().out
+    assert contents(folder) == before
