@@ -99,7 +99,7 @@ before = scores(model, unseen)
 for epoch in range(5):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        loss = mean_loss(loss_sum(net(batch), batch), len(batch.segments))
+        loss = mean_loss(loss_sum(net(batch), batch), batch, len(batch.segments))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -28,7 +28,7 @@ for epoch in range(30):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
         loss_sum = cross_entropy(run(batch).mT, batch.targets_BT, reduction="sum")
-        loss = mean_loss(loss_sum, batch.valid_BT.sum())
+        loss = mean_loss(loss_sum, batch)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

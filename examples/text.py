@@ -76,7 +76,7 @@ optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
 check_boundaries(model, next(iter(loader)))
 before = bits_per_byte(model, unseen)
 for batch in loader:
-    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))
+    loss = mean_loss(net(batch).sum(), batch, batch.valid_BT.sum() - len(batch.segments))
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

@@ -88,7 +88,7 @@ optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
 check_boundaries(model, next(iter(loader)).to(DEVICE))
 before = bits_per_byte(model, unseen)
 for batch in (one.to(DEVICE) for one in loader):
-    loss = mean_loss(net(batch).sum(), batch.valid_BT.sum() - len(batch.segments))
+    loss = mean_loss(net(batch).sum(), batch, batch.valid_BT.sum() - len(batch.segments))
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

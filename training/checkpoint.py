@@ -57,7 +57,7 @@ def save_training(
     state = {
         "config": asdict(cfg),
         "epoch": loader.sampler.epoch,
-        "loader": loader.state_dict(),
+        "loader": loader.sampler.state_dict(loader.step),
         "recompute": training.model.recompute,
         "progress": asdict(progress),
         **learned,

@@ -59,10 +59,12 @@ class Batch(Boundaries):
     targets_S: Any = None
     """Targets per sequence, one per segment: a tensor ``(S, ...)`` if they are numbers or tensors,
     a dict by key, else a tuple. None without them."""
-    ends_step: bool = True
-    """False if more batches of this rank follow before the optimiser takes its step."""
     frames_in_step: int = 0
-    """Frames of all batches of the step, on all ranks, as `BlockLoader` sets it."""
+    """Frames of all batches of the optimiser step, on all ranks; 0 where that is not known."""
+    batches_in_step: int = 1
+    """Batches that this rank computes for the step."""
+    ends_step: bool = True
+    """False if more of them follow before the optimiser takes its step."""
     continues_B: Tensor | None = None
     """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
     batch a step before; its first slot is no start."""
@@ -90,7 +92,7 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        others = ("segments", "targets", "ends_step", "frames_in_step")
+        others = ("segments", "targets", "frames_in_step", "batches_in_step", "ends_step")
         names = [field.name for field in fields(self) if field.name not in others]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
         old = self.segments
@@ -146,6 +148,9 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             *map(torch.from_numpy, (block_S, slot_S, length_S, sequence_S, first_S)),
             longest=int(length_S.max(initial=0)),
         ),
+        frames_in_step=blocks[0].step.frames,
+        batches_in_step=blocks[0].step.batches,
+        ends_step=blocks[0].step.ends,
         continues_B=torch.tensor(continues) if any(continues) else None,
     )
 

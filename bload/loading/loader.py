@@ -1,10 +1,10 @@
 """The whole path from a sequence source to batches, with exact resume."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
@@ -136,12 +136,19 @@ class BlockLoader:
         )
         self.step = 0
         """Steps of the current epoch whose batches have all been yielded."""
+        self.carried: Any = None
+        """Under ``long="carry"``, the state of this rank's rows after the step; it is saved too."""
         self._iterations = 0
 
     @property
     def plan(self) -> Plan:
         """The plan of the current epoch, the same on every rank."""
         return self.sampler.plan
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, also that of a position that was loaded."""
+        return self.sampler.epoch
 
     @property
     def account(self) -> EpochAccount:
@@ -168,6 +175,7 @@ class BlockLoader:
         each, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "block", ""
         if not self.plan.has_one_size:
             each, unit, size = sampler.micro_batches, "batch", "up to "
+        trained = len(np.unique(self.plan.sequence)) / max(cost.steps, 1)
         if each > 1:
             ranks += f" x {each} {unit}{'es' if unit == 'batch' else 's'}"
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
@@ -175,7 +183,7 @@ class BlockLoader:
         return (
             f"{_counted(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{_counted(cost.steps, 'step')} x {ranks}, "
+            f"{_counted(cost.steps, 'step')} x {ranks}, {trained:.1f} sequences a step, "
             f"{longest / cost.processed:.1f}x fewer slots than padding"
             f"{'; ' if sampler.note else ''}{sampler.note}"
         )
@@ -187,15 +195,14 @@ class BlockLoader:
         try:
             batches = iter(self.data)
             for step in range(self.step, schedule.steps):
-                frames = schedule.frames_in_step(step)
-                for left in reversed(range(len(schedule.micro_batches(step, self.sampler.rank)))):
+                for _ in schedule.micro_batches(step, self.sampler.rank):
                     if mine != self._iterations:
                         raise InputError(
                             "this iterator ended when another of the same loader began; make a "
                             "loader for each"
                         )
-                    batch = replace(next(batches), ends_step=left == 0, frames_in_step=frames)
-                    self.step = step + (left == 0)  # handed over; train on it before you save
+                    batch = next(batches)
+                    self.step = step + batch.ends_step  # handed over; train on it before you save
                     yield batch
             next(batches, None)  # even where no step was left, the sampler's iteration is over
         except InputError as error:
@@ -217,13 +224,27 @@ class BlockLoader:
         self.step = self.sampler.next_step
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last batch yielded, for any number of workers."""
-        return self.sampler.state_dict(self.step)
+        """Return the position after the last batch yielded, for any number of workers.
+
+        Under ``long="carry"`` also `carried`, so that each rank has to save its own.
+
+        Raises:
+            InputError: in the middle of an epoch `carried` is missing then.
+        """
+        state = self.sampler.state_dict(self.step)
+        if self.plan.carries and 0 < self.step < self.steps:
+            if self.carried is None:
+                raise InputError(
+                    "under long=carry the states of the rows would be lost; set loader.carried to "
+                    "what each step returns, or save them and take loader.sampler.state_dict"
+                )
+            state["carried"] = self.carried
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue with the batch after those that `state` had seen; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
-        self.step = self.sampler.next_step
+        self.step, self.carried = self.sampler.next_step, state.get("carried")
 
 
 def _counted(number: int, thing: str) -> str:

@@ -17,7 +17,7 @@ from bload.loading.ranks import find_place
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
 from bload.packing.packers import make_plan, makes_batches, natural_t_max, packer_options
-from bload.packing.plan import Block, Plan, filler_block
+from bload.packing.plan import Block, InStep, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
@@ -101,6 +101,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.next_step = 0
         """Step of the epoch at which the next iteration begins."""
         self._yielded = 0
+        self._is_loaded = False
         self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
         len(self)  # refuses wrong options, and dropping everything, now instead of at step 0
 
@@ -179,13 +180,15 @@ class BlockSampler(Sampler[list[Block]]):
     def __iter__(self) -> Iterator[list[Block]]:
         self._compare_ranks()
         plan, schedule = self.plan, self.schedule
-        start, self.next_step = self.next_step, 0
+        start, self.next_step, self._is_loaded = self.next_step, 0, False
         for step in range(start, schedule.steps):
             mine = schedule.micro_batches(step, self.rank)
+            frames = schedule.frames_in_step(step)
             for number in mine:
                 slots, blocks = int(schedule.slots[number]), schedule.blocks(number).tolist()
                 self._yielded = step + (number == mine[-1])
-                yield [filler_block(slots) if b < 0 else plan.block(b) for b in blocks]
+                at = InStep(frames, len(mine), number == mine[-1])
+                yield [filler_block(slots, at) if b < 0 else plan.block(b, at) for b in blocks]
 
     def _compare_ranks(self) -> None:
         """Raise InputError on every rank if the ranks are not about to train one plan in step."""
@@ -211,9 +214,19 @@ class BlockSampler(Sampler[list[Block]]):
                     )
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
+        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded.
+
+        Raises:
+            InputError: a position that was loaded would be lost.
+        """
         if index(epoch) < 0:
             raise InputError(f"epoch is {epoch}; epochs count from 0")
+        goes_on = epoch == self.epoch + (self.next_step == self.steps)
+        if self._is_loaded and epoch != self.epoch and not goes_on:
+            raise InputError(
+                f"epoch {epoch} begins, but the loaded position is step {self.next_step} of "
+                f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
+            )
         if epoch != self.epoch:
             self.epoch = index(epoch)
             self.next_step = self._yielded = 0
@@ -250,10 +263,19 @@ class BlockSampler(Sampler[list[Block]]):
         if differs:
             raise InputError(
                 f"the saved position belongs to another plan: {'; '.join(differs)}; "
-                "restore these settings or start anew"
+                f"{self._way_out(saved) or 'restore these settings or start anew'}"
             )
         self.epoch, self.next_step = counts
-        self._yielded = self.next_step
+        self._yielded, self._is_loaded = self.next_step, True
+
+    def _way_out(self, saved: dict[str, Any]) -> str:
+        """The `batch_slots` with which this number of ranks takes the steps of before, if any."""
+        step = {"blocks per step": self.blocks_per_step}
+        before = saved.get("blocks per step", 0)
+        share, rest = divmod(before, self.world_size * self.micro_batches)
+        if plain({**self.definition(), **step}) != {**saved, **step} or rest or not share:
+            return ""
+        return f"with {self.world_size} ranks, set batch_slots to {share * self.plan.t_max}"
 
     def definition(self) -> dict[str, Any]:
         """Return everything that the blocks of a step depend on, as plain values."""

@@ -117,9 +117,9 @@ class StreamLoader:
         self._is_loaded = False
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
         batches = iter(self.data)
-        found = _next(batches)
-        filler = self._agreed_filler(found[0] if found else None)
-        while frames := self._frames_of_step(found[0] if found else None):
+        found = next(batches, None)
+        filler = self._agreed_filler(found)
+        while frames := self._frames_of_step(found):
             if mine != self._iterations:
                 raise InputError(
                     "this iterator ended when another of the same loader began; make a "
@@ -131,23 +131,35 @@ class StreamLoader:
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
             yield replace(batch, frames_in_step=frames)
-            found = _next(batches)
+            found = next(batches, None)
 
-    def _frames_of_step(self, batch: Batch | None) -> int:
-        """Return the frames that all ranks have for a step; 0 if the stream has ended."""
-        frames = 0 if batch is None else int(batch.segments.length_S.sum())
-        if not _has_group():
-            return frames
-        on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
-        total = torch.tensor(frames, device="cpu" if on_cpu else "cuda")
-        dist.all_reduce(total, group=self.process_group)
-        return int(total)
+    def _frames_of_step(self, found: Any) -> int:
+        """Return the frames that all ranks have for a step; 0 if the stream has ended.
 
-    def _agreed_filler(self, batch: Batch | None) -> Any:
+        Raises:
+            InputError: a rank has found a sequence that it refuses, on every rank.
+        """
+        refused = found if isinstance(found, str) else ""
+        frames = 0 if refused or not found else int(found[0].segments.length_S.sum())
+        if _has_group():
+            on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
+            mine = [frames, bool(refused), self.stream.rank * bool(refused)]
+            total = torch.tensor(mine, device="cpu" if on_cpu else "cuda")
+            dist.all_reduce(total, group=self.process_group)
+            frames, many, rank = total.tolist()
+            if many and not refused:
+                who = f"rank {rank}" if many == 1 else f"{many} ranks"
+                raise InputError(f"{who} refused a sequence of the stream, and said why")
+        if refused:
+            raise InputError(refused)
+        return frames
+
+    def _agreed_filler(self, found: Any) -> Any:
         """Compare the ranks; return a batch of padding, of the kinds that some rank has.
 
         Nothing if the saved position was the end of the stream.
         """
+        batch = found[0] if isinstance(found, tuple) else None
         nothing = None if batch is None else _nothing(batch, self.stream.targets_per)
         mine = {"step": self.step, **self._definition()}, nothing
         ranks: list[Any] = [mine]
@@ -163,7 +175,7 @@ class StreamLoader:
                         "position that it saved at the same step"
                     )
         samples = [sample for _, sample in ranks if sample is not None]
-        if not samples and self.step == 0:
+        if not samples and self.step == 0 and not isinstance(found, str):
             raise InputError("the stream has no sequence; give one that does")
         return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
 
@@ -228,14 +240,6 @@ class _WithPositions(IterableDataset[Any]):
             yield from self.stream.with_positions()
         except InputError as error:  # raised in a worker, it would contain a traceback
             yield str(error)
-
-
-def _next(batches: Iterator[Any]) -> Any:
-    """Return the next batch and position; None after the last."""
-    found = next(batches, None)
-    if isinstance(found, str):
-        raise InputError(found)
-    return found
 
 
 def _unchanged(item: Any) -> Any:

@@ -10,10 +10,25 @@ arrays, so ten million sequences fit, and it checks itself.
 import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from bload.packing.bounds import lower_bound
+
+
+class InStep(NamedTuple):
+    """What a batch is in its optimiser step."""
+
+    frames: int = 0
+    """Frames of the step, on all ranks."""
+    batches: int = 1
+    """Batches that this rank computes for it."""
+    ends: bool = True
+    """True for the last of them."""
+
+
+WHOLE_STEP = InStep()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,8 @@ class Block:
     """Frames of each segment."""
     continues: bool = False
     """True if the first segment goes on where the row's block of the step before ended."""
+    step: InStep = WHOLE_STEP
+    """Of the batch that it is in."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -48,10 +65,10 @@ class Block:
         return int(self.length.sum())
 
 
-def filler_block(t_max: int) -> Block:
+def filler_block(t_max: int, step: InStep = WHOLE_STEP) -> Block:
     """Return an empty block, all padding, which is counted apart from the plan's own."""
     nothing = np.zeros(0, dtype=np.int64)
-    return Block(-1, t_max, nothing, nothing, nothing)
+    return Block(-1, t_max, nothing, nothing, nothing, step=step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +264,7 @@ class Plan:
         """Slots without a frame that `lower_bound` blocks would have."""
         return self.lower_bound * self.t_max - self.placed
 
-    def block(self, index: int) -> Block:
+    def block(self, index: int, step: InStep = WHOLE_STEP) -> Block:
         """Return block `index`; raise IndexError if the plan has none."""
         if not 0 <= index < self.blocks:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
@@ -255,7 +272,7 @@ class Plan:
         slots = int(self.slots[index])
         continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
-        return Block(index, slots, *columns, continues)
+        return Block(index, slots, *columns, continues, step)
 
     def batch_of_block(self) -> np.ndarray:
         """Return the batch of each block, ``(blocks,)``, where the packer has made them."""

@@ -18,7 +18,7 @@ for epoch in range(loader.sampler.epoch, 8):
     for batch in loader:
         batch = batch.to(device)
         optimiser.zero_grad()
-        loss = mean_loss(model(batch), batch.valid_BT.sum())
+        loss = mean_loss(model(batch), batch)
         loss.backward()
         optimiser.step()
         if loader.step % 4 == 0:

@@ -19,7 +19,7 @@ for epoch in range(loader.sampler.epoch, 8):
     for batch in loader:
         optimiser.zero_grad()
         loss_sum = model(batch.to(accelerator.device))
-        accelerator.backward(mean_loss(loss_sum, batch.valid_BT.sum()))
+        accelerator.backward(mean_loss(loss_sum, batch))
         optimiser.step()
         if loader.step % 4 == 0:
             accelerator.save_state("accelerate_run")

@@ -13,7 +13,7 @@ class Module(Tagger, lightning.LightningModule):
         return BlockLoader(Source(), num_workers=1)
 
     def training_step(self, batch):
-        return mean_loss(self(batch), batch.valid_BT.sum())
+        return mean_loss(self(batch), batch)
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=0.01)

@@ -20,7 +20,7 @@ for epoch in range(sampler.epoch, 8):
     for step, batch in enumerate(loader):
         batch = batch.to(device)
         optimiser.zero_grad()
-        mean_loss(model(batch), batch.valid_BT.sum()).backward()
+        mean_loss(model(batch), batch).backward()
         optimiser.step()
         if step % 4 == 3:
             save("stateful.pt", parts)

@@ -120,3 +120,26 @@ def test_what_cannot_be_carried_is_refused():
         Plan(4, [6], [0, 0], [4, 0], [2, 3], [0, 1, 2], carries=True)
     with pytest.raises(ValueError, match="cannot go on"):
         Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)
+
+
+def test_a_state_that_is_carried_is_saved_with_the_position():
+    def new():
+        return BlockLoader(Numbers(SHAPES["few are long"]), t_max=10, long="carry", batch_slots=40)
+
+    loader, state, sums = new(), None, []
+    for batch in loader:
+        if loader.step == 1:
+            with pytest.raises(InputError, match=r"set loader\.carried"):
+                loader.state_dict()
+        sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
+        sums.append(sums_BT)
+        loader.carried = state
+        if loader.step == 3:
+            saved = loader.state_dict()
+    resumed = new()
+    resumed.load_state_dict(saved)
+    state = resumed.carried
+    for step, batch in enumerate(resumed, 3):
+        sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
+        assert torch.equal(sums_BT, sums[step])
+    assert step == len(sums) - 1

@@ -32,11 +32,13 @@ class ActionGenome:
 def test_a_loader_prints_what_an_epoch_will_be():
     loader = BlockLoader(ActionGenome(), rank=3, world_size=8)
     assert str(loader) == (
-        "1,775 blocks of 94, 0.04 % padding, 222 steps x 8 ranks, 4.2x fewer slots than padding"
+        "1,775 blocks of 94, 0.04 % padding, 222 steps x 8 ranks, 33.6 sequences a step, "
+        "4.2x fewer slots than padding"
     )
     few = BlockLoader(ActionGenome(), "sampling", batch_slots=100)
     assert str(few) == (
         "3,387 blocks of 22, 0.00 % padding, 92,271 frames deleted, 847 steps x 1 rank x 4 blocks, "
+        "4.0 sequences a step, "
         "9.4x fewer slots than padding"
     )
 
@@ -128,6 +130,10 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
         assert resumed.state_dict()["step"] == len(whole)
         assert fingerprints(resumed) == whole  # and then the epoch is whole again
         resumed.load_state_dict(state)
+        if step < len(whole):
+            with pytest.raises(InputError, match=f"step {step} of epoch 3"):
+                resumed.set_epoch(4)
+            continue
         resumed.set_epoch(4)
         assert resumed.state_dict()["step"] == 0
         assert len(list(resumed)) == len(resumed)

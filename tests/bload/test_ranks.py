@@ -50,7 +50,7 @@ def gradient(ranks, micro_batches):
         logits_BT = parallel(batch.inputs_BT[rows])
         labels_BT = batch.targets_BT[rows]
         loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
-        loss = mean_loss(loss_sum, count)
+        loss = mean_loss(loss_sum, batch)
         loss.backward()
         losses.append(float(loss.detach()))
     return [p.grad.numpy().copy() for p in model.parameters()], sum(losses), count
@@ -85,7 +85,7 @@ def accumulated(ranks, together):
         for batch in batches:
             logits_BT = parallel(batch.inputs_BT)
             loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
-            mean_loss(loss_sum, count).backward()
+            mean_loss(loss_sum, batches, count).backward()
         gradients.append(model.weight.grad.numpy().copy())
         model.zero_grad()
     sequences = [batch.sequence_BT for batch in BlockLoader(source(), t_max=10, packer="bload")]
@@ -113,19 +113,36 @@ def test_a_mean_over_no_frame_is_zero():
     model = network()
     logits = model(torch.zeros(3, 6, dtype=torch.float64))
     empty = cross_entropy(logits, torch.full((3,), -100), reduction="sum")
-    loss = mean_loss(empty, 0)
+    (batch,) = BlockLoader(source(), t_max=10, batch_slots=10**3)
+    loss = mean_loss(empty, batch, 0)
     loss.backward()
     assert float(loss.detach()) == 0
     assert not model.weight.grad.any()
 
 
 def test_a_mean_takes_single_numbers():
+    batch = next(iter(BlockLoader(source(), t_max=10)))
     for loss_sum, count, words in (
         (torch.ones(3), 3, r"loss_sum has the shape \(3,\); give its sum"),
         (torch.ones(()), torch.ones(3, dtype=torch.bool), r"count has the shape \(3,\)"),
     ):
         with pytest.raises(InputError, match=words):
-            mean_loss(loss_sum, count)
+            mean_loss(loss_sum, batch, count)
+
+
+def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
+    loader = BlockLoader(source(), t_max=10, micro_batches=3)
+    for batches in loader.by_step():
+        losses = [torch.randn(batch.valid_BT.shape).where(batch.valid_BT, 0) for batch in batches]
+        wanted = sum(loss.sum() for loss in losses) / batches[0].frames_in_step
+        counts = [batch.valid_BT.sum() for batch in batches]
+        sums = [loss.sum() for loss in losses]
+        for of, count in ((batches, [None] * len(sums)), ([batches] * 3, [sum(counts)] * 3)):
+            shares = [mean_loss(*each) for each in zip(sums, of, count, strict=False)]
+            assert torch.allclose(sum(shares), wanted)
+        if len(batches) > 1:
+            with pytest.raises(InputError, match=f"one of {len(batches)} of its step"):
+                mean_loss(sums[0], batches[0], counts[0])
 
 
 def sequences_of(ranks, epoch):
@@ -156,7 +173,7 @@ def within_group(ranks):
     loader = BlockLoader(source(), t_max=10, batch_slots=50, process_group=group)
     (batch,) = loader
     frames = batch.valid_BT.sum()
-    loss = mean_loss(frames.double(), frames, group)
+    loss = mean_loss(frames.double(), batch, frames, group)
     outputs = unpack(batch.position_BT, batch, gather=True, process_group=group)
     mine = sorted({*batch.sequence_BT.unique().tolist()} - {-1})
     return mine, float(loss), [output.sequence for output in outputs]

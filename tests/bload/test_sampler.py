@@ -125,3 +125,31 @@ def test_wrong_settings_are_refused_at_once():
     ]:
         with pytest.raises(InputError, match=words):
             BlockSampler(**({"lengths": [12, 5, 4], "batch_slots": 12} | changes))
+
+
+def test_a_loaded_position_is_never_lost_in_silence():
+    settings = {"lengths": LENGTHS, "batch_slots": 26, "t_max": 12}
+    sampler, steps = BlockSampler(**settings), BlockSampler(**settings).steps
+    state = {**sampler.state_dict(2), "epoch": 3}
+    for epoch in (0, 2, 4):
+        sampler.load_state_dict(state)
+        with pytest.raises(InputError, match=r"step 2 of epoch 3; .*range\(loader.epoch"):
+            sampler.set_epoch(epoch)
+        assert (sampler.epoch, sampler.next_step) == (3, 2)
+    sampler.set_epoch(3)
+    assert len(list(sampler)) == steps - 2
+    sampler.set_epoch(0)  # what was loaded is trained
+    sampler.load_state_dict({**state, "step": steps})
+    sampler.set_epoch(4)  # after a finished epoch
+    assert (sampler.epoch, sampler.next_step) == (4, 0)
+
+
+def test_another_number_of_ranks_is_told_the_slots_that_keep_the_steps():
+    state = BlockSampler(LENGTHS, t_max=12, batch_slots=48).state_dict(1)
+    two = {"t_max": 12, "rank": 0, "world_size": 2}
+    with pytest.raises(InputError, match="was 4 and is 2; with 2 ranks, set batch_slots to 24"):
+        BlockSampler(LENGTHS, **two).load_state_dict(state)
+    BlockSampler(LENGTHS, batch_slots=24, **two).load_state_dict(state)
+    three = {"t_max": 12, "rank": 0, "world_size": 3}
+    with pytest.raises(InputError, match="was 4 and is 3; restore"):
+        BlockSampler(LENGTHS, **three).load_state_dict(state)

@@ -292,3 +292,25 @@ def refused(ranks):
 def test_ranks_that_would_share_the_stream_differently_are_refused(two_ranks):
     words = "window is 1 on rank 0 and 2 on rank 1; give every rank the same options"
     assert all(words in answer for answer in two_ranks.run(refused))
+
+
+def poisoned(ranks, rank, at):
+    """What each rank says where the sequence `at` of one rank is longer than a block."""
+
+    def part(shard, shards):
+        for number in range(shard, 40, shards):
+            yield torch.zeros(99 if (ranks.rank, number // shards) == (rank, at) else 3, 1)
+
+    loader = StreamLoader(part, 8, window=1)
+    with pytest.raises(InputError) as refusal:
+        list(loader)
+    return loader.step, str(refusal.value)
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(("rank", "at"), [(0, 0), (1, 9)])
+def test_a_bad_sequence_of_one_rank_ends_all_in_the_same_step(two_ranks, rank, at):
+    answers = two_ranks.run(poisoned, rank, at)
+    assert answers[0][0] == answers[1][0]
+    assert "99 frames but t_max is 8" in answers[rank][1]
+    assert f"rank {rank} refused a sequence" in answers[1 - rank][1]
