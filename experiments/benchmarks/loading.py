@@ -1,26 +1,31 @@
-"""Batches: assembled beside torch's DataLoader, and waiting for them in training.
+"""Batches: assembled beside torch's DataLoader, waited for in training, and whether blocks pay.
 
 Lengths are multiples of Action Genome's. Tokens lie in memory, so a batch costs what the library
 adds to reading. torch is a `DataLoader` of as many sequences per batch, padded by `pad_sequence`.
+
+Whether blocks pay is asked of a bidirectional GRU, which `PackedSequence` keeps from computing any
+padding, alone and behind an encoder that computes every slot. Ways take turns, epoch by epoch.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 from torch.utils.data import DataLoader
 
-from bload import BlockLoader, action_genome_lengths, from_dataset
+from bload import Batch, BlockLoader, action_genome_lengths, from_dataset
 from experiments.benchmarks import Row, Table, job
 from experiments.interleaved import Way
 from training.ranks import Ranks
 from training.step import train_step
 
-SLOTS, T_MAX = 65_536, 8_192
+SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
 ALONE = Ranks(0, 1, torch.device("cpu"))
 
 
@@ -40,8 +45,83 @@ def measure(quick: bool) -> Iterator[Row]:
             row[f"{workers} workers"] = 1e3 * _seconds(blocks, batches)
             row[f"torch, {workers} workers"] = 1e3 * _seconds(padded, batches)
         yield row
+    rng = np.random.default_rng(0)
+    for data, lengths in (
+        ("270 of 7 to 26", rng.integers(7, 27, 270)),
+        ("134 of 100 to 1,344", np.exp(rng.uniform(np.log(100), np.log(1344), 134)).astype(int)),
+        ("300 of Action Genome, 3 to 94", rng.choice(action_genome_lengths(), 300)),
+    ):
+        for encoder in (False, True):
+            yield _whether_blocks_pay(data, lengths[:40] if quick else lengths, encoder, quick)
     for workers, cached in ((0, True), (1, True), (1, False)):
         yield _epoch(workers, cached, quick)
+
+
+class Classifier(nn.Module):
+    """Whole sequences into two classes: an encoder of each frame or none, a GRU, the mean."""
+
+    def __init__(self, encoder: bool) -> None:
+        super().__init__()
+        layers = nn.Linear(WIDTH, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU()
+        self.encoder = nn.Sequential(*layers, nn.Linear(1024, WIDTH)) if encoder else nn.Identity()
+        self.gru = nn.GRU(WIDTH, 32, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(64, 2)
+
+    def padded(self, frames_BT: Tensor, length_B: Tensor) -> Tensor:
+        """Logits ``(B, 2)`` of sequences that are padded to the longest of their batch."""
+        encoded_BT = self.encoder(frames_BT)
+        packed = pack_padded_sequence(encoded_BT, length_B, True, enforce_sorted=False)
+        outputs_BT, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True)
+        return self.head(outputs_BT.sum(1) / length_B[:, None])
+
+    def blocks(self, batch: Batch) -> Tensor:
+        """Logits ``(S, 2)`` of the sequences of a batch of blocks."""
+        packed, _ = self.gru(batch.to_packed(self.encoder(batch.inputs_BT)))
+        return self.head(batch.mean(batch.from_packed(packed)))
+
+
+def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bool) -> Row:
+    """Seconds of an epoch by three ways, in turns, over those of blocks; and their steps."""
+    torch.manual_seed(0)
+    frames, labels = [torch.randn(n, WIDTH) for n in lengths], torch.arange(len(lengths)) % 2
+    model = Classifier(encoder)
+    optimiser = torch.optim.Adam(model.parameters())
+    pairs = list(zip(frames, labels.tolist(), strict=True))
+    source = from_dataset(pairs, lengths, targets_per="sequence")
+    loader = BlockLoader(source, batch_slots=max(round(16 * lengths.mean()), lengths.max()))
+
+    def padded(sort: bool, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        order = np.random.default_rng(epoch).permutation(len(frames))
+        order = order[np.argsort(lengths[order], kind="stable")] if sort else order
+        for some in np.split(order, range(16, len(order), 16)):
+            several = pad_sequence([frames[i] for i in some], batch_first=True)
+            yield model.padded(several, torch.from_numpy(lengths[some])), labels[some]
+
+    def blocks(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        loader.set_epoch(epoch)
+        for batch in loader:
+            yield model.blocks(batch), batch.targets_S
+
+    ways: dict[str, Callable[[int], Iterator[tuple[Tensor, Tensor]]]]
+    ways = {"padded": partial(padded, False), "buckets": partial(padded, True), "blocks": blocks}
+    seconds, steps = {way: list[float]() for way in ways}, dict[str, int]()
+    for epoch in range(2 if quick else 8):
+        for way, batches_of in ways.items():
+            began, steps[way] = time.perf_counter(), 0
+            for logits_S, labels_S in batches_of(epoch):
+                optimiser.zero_grad()
+                cross_entropy(logits_S, labels_S).backward()
+                optimiser.step()
+                steps[way] += 1
+            seconds[way].append(time.perf_counter() - began)
+    middle = {way: float(np.median(of[1:])) for way, of in seconds.items()}
+    row: Row = {
+        "table": "whether blocks pay",
+        "data": data,
+        "encoder": "each frame" if encoder else "",
+    }
+    row |= {way: of / middle["blocks"] for way, of in middle.items() if way != "blocks"}
+    return row | {"blocks, s": middle["blocks"]} | {f"{way}, steps": n for way, n in steps.items()}
 
 
 def _seconds(batches: Iterable[object], count: int) -> float:
@@ -71,7 +151,10 @@ def _epoch(workers: int, cached: bool, quick: bool) -> Row:
 
 WAYS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
 WAITING = {"workers": ".0f", "frames from": "", "epoch, s": ".1f", "waited, %": ".1f"}
+PAY = {"data": "", "encoder": "", "padded": ".2f", "buckets": ".2f", "blocks, s": ".2f"}
+PAY |= {f"{way}, steps": ".0f" for way in ("padded", "buckets", "blocks")}
 TABLES = {
     "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", {"sequences": ",.0f"} | WAYS),
+    "whether blocks pay": Table("Seconds of an epoch, over those of blocks:", PAY),
     "waiting": Table("Epochs of `dds_tiny`, whose workers are there already:", WAITING),
 }
