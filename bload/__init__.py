@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bload.loading.stream import StreamBlocks
     from bload.loading.stream_loader import StreamLoader
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "BALANCES",

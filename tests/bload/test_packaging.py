@@ -1,6 +1,7 @@
 """What pip installs is the library's folder, it loads little, and the example runs."""
 
 import json
+import re
 import runpy
 import sys
 import tarfile
@@ -116,6 +117,8 @@ print(bload.__file__)
     found = json.loads(run([command, "table", "lengths.csv", "--json"], cwd=tmp_path))
     assert {row["loader"] for row in found["loaders"]} >= {*bload.PACKERS} - {"sampling"}
     assert run([command, "--version"], cwd=tmp_path) == f"bload {bload.__version__}\n"
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "bload/README.md").read_text(), re.S)
+    assert "steps x 1 rank" in installed.run("-c", code, cwd=tmp_path)
 
 
 @pytest.mark.slow
