@@ -183,7 +183,8 @@ class Boundaries:
         if not len(slot_V):
             one = slot_V.new_zeros(1)
             return PackedSequence(values_BT.flatten(0, 1)[:1], one.cpu() + 1, one, one)
-        return PackedSequence(values_BT.flatten(0, 1)[slot_V], sizes_T, order_S, place_S)
+        frames_V = values_BT.flatten(0, 1).index_select(0, slot_V)
+        return PackedSequence(frames_V, sizes_T, order_S, place_S)
 
     def from_packed(self, packed: PackedSequence) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
@@ -194,14 +195,20 @@ class Boundaries:
 
     def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Segments by falling length, and back; ``b * T + t`` by step; segments at each step."""
-        length_S = self.segments.length_S
-        order_S = length_S.argsort(descending=True, stable=True)
-        place_S = order_S.argsort()
-        step_V = self.segment_position_BT[self.valid_BT]
-        slot_V = self.valid_BT.flatten().nonzero().squeeze(1)
-        key_V = step_V * len(order_S) + place_S.repeat_interleave(length_S)
-        sizes_T = torch.bincount(step_V, minlength=self.max_seqlen).cpu()  # where it has to be
-        return order_S, place_S, slot_V[key_V.argsort()], sizes_T
+        segments, t_max = self.segments, self.valid_BT.shape[1]
+        order_S = segments.length_S.argsort(descending=True, stable=True)
+        ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
+        sizes_T = ends_T.flip(0).cumsum(0).flip(0)[1:]
+        step_V = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
+        row_V = torch.arange(len(step_V), device=sizes_T.device)
+        row_V = row_V - (sizes_T.cumsum(0) - sizes_T)[step_V]
+        first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
+        return (
+            order_S,
+            order_S.argsort(),
+            first_S[row_V] + step_V,
+            sizes_T.cpu(),
+        )  # where it has to be
 
 
 def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,7 +48,7 @@ def measure(quick: bool) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for data, lengths in (
         ("270 of 7 to 26", rng.integers(7, 27, 270)),
-        ("134 of 100 to 1,344", np.exp(rng.uniform(np.log(100), np.log(1344), 134)).astype(int)),
+        ("64 of 100 to 1,344", np.exp(rng.uniform(np.log(100), np.log(1344), 64)).astype(int)),
         ("300 of Action Genome, 3 to 94", rng.choice(action_genome_lengths(), 300)),
     ):
         for encoder in (False, True):
@@ -105,7 +105,7 @@ def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bo
     ways: dict[str, Callable[[int], Iterator[tuple[Tensor, Tensor]]]]
     ways = {"padded": partial(padded, False), "buckets": partial(padded, True), "blocks": blocks}
     seconds, steps = {way: list[float]() for way in ways}, dict[str, int]()
-    for epoch in range(2 if quick else 8):
+    for epoch in range(2 if quick else 6):
         for way, batches_of in ways.items():
             began, steps[way] = time.perf_counter(), 0
             for logits_S, labels_S in batches_of(epoch):
