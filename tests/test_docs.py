@@ -116,6 +116,7 @@ def test_the_readmes_loop_trains():
     before = head.weight.clone()
     names = {
         **{"source": Features([3, 5, 8]), "epochs": 2, "gru": gru, "head": head},
+        "encoder": torch.nn.Identity(),
         "optimiser": torch.optim.SGD([*gru.parameters(), *head.parameters()], lr=0.1),
         "cross_entropy": torch.nn.functional.cross_entropy,
     }

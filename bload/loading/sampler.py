@@ -30,23 +30,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.packing.packers.PACKERS`, see `BlockLoader`.
-        batch_slots: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_slots // t_max`` whole blocks, at least one; None takes one.
-        t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
-        rank: of this process; None takes it from the process group, and without one 0.
-        world_size: number of ranks; None takes it from the process group, and without one 1.
-        seed: with the epoch, the only source of the plan's randomness.
-        last: ``fill`` or ``drop``, see `bload.make_schedule`.
-        block_sizes: sizes of blocks, `t_max` the largest, or how many to choose.
-        micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
-        even: let all ranks have as many batches in a step, some of fillers, as there.
-        balance: a key of `bload.BALANCES`: how the blocks of a step are chosen and shared out.
-        cost: of a block, for `balance`.
-        balance_options: of `balance`, see `BlockLoader`.
-        names: of the sequences, for error messages.
-        process_group: of the ranks that share the data, see `BlockLoader`.
-        options: the packer's own; note that ``long="split"`` clears the state at every cut.
+        packer: a key of `bload.PACKERS`; this and all others are as in `BlockLoader`.
 
     Raises:
         InputError: bad lengths or options, a rank or world size that contradicts the process

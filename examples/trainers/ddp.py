@@ -2,13 +2,13 @@
 
 import torch
 import torch.distributed as dist
-from task import Source, Tagger, gpu_or_cpu, resume, save
+from task import Source, Tagger, checked, gpu_or_cpu, resume, save
 
 from bload import BlockLoader, mean_loss
 
 dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 device = gpu_or_cpu()
-model = torch.nn.parallel.DistributedDataParallel(Tagger().to(device))
+model = torch.nn.parallel.DistributedDataParallel(checked(Tagger()).to(device))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 loader = BlockLoader(Source(), num_workers=1)  # takes its rank from the process group
 parts = {"model": model, "optimiser": optimiser, "loader": loader}

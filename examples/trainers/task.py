@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bload import Batch
+from bload import Batch, BlockDataset, check_boundaries, collate_blocks, make_plan
 
 
 class Source:
@@ -32,10 +32,19 @@ class Tagger(nn.Module):
         self.gru = nn.GRU(8, 16, batch_first=True)
         self.head = nn.Linear(16, 2)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         outputs, _ = self.gru(batch.to_packed(batch.inputs_BT))  # state clear at every start
-        logits_BT = self.head(batch.from_packed(outputs))
-        return cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
+        return self.head(batch.from_packed(outputs))
+
+    def forward(self, batch: Batch) -> Tensor:
+        return cross_entropy(self.logits(batch).mT, batch.targets_BT, reduction="sum")
+
+
+def checked(model: Tagger) -> Tagger:
+    """The model, after a look at one block: does it keep the sequences there apart?"""
+    block = make_plan(Source.lengths, "bload_exact").block(0)
+    check_boundaries(model.logits, collate_blocks([BlockDataset(Source())[block]]))
+    return model
 
 
 def gpu_or_cpu() -> torch.device:

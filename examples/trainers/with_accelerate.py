@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from task import Source, Tagger
+from task import Source, Tagger, checked
 
 from bload import BlockLoader, mean_loss
 
-accelerator, model = Accelerator(cpu=True), Tagger()  # Accelerator() on GPUs
+accelerator, model = Accelerator(cpu=True), checked(Tagger())  # Accelerator() on GPUs
 model, optimiser = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
 loader = BlockLoader(Source(), num_workers=1)  # after Accelerator(), which makes the group
 accelerator.register_for_checkpointing(loader)

@@ -3,7 +3,7 @@
 import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from task import Source, Tagger
+from task import Source, Tagger, checked
 
 from bload import BlockLoader, mean_loss
 
@@ -19,7 +19,7 @@ class Module(Tagger, lightning.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.01)
 
 
-model = Module()
+model = checked(Module())
 save = ModelCheckpoint("lightning_run", save_last=True, every_n_train_steps=4)
 trainer = lightning.Trainer(accelerator="cpu", devices=2, max_epochs=8, callbacks=[save])
 trainer.fit(model, ckpt_path="last")

@@ -2,14 +2,14 @@
 
 import torch
 import torch.distributed as dist
-from task import Source, Tagger, gpu_or_cpu, resume, save
+from task import Source, Tagger, checked, gpu_or_cpu, resume, save
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from bload import BlockDataset, BlockSampler, collate_blocks, mean_loss
 
 dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 device = gpu_or_cpu()
-model = torch.nn.parallel.DistributedDataParallel(Tagger().to(device))
+model = torch.nn.parallel.DistributedDataParallel(checked(Tagger()).to(device))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 data, sampler = BlockDataset(Source()), BlockSampler(Source.lengths)
 loader = StatefulDataLoader(data, batch_sampler=sampler, collate_fn=collate_blocks, num_workers=1)
