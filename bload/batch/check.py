@@ -1,5 +1,6 @@
 """Does a model keep the sequences of one block apart?"""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,12 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
     with torch.no_grad():
         before, again = (run(batch, *state) for _ in range(2))
     count, number_BT = len(batch.segments), batch.number_BT
+    shape = tuple(getattr(before, "shape", ()))
+    if shape[:2] != batch.valid_BT.shape and shape[:1] != (count,):
+        raise InputError(
+            f"outputs are {type(before).__name__} {shape}; they have to be one tensor that begins "
+            f"with {tuple(batch.valid_BT.shape)}, or with {count}, a value a segment"
+        )
     if not count:
         return 0.0, ""
     spread = (
@@ -65,9 +72,16 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
         or 1.0
     )
     if float((again.float() - before.float()).abs().max()) > AGAIN * spread:
-        raise InputError("the same batch has other outputs when run again; leave dropout out")
+        raise InputError(
+            "the same batch has other outputs when run again; leave dropout out: "
+            "give the module itself, or call its eval()"
+        )
     block_S = batch.segments.block_S
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
+    if len(inside) < 2:
+        warnings.warn(
+            "no block of this batch holds two sequences; give one that does", stacklevel=3
+        )
     chosen = {inside[0], inside[len(inside) // 2], inside[-1]}  # three are enough
     names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
     names.append("padding")

@@ -43,6 +43,8 @@ def mean_loss(
     for name, value in (("loss_sum", loss_sum), ("count", count)):
         if isinstance(value, Tensor) and value.dim() > 0:
             raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
+    if count is None and batches[0].targets_S is not None:
+        raise InputError("targets are per sequence; give their count too, len(batch.segments)")
     together = dist.is_available() and dist.is_initialized()
     ranks = dist.get_world_size(process_group) if together else 1
     if count is None and batches[0].frames_in_step and len(batches) == 1:

@@ -13,7 +13,7 @@ optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 loader = BlockLoader(Source(), num_workers=1)  # takes its rank from the process group
 parts = {"model": model, "optimiser": optimiser, "loader": loader}
 resume("ddp.pt", parts)
-for epoch in range(loader.sampler.epoch, 8):
+for epoch in range(loader.epoch, 8):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
         batch = batch.to(device)

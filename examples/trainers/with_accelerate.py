@@ -14,7 +14,7 @@ loader = BlockLoader(Source(), num_workers=1)  # after Accelerator(), which make
 accelerator.register_for_checkpointing(loader)
 if Path("accelerate_run").exists():
     accelerator.load_state("accelerate_run")
-for epoch in range(loader.sampler.epoch, 8):
+for epoch in range(loader.epoch, 8):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
         optimiser.zero_grad()

@@ -135,3 +135,13 @@ def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
     model = Dropout()
     check_boundaries(model, batch)
     assert model.training
+
+
+def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batch):
+    source = from_dataset([torch.randn(3, 8)], length=len)
+    (alone,) = BlockLoader(source)
+    with pytest.warns(UserWarning, match="no block of this batch holds two"):
+        assert check_boundaries(WRONG["a convolution over slots"], alone) == 0.0
+    for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None)):
+        with pytest.raises(InputError, match="they have to be one tensor"):
+            check_boundaries(run, batch)

@@ -145,6 +145,14 @@ def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
                 mean_loss(sums[0], batches[0], counts[0])
 
 
+def test_targets_per_sequence_want_their_count():
+    source = from_dataset([(torch.randn(n, 6), n) for n in (3, 4)], [3, 4], targets_per="sequence")
+    (batch,) = BlockLoader(source, t_max=7)
+    with pytest.raises(InputError, match=r"len\(batch\.segments\)"):
+        mean_loss(torch.ones(()), batch)
+    assert mean_loss(torch.ones(()), batch, len(batch.segments)) == 0.5
+
+
 def sequences_of(ranks, epoch):
     """The sequences that this rank trains, and its steps."""
     loader = BlockLoader(source(), t_max=10, seed=3)
