@@ -41,12 +41,11 @@ class WithoutValues(FakeTensorMode):
             return func(*args, **kwargs)
         to_host = there and kwargs.get("device") is not None and goes_to.type == "cpu"
         from_host = func is torch.ops.aten._to_copy.default and goes_to.type == "cuda" and not there
+        goes_on = kwargs.get("non_blocking")
         if func is torch.ops.aten.copy_.default:
             from_host = args[0].device.type == "cuda" and args[1].device.type == "cpu"
-            kwargs_say = len(args) > 2 and args[2]
-            self.waits += from_host and not (kwargs_say or kwargs.get("non_blocking"))
-        else:
-            self.waits += to_host or (from_host and not kwargs.get("non_blocking"))
+            goes_on = args[2:] == (True,)
+        self.waits += to_host or (from_host and not goes_on)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 

@@ -45,8 +45,11 @@ def check_boundaries(
     was_training = isinstance(run, nn.Module) and run.training
     if isinstance(run, nn.Module):
         run.eval()
+    gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
     try:
-        worst, says = _worst(run, batch, () if state is None else (state,))
+        with torch.random.fork_rng(gpus):  # training draws what it would draw without the check
+            torch.manual_seed(0)
+            worst, says = _worst(run, batch, () if state is None else (state,))
     finally:
         if isinstance(run, nn.Module):
             run.train(was_training)
@@ -123,6 +126,8 @@ def _gradients(
     if not wanted:
         return []
     outputs = run(replace(batch, inputs_BT=pytree.tree_unflatten(leaves, tree)), *state)
+    if not outputs.requires_grad:
+        return []
     mine = outputs[batch.number_BT == number] if _by_slot(outputs, batch) else outputs[number]
     grads = torch.autograd.grad(mine.float().square().sum(), wanted, allow_unused=True)
     found = []

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.trees import (
+    alike,
     as_tensors,
     column_of,
     counts,
@@ -80,7 +81,7 @@ class BlockDataset(Dataset[BlockSample]):
             ("frames", frames, no_frames),
             ("targets", targets, no_targets),
         ):
-            if not fault and kind(tree) != kind(expected):
+            if not fault and not alike(tree, expected):
                 fault = (
                     f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
                     f"{kind(expected)}; every call has to return the same"

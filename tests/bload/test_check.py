@@ -132,9 +132,10 @@ def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
     source = from_dataset([torch.randn(3, 8)], length=len)
     (filler,) = BlockLoader(source, rank=1, world_size=2)
     assert check_boundaries(WRONG["a convolution over slots"], filler) == 0.0
-    model = Dropout()
+    model, seeded = Dropout(), torch.get_rng_state()
     check_boundaries(model, batch)
     assert model.training
+    assert torch.equal(torch.get_rng_state(), seeded)
 
 
 def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batch):
