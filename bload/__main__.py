@@ -1,7 +1,7 @@
 """Plan epochs of blocks from lengths: a table of loaders, pictures of blocks.
 
 examples:
-  bload table                          the paper's table, no data set needed
+  bload table                          Action Genome's lengths, no data set needed
   bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
   bload table lengths.csv --t-max 256,512 --json
   bload draw lengths.csv --out blocks.png
@@ -14,7 +14,6 @@ train.py loader=bload loader.draw=length in the experiments of a checkout.
 import argparse
 import json
 import sys
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,10 @@ from bload.errors import InputError, TooLongError, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
 from bload.packing.pieces import Long
-from bload.show.columns import columns_for, format_notes, format_recommendation, format_table
+from bload.show.columns import format_notes, format_table
 from bload.show.draw import draw_plans
 from bload.show.recommendation import recommend_t_max
 from bload.show.table import sized_plan, table_rows
-
-FEW = (
-    "fewer blocks than the {:,} ranks: the others compute fillers (blocks without a frame, not in "
-    "blocks, padding and used) and a step takes as long, so naive and ragged say little of so few "
-    "sequences"
-)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -141,55 +134,40 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _table(args: argparse.Namespace, found: LengthsFile) -> None:
-    lengths = found.lengths
-    long: Long = args.long or ("split" if args.t_max and len(args.t_max) > 1 else "error")
-    ranks = args.ranks or 8
-    tables = [
-        table_rows(
-            lengths,
-            t_max=t_max,
-            clip=args.clip,
-            long=long,
-            seed=args.seed,
-            epochs=args.epochs,
-            is_paper=args.file is None and args.split == "train",
-            randomness=args.randomness,
-            ranks=ranks,
-            batch_slots=args.batch_slots,
-        )
-        for t_max in args.t_max or [None]
-    ]
-    rows = [row for table in tables for row in table]
-    work = bool(args.file or args.ranks or args.batch_slots)
+    lengths, sizes = found.lengths, args.t_max or [None]
+    long: Long = args.long or ("split" if len(sizes) > 1 else "error")
+    own = bool(args.file or args.ranks or args.batch_slots)
+    options = {
+        "clip": args.clip,
+        "long": long,
+        "seed": args.seed,
+        "epochs": args.epochs,
+        "randomness": args.randomness,
+        "ranks": args.ranks or (8 if own or args.json else None),
+        "batch_slots": args.batch_slots,
+    }
+    tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
+    advice = recommend_t_max(lengths, args.ranks or 8, args.batch_slots, args.seed)
+    summary = _summary(args, found)
     if args.json:
-        advice = recommend_t_max(lengths, ranks, args.batch_slots, args.seed)
-        results = {"ranks": ranks, "loaders": rows, "recommended": asdict(advice)}
-        print(json.dumps(_summary(args, found) | results, indent=2))
+        rows = [row for table in tables for row in table]
+        print(json.dumps({**summary, "loaders": rows, "recommended": asdict(advice)}, indent=2))
         return
-    columns = columns_for(rows, work)
     column = "" if found.column is None else f", column {found.column}"
     print(
         "{source}{}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
-        "mean {mean:.3f}".format(printable(column), **_summary(args, found))
+        "mean {mean:.3f}".format(printable(column), **summary)
         + (f"; means over {args.epochs} epochs" if args.epochs > 1 else "")
     )
     for table in tables:
-        print("\n" + format_table(table, columns))
-    print("\n" + format_notes(rows, columns))
-    cut = [str(t_max) for t_max in args.t_max or [] if t_max < lengths.max()]
-    if cut:
-        how = {"split": "split, the state cleared at each cut", "truncate": "truncated"}.get(
-            long, "split, the state carried on (but for single, bucket and ragged)"
-        )
-        print(f"at T_max {', '.join(cut)} longer sequences are {how} (--long {long})")
-    if work:
+        print("\n" + format_table(table))
+    print("\n" + format_notes(tables[0][0]))
+    if any(t_max and t_max < lengths.max() for t_max in sizes):
+        print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
+    if own:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
-        print(f"steps, naive, ragged: predicted for {ranks:,} ranks, each taking {size} per step;")
-        print("naive, ragged: slots of naive padding and ragged batches, divided by the loader's")
-        if min(row["blocks"] for row in rows) < ranks:
-            print(textwrap.fill(FEW.format(ranks), 100))
-        advice = recommend_t_max(lengths, ranks, args.batch_slots, args.seed)
-        print("\n" + format_recommendation(advice))
+        print(f"steps, naive, ragged: for {advice.ranks:,} ranks, each taking {size} per step")
+        print(f"\n{advice}")
 
 
 def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:

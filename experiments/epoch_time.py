@@ -19,7 +19,7 @@ from statistics import median
 
 import pandas as pd
 
-from bload.show.table import PAPER
+from experiments import paper
 from experiments.interleaved import Way, jobs_of, on_ranks, take_turns, turn_options
 from experiments.intervals import ratio
 from experiments.study import markdown, measuring
@@ -56,12 +56,12 @@ def tables(rows: pd.DataFrame) -> str:
     seconds = {key: of.seconds for key, of in rows.groupby(["measured", "loader"], sort=False)}
     measured = [*rows.measured.unique()]
     by_slots = known.slots["naive"] / known.slots
-    papers = [PAPER[name].minutes if name in PAPER else None for name in others]
+    papers = [paper.figure(name, "minutes") for name in others]
     faster = [["by slots processed", *(f"{by_slots[name]:.3f}" for name in others)]]
     for one in measured:
         found = [ratio(seconds[one, "naive"], seconds[one, name], by_pair=True) for name in others]
         faster.append([one, *(of.text(2) for of in found)])
-    naive = PAPER["naive"].minutes or 0
+    naive = paper.figure("naive", "minutes") or 0
     faster.append(["the paper", *(f"{naive / of:.2f}" if of else "" for of in papers)])
     costs = [
         [

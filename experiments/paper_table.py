@@ -18,7 +18,6 @@ those of ``experiment=full_size``. ``--latex`` prints the first table, for a pap
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -29,8 +28,8 @@ from matplotlib.ticker import MaxNLocator
 from bload import action_genome_lengths
 from bload.packing.packers import PACKERS
 from bload.show.draw import colour_of, label_of
-from bload.show.table import PAPER, table_rows
-from experiments import convergence
+from bload.show.table import table_rows
+from experiments import convergence, paper
 from experiments.intervals import Interval, ratio, student, welch
 from experiments.runs import read_curves, read_runs
 from experiments.study import (
@@ -54,8 +53,11 @@ Line = tuple[str, dict[str, Interval], int]
 def packing() -> pd.DataFrame:
     """Action Genome's training lengths under each loader, and what the paper says (`_paper`)."""
     ours = pd.DataFrame(table_rows(action_genome_lengths("train"), epochs=20, randomness=True))
-    paper = pd.DataFrame({name: asdict(row) for name, row in PAPER.items()}).T
-    return ours.set_index("loader").loc[LOADERS].join(paper.add_suffix("_paper"))
+    theirs = {
+        f"{what}_paper": {name: paper.figure(name, what) for name in LOADERS}
+        for what in paper.NAMES
+    }
+    return ours.set_index("loader").loc[LOADERS].join(pd.DataFrame(theirs))
 
 
 def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None) -> list[Line]:

@@ -1,5 +1,6 @@
 """The recommended size of a block: no sequence cut, and few slots empty on all ranks."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,26 +48,26 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """Cost of a block size with `bload_exact`."""
+class Recommendation:
+    """A block size for `bload_exact`, and what it costs."""
 
     t_max: int
-    steps: int
+    long: Long
+    """The option for longer sequences that it needs."""
     empty: float
     """Share of the slots of all ranks that hold no frame: padding and fillers."""
     cut: int
     """Sequences that are longer, which ``long="split"`` cuts."""
+    ranks: int
 
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """A block size, the option for longer sequences that it needs, and why."""
-
-    t_max: int
-    long: Long
-    reason: str
-    tried: tuple[Size, ...]
-    """In the order in which they were tried; the first with few empty slots is taken."""
+    def __str__(self) -> str:
+        option = f" --long {self.long}, which splits {self.cut:,} sequences" if self.cut else ""
+        return textwrap.fill(
+            f"recommended for bload_exact on {self.ranks:,} rank{'s' * (self.ranks > 1)}: T_max "
+            f"{self.t_max:,}{option}; {self.empty:.1%} of the slots are empty then. Assumed: time "
+            "grows with slots, and a block of that size fits into memory.",
+            100,
+        )
 
 
 def recommend_t_max(
@@ -87,55 +88,17 @@ def recommend_t_max(
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())
-    if batch_slots is not None and batch_slots < longest:
-        size = _size(lengths, batch_slots, ranks, batch_slots, seed)
-        reason = (
-            f"a rank takes {batch_slots:,} slots and the longest sequence has {longest:,} frames: "
-            f"{size.cut:,} of {len(lengths):,} sequences are split, the state cleared at each cut"
-        )
-        return Recommendation(batch_slots, "split", reason, (size,))
     most = batch_slots or MULTIPLES[-1] * longest
     sizes = [n * longest for n in MULTIPLES if n * longest <= most]
-    parts = [-(-longest // n) for n in PARTS]
-    sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
-    tried: list[Size] = []
-    for t_max in sizes:
-        tried.append(_size(lengths, t_max, ranks, batch_slots or t_max, seed))
-        if tried[-1].empty <= EMPTY:
-            break
-    few = tried[-1].empty <= EMPTY
-    best = tried[-1] if few else min(tried, key=lambda s: s.empty + (CUT_SAVES if s.cut else 0))
-    return Recommendation(
-        best.t_max,
-        "split" if best.cut else "error",
-        _reason(best, tried[0], len(lengths), ranks),
-        tuple(tried),
-    )
-
-
-def _size(lengths: np.ndarray, t_max: int, ranks: int, batch_slots: int, seed: int) -> Size:
-    plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
-    work = predict_work([plan], ranks, batch_slots)
-    cut = int(np.count_nonzero(lengths > t_max))
-    return Size(t_max, int(work.steps), 1 - plan.placed / work.slots, cut)
-
-
-def _reason(best: Size, whole: Size, sequences: int, ranks: int) -> str:
-    on = f"on {ranks:,} rank{'s' if ranks > 1 else ''}"
-    empty = f"{best.empty:.1%} of the slots are empty {on}"
-    more = f"{whole.empty:.1%} at the longest sequence, {whole.t_max:,}"
-    if best.cut:
-        reason = (
-            f"{empty}, against {more}; for this {best.cut:,} of {sequences:,} sequences are split, "
-            "the state cleared at each cut"
-        )
-    elif best.t_max > whole.t_max:
-        reason = (
-            f"{best.t_max // whole.t_max} times the longest sequence, so that more of them share a "
-            f"block: {empty}, against {more}"
-        )
-    else:
-        reason = f"the longest sequence, so that none is cut, and {empty}"
-    if best.empty > EMPTY:
-        reason += ", the best found; more sequences or fewer ranks would leave fewer empty"
-    return reason
+    if sizes:
+        parts = [-(-longest // n) for n in PARTS]
+        sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
+    tried: list[Recommendation] = []
+    for t_max in sizes or [most]:
+        plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
+        empty = 1 - plan.placed / predict_work([plan], ranks, batch_slots or t_max).slots
+        cut = int(np.count_nonzero(lengths > t_max))
+        tried.append(Recommendation(t_max, "split" if cut else "error", empty, cut, ranks))
+        if empty <= EMPTY:
+            return tried[-1]
+    return min(tried, key=lambda one: one.empty + (CUT_SAVES if one.cut else 0))

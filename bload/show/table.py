@@ -1,7 +1,7 @@
-"""The table of loaders: padding, deletion and predicted work, beside the paper and the bound."""
+"""The table of loaders: padding, deletion and predicted work, beside the lower bound."""
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -18,33 +18,6 @@ from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.packing.randomness import partner_information, repeat_share
 from bload.show.recommendation import predict_work
-
-
-@dataclass(frozen=True, slots=True)
-class PaperRow:
-    """The paper's figures for one loader, on Action Genome's training split."""
-
-    t_max: int | None = None
-    padding: int | None = None
-    deleted: int | None = None
-    minutes: float | None = None
-    """Minutes per epoch on the paper's own machine."""
-    recall_at_20: float | None = None
-    note: str | None = None
-
-
-NOT_DERIVABLE = (
-    "3,695 cannot be derived: k full blocks of 94 hold 166,785 frames with 94 k - 166,785 slots of "
-    "padding, which is 3,637 for 1,814 blocks and 3,731 for 1,815, never 3,695 (3,731 less the 36 "
-    "unpadded slots of one last block of 58 frames would be)"
-)
-PAPER = {
-    "naive": PaperRow(94, padding=534_831, deleted=0, minutes=170),
-    "sampling": PaperRow(22, padding=0, deleted=92_271, recall_at_20=41.2),
-    "mix": PaperRow(22, padding=37_712, deleted=40_289, minutes=40),
-    "bload": PaperRow(94, 3_695, deleted=0, minutes=41, recall_at_20=43.3, note=NOT_DERIVABLE),
-}
-"""Loader -> its column in the paper's table."""
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "sampling": ({}, {"clips": "all"}),
@@ -83,9 +56,8 @@ def table_rows(
     long: Long = "error",
     seed: int = 0,
     epochs: int = 1,
-    is_paper: bool = False,
     randomness: bool = False,
-    ranks: int = 1,
+    ranks: int | None = None,
     batch_slots: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are means.
@@ -96,11 +68,9 @@ def table_rows(
         clip: block size of packers that cut clips; None for floor(mean length).
         long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
         epochs: plans drawn per row.
-        is_paper: the lengths are Action Genome's training split: add the paper's figures to the
-            rows at the paper's block size.
         randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
             for them), None for loaders that never put two sequences together.
-        ranks: number of ranks that the work is predicted for, see `bload.show.recommendation`.
+        ranks: predict the work on so many, see `bload.show.recommendation`; None leaves it out.
         batch_slots: slots per step of a rank for that prediction; None takes one
             block of a loader that keeps sequences whole.
 
@@ -121,24 +91,22 @@ def table_rows(
                 plans.append(plan)
                 seconds.append(time.perf_counter() - began)
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
-            row = _row(name, plans[:epochs], is_paper) | {"seconds": float(np.median(seconds))}
+            row = _row(name, plans[:epochs]) | {"seconds": float(np.median(seconds))}
             if randomness:
                 together = any(plan.segments > plan.blocks for plan in plans)
                 shares = [repeat_share(one, two) for one, two in pairwise(plans)]
                 row["repeat_share"] = float(np.mean(shares)) if together else None
                 row["partner_information"] = partner_information(plans) if together else None
-            rows.append(row | asdict(predict_work(plans[:epochs], ranks, batch_slots)))
-    slots = {row["loader"]: row["slots"] for row in rows}
-    for row in rows:
-        for other in ("naive", "ragged"):
-            row[f"{other}_ratio"] = slots[other] / row["slots"]
+            if ranks:
+                row |= asdict(predict_work(plans[:epochs], ranks, batch_slots))
+            rows.append(row)
+    slots = {row["loader"]: row.get("slots", 0) for row in rows}
+    for row in rows if ranks else ():
+        row |= {f"{other}_ratio": slots[other] / row["slots"] for other in ("naive", "ragged")}
     return rows
 
 
-def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:
-    paper = PAPER.get(name, PaperRow())
-    if not is_paper or paper.t_max != plans[0].t_max:
-        paper = PaperRow()
+def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
     paddings = [plan.padding for plan in plans]
     return {
         "loader": name,
@@ -154,9 +122,6 @@ def _row(name: str, plans: list[Plan], is_paper: bool) -> dict[str, Any]:
         "utilisation": float(np.mean([plan.utilisation for plan in plans])),
         "lower_bound_blocks": _mean([plan.lower_bound for plan in plans]),
         "lower_bound_padding": _mean([plan.lower_bound_padding for plan in plans]),
-        "paper_padding": paper.padding,
-        "paper_deleted": paper.deleted,
-        "paper_note": paper.note,
         "epochs": len(plans),
     }
 

@@ -113,7 +113,7 @@ print(bload.__file__)
     command = installed.python.with_name("bload")
     table = run([command, "table", "lengths.csv"], cwd=tmp_path)
     assert "3 sequences, 16 frames, 3 to 8" in table
-    assert "recommended for bload_exact: T_max" in table
+    assert "recommended for bload_exact on 8 ranks: T_max" in table
     found = json.loads(run([command, "table", "lengths.csv", "--json"], cwd=tmp_path))
     assert {row["loader"] for row in found["loaders"]} >= {*bload.PACKERS} - {"sampling"}
     assert run([command, "--version"], cwd=tmp_path) == f"bload {bload.__version__}\n"
