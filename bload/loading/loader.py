@@ -55,12 +55,9 @@ class BlockLoader:
         balance_options: of `balance`, such as ``{"steps": 16}`` of a window.
         pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
             and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
-        num_workers: processes that read, as in `torch.utils.data.DataLoader`.
-        prefetch_factor: batches that each of them reads ahead, as there.
-        pin_memory: put batches into page-locked memory, as there.
-        multiprocessing_context: how they are started, as there.
-        timeout: seconds to wait for a batch of theirs, as there; 0 waits for ever.
-        worker_init_fn: called in each of them with its number, as there.
+        num_workers: processes that read; this and the next five are options of
+            `torch.utils.data.DataLoader`: `prefetch_factor`, `pin_memory`,
+            `multiprocessing_context`, `timeout` and `worker_init_fn`.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:

@@ -31,19 +31,7 @@ class StreamBlocks(IterableDataset[Batch]):
     Ranks that train together use `StreamLoader`, which has them take equal numbers of steps.
 
     Args:
-        sequences: an iterable that begins anew each time, such as a list of file names; every
-            shard iterates over it all and takes its part. Or a function of ``(shard, shards)``
-            that returns an iterable of the part alone.
-        t_max: slots in a block.
-        decode: makes a sequence of an item, for those of the shard alone: all its ``frames``, or
-            ``frames, targets``, of the kinds that `SequenceSource.read` returns. None if the
-            items are such sequences themselves.
-        batch_slots: slots of a batch, rounded down to whole blocks; None takes one block.
-        window: blocks that the sequences waiting in memory may fill, in every worker.
-        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
-        pad: values of padding, see `BlockLoader`.
-        rank: of this process.
-        world_size: number of ranks.
+        sequences: as in `StreamLoader`, and so are all others.
 
     Raises:
         InputError: wrong options, at once; a sequence that is empty, longer than a block or of

@@ -33,10 +33,13 @@ class StreamLoader:
     number goes through the GPU, and the host waits for it there once a step.
 
     Args:
-        sequences: an iterable that begins anew each time, or a function of ``(shard, shards)``,
-            see `StreamBlocks`.
+        sequences: an iterable that begins anew each time, such as a list of file names; every
+            shard iterates over it all and takes its part. Or a function of ``(shard, shards)``
+            that returns an iterable of the part alone.
         t_max: slots in a block; a longer sequence is refused.
-        decode: makes a sequence of an item, in the worker.
+        decode: makes a sequence of an item, in the worker, for those of the shard alone: all its
+            ``frames``, or ``frames, targets``, of the kinds that `SequenceSource.read` returns.
+            None if the items are such sequences themselves.
         batch_slots: slots of a batch, rounded down to whole blocks; None takes one block.
         window: blocks that the sequences waiting in memory may fill, in every worker.
         targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
@@ -45,13 +48,8 @@ class StreamLoader:
         world_size: number of ranks; None takes it from the process group, and without one 1.
         process_group: of the ranks that share the data; None takes the default group. Without
             any, each rank ends with its own part.
-        num_workers: processes that read, as in `torch.utils.data.DataLoader`, started anew each
-            time that iteration begins.
-        prefetch_factor: batches that each of them reads ahead, as there.
-        pin_memory: put batches into page-locked memory, as there.
-        multiprocessing_context: how they are started, as there.
-        timeout: seconds to wait for a batch of theirs, as there; 0 waits for ever.
-        worker_init_fn: called in each of them with its number, as there.
+        num_workers: processes that read, started anew each time that iteration begins; this and
+            the options after it are those of `torch.utils.data.DataLoader`.
 
     Raises:
         InputError: wrong options, a sequence that `StreamBlocks` refuses, a stream without any
