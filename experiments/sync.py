@@ -4,7 +4,7 @@
     torchrun --nproc_per_node=2 -m experiments.sync --measure    # again with 4
     python -m experiments.sync                                   # the table of what was measured
 
-Ranks on the CPU (gloo) train a small GRU on feature sequences, each of which is seen once, as in
+Ranks on the CPU (gloo) train a small GRU on feature sequences, each of which is seen once, after
 the online training of Ergen and Kozat (arXiv 1710.08744). A step trains as many slots whatever the
 number of ranks. Data are dealt to the ranks at random, the same steps in all runs, or each rank has
 the sequences of its own classes, and all stop with the first that has no more. The loss is that of

@@ -97,7 +97,8 @@ class NetworkCost:
     def share(self, frames: int, room: float) -> float:
         """The least share of the pictures to recompute for a step to fit into `room` bytes.
 
-        As in DCP's adaptive recomputation (VideoSys), what fits is kept. 1 if nothing does.
+        After DCP's adaptive recomputation (VideoSys), what fits is kept, the same share for
+        every batch. 1 if nothing does.
         """
         fitting = (again for again in range(frames) if self.step(frames, again / frames) <= room)
         return next(fitting, frames) / frames

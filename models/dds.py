@@ -44,7 +44,7 @@ class DDS(nn.Module):
     object box and object class; the relation branch the region around both and their relations.
     Query n of one and query n of the other describe the same pair: the matcher and the losses treat
     the two as one prediction (as QPIC's single queries are), and this alone ties the branches. That
-    pairing is our reading; the paper's is not public.
+    pairing is our reading: how the paper pairs them could not be read.
 
     Args:
         width: D, a multiple of 4 and of `heads`.

@@ -7,7 +7,8 @@
     |a a a b b . .|   padding=masked    zeros that every loss leaves out
     |a a a b b b b|   padding=repeated  b's last frame and target, trained on like any other frame
 
-Repeated padding is what the paper's authors' released code does. B blocks, T slots.
+Repeated padding is how BLoad's released code fills blocks; what the paper's model was trained on
+is not known here. B blocks, T slots.
 """
 
 from dataclasses import replace

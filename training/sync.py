@@ -10,11 +10,10 @@ R ranks, P parameters; what a rank sends in a step, in parameters, if collective
 | none | nothing: isolated ranks, to compare with | 0 |
 
 ``local`` is local SGD (arXiv 1805.09767); it also averages after an epoch's last step. ``gossip``
-is the distributed online training of Ergen and Kozat (arXiv 1710.08744) with first-order steps.
-Their particle and Kalman filters over the weights are out of scope: networks here have 10^5 weights
-and more. The mixing matrix of the ring is symmetric and doubly stochastic, so the mean over ranks
-stays. Each round multiplies the distance to it by at most the matrix's second eigenvalue: 0 on 2
-and 3 ranks, 1/3 on 4, 0.80 on 8.
+exchanges with neighbours after Ergen and Kozat (arXiv 1710.08744), with first-order steps; their
+particle and Kalman filters over the weights are not here. The mixing matrix of the ring is
+symmetric and doubly stochastic, so the mean over ranks stays. Each round multiplies the distance to
+it by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80 on 8.
 
 A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
 the number of ranks. So the mean of the ranks' gradients is the gradient that ``allreduce`` uses,

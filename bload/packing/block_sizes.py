@@ -34,7 +34,7 @@ def choose_sizes(
 ) -> tuple[int, ...]:
     """Return up to `most` block sizes, `t_max` the last, with which an epoch costs least.
 
-    By dynamic programming over the lengths, as FlexSP (arXiv 2412.01523) chooses its buckets. It
+    By dynamic programming over the lengths, after the buckets of FlexSP (arXiv 2412.01523). It
     takes blocks that are filled up to have no padding.
 
     Args:

@@ -8,8 +8,8 @@ T = 22 = floor(mean length) on Action Genome's training split: 3,387 clips, 92,2
 (51,982 of them in 4,077 short videos, 40,289 cut from longer ones). ``clips=all`` cuts every
 sequence into all the clips it yields and deletes 79,093.
 
-Which 22 frames the paper keeps is not known. A random place lets later epochs see other frames of
-the long sequences; the short ones are never seen. Cost: a few vector operations.
+Which 22 frames the paper keeps could not be read. A random place lets later epochs see other frames
+of the long sequences; the short ones are never seen. Cost: a few vector operations.
 """
 
 from typing import Literal

@@ -24,7 +24,7 @@ def window(
 ) -> list[np.ndarray]:
     """Sorted by cost within windows of so many steps; the steps of a window in random order.
 
-    Steps of like cost need no further balance (Hydraulis, arXiv 2412.07894, in two stages).
+    Steps of like cost need no further balance, at a price in randomness.
     """
     made: list[np.ndarray] = []
     for units in plan(cost_U, size * steps, ranks, rng):
@@ -43,7 +43,9 @@ def queue(
     *,
     levels: tuple[float, ...] = (0.7, 0.85, 0.95),
 ) -> list[np.ndarray]:
-    """Costly units wait, by level, until there is one for every rank (WLB-LLM, arXiv 2503.17924).
+    """Costly units wait, by level, until there is one for every rank.
+
+    After the outlier queues of WLB-LLM (arXiv 2503.17924).
 
     Args:
         levels: quantiles of the cost at which the levels begin.

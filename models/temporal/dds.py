@@ -64,8 +64,8 @@ class TemporalLayer(MemorylessLayer):
     A memory that had to pass through the attention of 90 frames would not come out again; a closed
     gate keeps it as it is. The gates start with memories from one frame to 94 frames, spread over
     the channels, so that gradients reach far back from the first step on. W starts at zero, so that
-    an untrained memory blurs nothing: boxes in particular are the present frame's. The paper's
-    public description does not say how its layer is normed or mixed; this is our reading.
+    an untrained memory blurs nothing: boxes in particular are the present frame's. How the
+    paper's layer is normed and mixed could not be read; this is our reading.
     """
 
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:
