@@ -49,8 +49,8 @@ def offloaded(
 ) -> Tensor:
     """``function(pictures_I, *others_I)``, with activations in host memory until they are needed.
 
-    After ByteScale (arXiv 2502.21231), though all of them, and not on a stream of their own. What two
-    operations keep is copied twice, and so are the weights. On the CPU it has no effect.
+    After ByteScale (arXiv 2502.21231), though all of them, and not on a stream of their own. What
+    two operations keep is copied twice, and so are the weights. On the CPU it has no effect.
     """
     with save_on_cpu(pin_memory=pictures_I.is_cuda):
         return function(pictures_I, *others_I)

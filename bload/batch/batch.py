@@ -83,6 +83,50 @@ class Batch(Boundaries):
     def __setstate__(self, state: list[Any]) -> None:
         set_state(self, state)
 
+    def transformers(
+        self,
+        *,
+        rows: bool = False,
+        first_position: int = 0,
+        flash_attn: bool = False,
+        seq_idx: bool = False,
+    ) -> dict[str, Any]:
+        """Return what a model of Hugging Face's transformers takes, as one row without padding.
+
+        Keys and forms are those of its `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
+        ``position_ids``, ``(1, V)``. The models shift labels themselves, so these are the targets
+        in place, or the tokens, and -100 where a segment starts. A filler has one token without a
+        label.
+
+        Args:
+            rows: keep blocks as rows, ``(B, T)``: attention that computes what it masks then costs
+                B x T x T and not V x V. Kernels that take `flash_attn` want one row.
+            first_position: of a segment; RoBERTa and its kin begin at ``padding_idx + 1``.
+            flash_attn: add ``cu_seq_lens_q`` and the like, for ``attn_implementation`` with flash.
+            seq_idx: add ``seq_idx``, for models with Mamba's layers.
+        """
+        used_BT = self.valid_BT
+        if not len(self.segments):
+            used_BT = used_BT.clone()
+            used_BT[0, 0] = True
+        labels_BT = self.inputs_BT if self.targets_BT is None else self.targets_BT
+        labels_BT = labels_BT.long().masked_fill(self.start_BT | ~self.valid_BT, -100)
+        row = {
+            "input_ids": self.inputs_BT.long(),
+            "labels": labels_BT,
+            "position_ids": self.segment_position_BT + first_position,
+        }
+        if seq_idx:
+            row["seq_idx"] = self.number_BT.to(torch.int32)
+        if rows:
+            return row
+        found: dict[str, Any] = {key: of_BT[used_BT][None] for key, of_BT in row.items()}
+        if flash_attn:
+            bounds = self.cu_seqlens if len(self.segments) else self.cu_seqlens.new_tensor([0, 1])
+            found |= {f"cu_seq_lens_{end}": bounds for end in "qk"}
+            found |= {f"max_length_{end}": max(self.max_seqlen, 1) for end in "qk"}
+        return found
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets stay as they are."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))

@@ -5,6 +5,7 @@
     python -m experiments.benchmarks --tables        # the tables of what was measured before
     python -m experiments.benchmarks --quick         # a rehearsal of a minute, written to runs/
     python -m experiments.benchmarks gpu             # needs a GPU; not among those of the first
+    python -m experiments.benchmarks trainer         # needs transformers; likewise
 
 They run one after another, on one thread. Rows go to results/benchmarks/NAME.csv, tables into the
 marked blocks.
@@ -21,7 +22,7 @@ from experiments.benchmarks import CSV, PERFORMANCE, in_markdown
 from experiments.study import command, publish, read_rows, refusal, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
-ALL = (*NAMES, "gpu")
+ALL = (*NAMES, "gpu", "trainer")
 
 
 @refusal()

@@ -1,0 +1,135 @@
+"""Ways to train under transformers' `Trainer`, in turns; see `experiments.benchmarks.trainer`.
+
+    torchrun --nproc_per_node=2 experiments/benchmarks/trainer_ways.py FILE QUICK
+
+It runs by itself in an environment with transformers, and imports nothing from here, for the folder
+`datasets` of this project hides Hugging Face's package. The texts are those of transformers' own
+benchmark of `batch_rebalance`: 1,600 of lognormal(5, 1) tokens within 16 and 1,024, 8 per device, 2
+batches accumulated. A token follows by chance from the two before it. A small Llama (sdpa) trains
+one epoch. Blocks of 1,024 slots, two a batch, hold about 8 texts too.
+"""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch.nn.utils.rnn import pad_sequence
+from transformers.trainer_pt_utils import BatchRebalanceSampler
+
+from bload import BlockLoader, action_genome_lengths, from_dataset, make_plan, make_schedule
+
+EXAMPLE: Any = runpy.run_path(
+    str(Path(__file__).parents[2] / "examples/trainers/with_transformers.py")
+)
+STRATEGIES = ("random", "group_by_length", "batch_rebalance")
+WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
+T_MAX, BATCH, ACCUMULATED, VOCABULARY = 1024, 8, 2, 64
+Item = dict[str, list[int]]
+Row = dict[str, str | float]
+
+
+def texts(count: int, seed: int) -> list[Item]:
+    """Texts of a chain of order two, in which one of four tokens follows."""
+    draw = np.random.default_rng([seed, 1])
+    follows = np.random.default_rng(0).integers(0, VOCABULARY, (VOCABULARY, VOCABULARY, 4))
+    lengths = np.clip(draw.lognormal(5.0, 1.0, count).astype(int), 16, T_MAX)
+    found = []
+    for length in lengths:
+        tokens = draw.integers(0, VOCABULARY, 2).tolist()
+        for which in draw.choice(4, length - 2, p=[0.7, 0.1, 0.1, 0.1]):
+            tokens.append(int(follows[tokens[-2], tokens[-1], which]))
+        found.append({"input_ids": tokens})
+    return found
+
+
+def padded(items: list[Item]) -> dict[str, torch.Tensor]:
+    """A batch as wide as its longest text."""
+    rows = [torch.tensor(item["input_ids"]) for item in items]
+    mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    labels = pad_sequence(rows, batch_first=True, padding_value=-100)
+    tokens = pad_sequence(rows, batch_first=True)
+    return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+
+
+class Packed(EXAMPLE["BlockTrainer"]):  # type: ignore[misc, name-defined]
+    """The example, with a packer, and blocks as rows or in one."""
+
+    packer, rows = "", True
+
+    def blocks(self, data, **options):
+        source = from_dataset(data, [len(item["input_ids"]) for item in data], inputs="input_ids")
+        options |= {"t_max": T_MAX, "batch_slots": 2 * T_MAX, "seed": self.args.seed}
+        return EXAMPLE["Blocks"](BlockLoader(source, self.packer, **options), rows=self.rows)
+
+
+def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) -> Row:
+    """One epoch on all ranks."""
+    args = transformers.TrainingArguments(
+        folder,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=ACCUMULATED,
+        train_sampling_strategy=way if way in STRATEGIES else "random",
+        num_train_epochs=1,
+        learning_rate=3e-3,
+        seed=seed,
+        use_cpu=True,
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    transformers.set_seed(seed)
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
+    config = transformers.LlamaConfig(vocab_size=VOCABULARY, num_attention_heads=4, **sizes)
+    collate = transformers.DataCollatorWithFlattening() if way == "flattening" else padded
+    model = transformers.LlamaForCausalLM(config)
+    kind, (packer, _, one_row) = transformers.Trainer, way.partition(", ")
+    if packer not in (*STRATEGIES, "flattening"):
+        kind = type("Way", (Packed,), {"packer": packer, "rows": not one_row})
+    found = kind(model, args, train_dataset=data, data_collator=collate).train()
+    tokens = sum(len(item["input_ids"]) for item in data)
+    row = {"way": way, "ranks": args.world_size, "seed": seed, "steps": found.global_step}
+    row |= {"tokens/s": tokens / found.metrics["train_runtime"], "loss": _loss(model, test)}
+    return {"table": "trainer", **row}
+
+
+@torch.no_grad()
+def _loss(model: transformers.PreTrainedModel, test: list[Item]) -> float:
+    """Nats a token."""
+    pairs = [(float(model(**padded([item])).loss), len(item["input_ids"]) - 1) for item in test]
+    return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
+
+
+def counted(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
+    """Padding, and slots that ranks compute or wait for per frame."""
+    options = {"effective_batch_size": each * ranks, "dp_size": ranks, "grad_accum": 1}
+    samplers = [BatchRebalanceSampler(lengths.tolist(), rank=r, **options) for r in range(ranks)]
+    size_RS3 = [[(len(of), lengths[of].max(), lengths[of].sum()) for of in s] for s in samplers]
+    count_SR, most_SR, frames_SR = np.array(size_RS3).T
+    loads_SR = make_schedule(make_plan(lengths, "bload_exact"), ranks).loads()
+    ways = {"batch_rebalance": (count_SR * most_SR, frames_SR.sum())}
+    rows = []
+    for way, (slots_SR, frames) in {**ways, "bload_exact": (loads_SR, lengths.sum())}.items():
+        row = {"table": "counted", "way": way, "padding, %": 100 * (1 - frames / slots_SR.sum())}
+        rows.append({**row, "slots": ranks * slots_SR.max(axis=1).sum() / frames})
+    return rows
+
+
+def main(file: str, quick: str) -> None:
+    torch.set_num_threads(1)
+    data, test = (texts(64, 0), texts(8, 1)) if quick == "1" else (texts(1600, 0), texts(200, 1))
+    rows = []
+    for seed in range(1 if quick == "1" else 3):
+        rows += [train(way, seed, data, test, f"{file}.folder") for way in WAYS]
+    if rows[0]["ranks"] == 1:
+        rows += counted(action_genome_lengths(), ranks=8, each=4)
+    Path(file).write_text(json.dumps(rows, default=float))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

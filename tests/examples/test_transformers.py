@@ -1,0 +1,48 @@
+"""Blocks in transformers' `Trainer`, in an environment of its own: resume, ranks, stock models."""
+
+import pytest
+import torch
+
+from tests.installation import ROOT, Environment
+
+HERE = ROOT / "tests/examples"
+FOLDER = ROOT / "examples/trainers"
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    made = Environment(tmp_path_factory.mktemp("transformers") / "environment")
+    made.install("-r", FOLDER / "requirements-transformers.txt")
+    made.install("--no-deps", wheel)
+    return made
+
+
+@pytest.mark.slow
+def test_stock_models_compute_on_blocks_what_they_compute_on_texts(environment, tmp_path):
+    environment.run(HERE / "packed_by_transformers.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environment, tmp_path):
+    def train(ranks, folder, *arguments, fails=False):
+        on = "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"
+        program = HERE / "trained_by_transformers.py"
+        environment.run(*on, program, tmp_path / folder, *arguments, cwd=tmp_path, fails=fails)
+
+    train(1, "one", "2")
+    train(2, "two", "1")
+    train(2, "killed", "1", "27", fails=True)
+    train(2, "killed", "1")
+    one, two, killed = (torch.load(tmp_path / of / "end.pt") for of in ("one", "two", "killed"))
+    assert 1 < two["loss"] < 1.5
+    assert two["loss"] == killed["loss"] == pytest.approx(one["loss"], rel=0.01)
+    for name, value in two["weights"].items():
+        assert torch.equal(value, killed["weights"][name])
+        torch.testing.assert_close(value, one["weights"][name])
+
+
+def test_the_recipe_stands_in_the_documents():
+    text = (FOLDER / "with_transformers.py").read_text()
+    assert len(text.splitlines()) <= 100
+    assert f"```python\n{text}```" in (ROOT / "docs/trainers.md").read_text()
