@@ -16,10 +16,10 @@ Without FOLDER it rewrites the README's table too. With one it compares the runs
 those of ``experiment=full_size``. ``--latex`` prints the first table, for a paper with booktabs.
 """
 
-import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -45,13 +45,26 @@ from experiments.study import (
 )
 
 LOADER = "loader.name"
+REMEMBERED = {("mix", "speed"), ("bload", "padded")}
+"""Figures of the paper that could not be read: loader, first word of the row."""
 LOADERS = ["naive", "sampling", "mix", "bload", "bload_exact"]
-Line = tuple[str, dict[str, Interval], int]
-"""A row of the first table: its name, its figures by loader, digits after the point."""
+Figures = dict[str, Interval]
+"""By loader."""
+
+
+class Row(NamedTuple):
+    """A row of the first table: the paper's figures and ours."""
+
+    name: str
+    section: str
+    """Of docs/results.md."""
+    paper: Figures
+    ours: Figures
+    digits: int
 
 
 def packing() -> pd.DataFrame:
-    """Action Genome's training lengths under each loader, and what the paper says (`_paper`)."""
+    """Action Genome's training lengths under each loader, and the paper's figures (`_paper`)."""
     ours = pd.DataFrame(table_rows(action_genome_lengths("train"), epochs=20, randomness=True))
     theirs = {
         f"{what}_paper": {name: paper.figure(name, what) for name in LOADERS}
@@ -60,36 +73,45 @@ def packing() -> pd.DataFrame:
     return ours.set_index("loader").loc[LOADERS].join(pd.DataFrame(theirs))
 
 
-def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None) -> list[Line]:
+def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None) -> list[Row]:
     """The first table, of runs at equal epochs; with those at equal work, all that is committed."""
-    faster = packed.minutes_paper["naive"] / packed.minutes_paper
-    data = " and ".join(f"{name} data" for name in sorted(runs["dataset.name"].unique()))
-    times, rest = [], []
-    if work is not None:
-        times, rest = speeds(), [*_reached(f"ours, {data}, equal work", work), same_recall()]
-    return [
-        ("Padded frames per epoch: the paper", _known(packed.padding_paper), 0),
-        ("ours", _known(packed.padding), 0),
-        ("Deleted frames per epoch: the paper", _known(packed.deleted_paper), 0),
-        ("ours", _known(packed.deleted), 0),
-        ("Epoch, times faster than naive: the paper", _known(faster), 2),
-        *times,
-        ("Recall@20, equal epochs: the paper", _known(packed.recall_at_20_paper), 1),
-        *_reached(f"ours, {data}", runs),
-        *rest,
+    faster = _known(packed.minutes_paper["naive"] / packed.minutes_paper)
+    recalls = "recall20-of-the-loaders"
+    rows = [
+        Row(
+            "padded frames per epoch",
+            "padding-and-deletion",
+            _known(packed.padding_paper),
+            _known(packed.padding),
+            0,
+        ),
+        Row(
+            "deleted frames per epoch",
+            "padding-and-deletion",
+            _known(packed.deleted_paper),
+            _known(packed.deleted),
+            0,
+        ),
     ]
+    if work is not None:
+        rows.append(Row("speed of an epoch, naive = 1", "time-of-an-epoch", faster, speeds(), 2))
+    equal = "Recall@20, equal epochs, equal slots per step"
+    rows.append(Row(equal, recalls, _known(packed.recall_at_20_paper), _reached(runs), 1))
+    if work is not None:
+        rows.append(Row("Recall@20, equal work", recalls, {}, _reached(work), 1))
+        share = "work to the same Recall@20, naive = 1"
+        rows.append(Row(share, "long-training", {}, same_recall(), 2))
+    return rows
 
 
-def _known(figures: pd.Series) -> dict[str, Interval]:
+def _known(figures: pd.Series) -> Figures:
     return {str(name): Interval(float(of)) for name, of in figures.dropna().items()}
 
 
-def _reached(name: str, runs: pd.DataFrame) -> list[Line]:
+def _reached(runs: pd.DataFrame) -> Figures:
     if budget := _budget(runs):
         runs = runs[runs["train.slots"].fillna(budget) == budget]
-    recall = {way: student(mine.recall) for way, mine in ways(runs)}
-    steps = {way: Interval(mine.all_steps.mean()) for way, mine in ways(runs)}
-    return [(name, recall, 1), ("steps of these runs", steps, 0)]
+    return {way: student(mine.recall) for way, mine in ways(runs)}
 
 
 def _budget(runs: pd.DataFrame) -> float:
@@ -97,56 +119,56 @@ def _budget(runs: pd.DataFrame) -> float:
     return float(slots.mode()[0]) if len(slots) else 0
 
 
-def speeds() -> list[Line]:
-    """Time of an epoch as last measured, and speed on two ranks."""
+def speeds() -> Figures:
+    """Time of an epoch as last measured, naive's over each."""
     turns = read_rows(RESULTS / "epoch_time.csv")
     turns = turns[turns.measured == turns.measured[0]]
     epoch = {name: of.seconds_a_step * of.steps for name, of in turns.groupby("loader")}
-    faster = {name: ratio(epoch["naive"], of, by_pair=True) for name, of in epoch.items()}
-    ways = read_rows(RESULTS / "alternatives.csv").query("ranks == 2")
-    rate = {way: of.frames_per_second for way, of in ways.groupby(["padding", "loader"])}
-    base = rate["computed", "bload_exact"]
-    by = {way: ratio(of, base, by_pair=True) for way, of in rate.items()}
-    computed, skipped = ({of: by[way, of] for of in LOADERS} for way in ("computed", "skipped"))
-    return [
-        ("ours, small model on a CPU", faster, 2),
-        ("Speed on 2 ranks, bload_exact = 1: ours, padding computed", computed, 2),
-        ("ours, padding skipped", skipped, 2),
-    ]
+    return {name: ratio(epoch["naive"], of, by_pair=True) for name, of in epoch.items()}
 
 
-def same_recall() -> Line:
+def same_recall() -> Figures:
     """Share of naive's slots to the common level of long training."""
     _, curves = convergence.read(RESULTS / "convergence")
     slots = convergence.to_level(convergence.common_level(curves), curves)
-    shares = {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
-    return "Work to the same Recall@20, naive = 1: ours", shares, 2
+    return {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
 
 
-def packing_lines(packed: pd.DataFrame, lines: list[Line]) -> list[Line]:
-    """Padding and deletion in full: the first lines of the first table, and more."""
-    return [
-        ("`T_max`", _known(packed.t_max), 0),
-        *lines[:2],
-        ("the least possible for the frames kept", _known(packed.lower_bound_padding), 0),
-        *lines[2:4],
-        ("blocks", _known(packed.blocks), 1),
-        ("repeated pairs", _known(packed.repeat_share), 5),
-        ("nats shared by partners", _known(packed.partner_information), 5),
+def table_of(rows: list[Row], form: str, link: bool = False) -> str:
+    """Measures down and loaders across, the paper's figure / ours; sections are linked."""
+    cells = []
+    for name, section, theirs, ours, digits in rows:
+        label = f"[{name}](docs/results.md#{section})" if link else name
+        cells.append([label])
+        for loader in LOADERS:
+            known = [
+                f"{of[loader].mean:,.{digits if of[loader].mean != 1 else 0}f}"
+                + "*" * ((loader, name.split()[0]) in REMEMBERED and of is theirs)
+                for of in (theirs, ours)
+                if loader in of
+            ]
+            cells[-1].append(" / ".join(known))
+    return markdown(cells, ["", *LOADERS], form=form)
+
+
+def packing_table(packed: pd.DataFrame) -> str:
+    """Padding and deletion in full."""
+    lines = [
+        ("`T_max`", packed.t_max, 0),
+        ("padded frames per epoch: the paper", packed.padding_paper, 0),
+        ("ours", packed.padding, 0),
+        ("the least possible for the frames kept", packed.lower_bound_padding, 0),
+        ("deleted frames per epoch: the paper", packed.deleted_paper, 0),
+        ("ours", packed.deleted, 0),
+        ("blocks", packed.blocks, 1),
+        ("repeated pairs", packed.repeat_share, 5),
+        ("nats shared by partners", packed.partner_information, 5),
     ]
-
-
-def across(lines: list[Line], form: str) -> str:
-    """Measures down and loaders across; with intervals under the figures if it is LaTeX."""
-    rows = []
-    for name, figures, digits in lines:
-        found = [figures.get(loader, Interval(math.nan)) for loader in LOADERS]
-        # 1 is what the others are divided by
-        parts = [("1" if of.mean == 1 else of.text(digits)).partition(" ") for of in found]
-        rows.append([name, *(figure for figure, _, _ in parts)])
-        if form != "pipe" and any(interval for *_, interval in parts):
-            rows.append(["", *(interval for *_, interval in parts)])
-    return markdown(rows, ["", *LOADERS], form=form)
+    rows = [
+        [name, *(Interval(of).text(digits) for of in figures.astype(float))]
+        for name, figures, digits in lines
+    ]
+    return markdown(rows, ["", *LOADERS])
 
 
 def ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -215,12 +237,12 @@ def main() -> None:
     if others:  # the 5 epochs of loaders without runs at equal work are as near to it
         work = pd.concat([*others, runs[~runs[LOADER].isin(others[0][LOADER])]])
     packed = packing()
-    lines = overview(packed, runs, work)
+    rows = overview(packed, runs, work)
     if args.latex:
-        return print(across(lines, "latex_booktabs"))
-    readme, block = ROOT / "README.md", across(packing_lines(packed, lines), "pipe")
-    publish("paper_table", across(lines, "pipe") + "\n", committed=committed, document=readme)
-    publish("paper_table packing", f"{block}\n", committed=committed)
+        return print(table_of(rows, "latex_booktabs"))
+    first = table_of(rows, "pipe", link=committed)
+    publish("paper_table", first, committed=committed, document=ROOT / "README.md")
+    publish("paper_table packing", packing_table(packed), committed=committed)
     tables = [recall_table(runs, "equal epochs" if committed else "")]
     if work is not None:
         chart = "![Recall@20 at equal epochs, and at equal work](charts/paper_table.svg)"

@@ -124,7 +124,7 @@ def test_the_readmes_loop_trains():
     exec(compile(code, "README.md", "exec"), names)
     assert not torch.equal(head.weight, before)
     on_eight = bload.BlockLoader(Features(bload.action_genome_lengths()), rank=0, world_size=8)
-    assert f"print(loader)\n# {on_eight}\n" in code
+    assert ("text", f"{on_eight}\n") in FENCE.findall(README.read_text())
 
 
 def test_every_public_name_is_on_an_api_page_once():

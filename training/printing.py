@@ -61,6 +61,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         drawn: files of pictures and the page.
     """
     share = 100 * summary["padding"] / summary["processed"]
+    holds = [*(path.name for path in drawn), "checkpoints", "metrics.jsonl", "logs"]
     rows = [
         (
             "loader",
@@ -84,8 +85,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         *recall_rows(summary),
-        ("run folder", f"{summary['folder']}  (checkpoints, metrics.jsonl, logs)"),
-        *(("", str(path)) for path in drawn),
+        ("run folder", f"{summary['folder']}  ({', '.join(holds)})"),
     ]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
