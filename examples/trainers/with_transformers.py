@@ -13,13 +13,14 @@ from bload import BlockLoader, check_boundaries, from_dataset
 class BlockTrainer(Trainer):
     """A `Trainer` that packs its data, ``input_ids`` and perhaps ``labels``, into blocks."""
 
-    t_max = 128  # at least the longest
+    t_max, batch_slots = 128, 128  # at least the longest text; old batch size x mean length
 
     def blocks(self, data, **options):
         labels = "labels" if "labels" in data[0] else None
         lengths = [len(item["input_ids"]) for item in data]
         source = from_dataset(data, lengths, inputs="input_ids", targets=labels)
-        return Blocks(BlockLoader(source, t_max=self.t_max, seed=self.args.seed, **options))
+        options |= {"t_max": self.t_max, "batch_slots": self.batch_slots, "seed": self.args.seed}
+        return Blocks(BlockLoader(source, **options))
 
     def get_train_dataloader(self):
         # a step takes what is accumulated, so `Trainer` divides its loss by the right number
@@ -83,7 +84,6 @@ def make_trainer(folder, **options):
         save_steps=4,
         ignore_data_skip=True,  # the loader knows its position
         use_cpu=True,  # leave it out on GPUs
-        report_to="none",
         **options,
     )
     set_seed(0)
