@@ -1,9 +1,9 @@
-"""Block packing of whole sequences for distributed training: the same steps on every rank.
+"""Block packing of whole sequences for distributed training, with equal steps on every rank.
 
-The library needs only numpy and torch. Start with `BlockLoader`; its parts are `make_plan`
-(lengths -> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks`
-(blocks -> `Batch`). `walk` runs a recurrent module through a batch and clears its state at every
-start. `PACKERS` holds the packing rules by name.
+The library needs only numpy and torch. Start with `BlockLoader`. Its parts are `make_plan` (lengths
+-> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks` (blocks
+-> `Batch`). `walk` runs a recurrent module through a batch and clears its state at every start.
+`PACKERS` holds the packing rules by name.
 """
 
 from importlib import import_module

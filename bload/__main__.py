@@ -30,7 +30,7 @@ from bload.show.table import sized_plan, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit status: 2 for invalid input, reported in one sentence."""
+    """Run a command and return its exit status: 0, or 2 after a message about invalid input."""
     parser = _parser()
     args = parser.parse_args(arguments)
     if "run" not in args:

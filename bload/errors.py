@@ -1,4 +1,4 @@
-"""The exception for input that the user can fix, in the words that the user typed."""
+"""Exceptions for invalid user input, and the checks that raise them."""
 
 import sys
 from collections.abc import Collection, Sequence
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """Invalid user input. The message is one sentence: the offending value and how to fix it.
+    """Invalid user input. The message is one sentence: the invalid value and how to fix it.
 
-    Entry points catch it, print the sentence and exit with status 2, without a traceback. What
-    cannot be printed, like a line break in a name, shows as a space.
+    Command-line programs catch it, print the sentence and exit with status 2, without a traceback.
+    Unprintable characters, such as a line break in a name, show as spaces.
     """
 
     def __str__(self) -> str:
@@ -18,12 +18,12 @@ class InputError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Return a text with everything that could change a line or a terminal as single spaces."""
+    """Replace white space and unprintable characters by single spaces."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
-    """Raise `InputError` unless the value of an option is one of the choices."""
+    """Raise `InputError` unless the value of an option is one of `choices`."""
     if value not in choices:
         *others, last = choices
         raise InputError(f"{key} is {value!r}; choose {', '.join(others)} or {last}")
@@ -34,7 +34,7 @@ def check_number(
 ) -> None:
     """Raise `InputError` unless an option is a finite number from `least` to `most`.
 
-    With `null` the sentence says that it may be null, too, which the caller has let through.
+    With `null` the message also offers null, which the caller has already accepted.
     """
     if not least <= value <= (sys.float_info.max if most is None else most):
         bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
@@ -43,16 +43,16 @@ def check_number(
 
 
 def check_whole(key: str, value: Any, least: int) -> int:
-    """Return an option that is a whole number from `least` on, else raise `InputError`."""
+    """Return an option if it is a whole number from `least` on, else raise `InputError`."""
     if not hasattr(value, "__index__") or not least <= value < 2**63:
         raise InputError(f"{key} is {value!r}; give a whole number from {least} on")
     return index(value)
 
 
 class TooLongError(InputError):
-    """A sequence is longer than a block; `longest` is the `t_max` that would hold them all.
+    """A sequence is longer than a block; `longest` is the `t_max` that would hold all sequences.
 
-    `carry` says whether ``long="carry"`` is a way out.
+    `carry` is True if the message may offer ``long="carry"``.
     """
 
     def __init__(

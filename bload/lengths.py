@@ -1,4 +1,4 @@
-"""Sequence lengths: checked, those of Action Genome, and those in a file."""
+"""Sequence lengths: checks, those of Action Genome, and those in a file."""
 
 import csv
 import json
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from bload.errors import InputError
 
 MOST_FRAMES = 10**15
-"""Frames of a data set above which counts of slots could overflow."""
-ENCODING = "utf-8-sig"  # also reads UTF-8 without the mark that spreadsheets put in front
+"""Largest number of frames in a data set; above it, counts of slots could overflow."""
+ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
@@ -22,15 +22,15 @@ class LengthsFile(NamedTuple):
     """Contents of a file of lengths."""
 
     lengths: Any
-    """As found; int64 ``(sequences,)`` once checked."""
+    """Values as found in the file; int64 ``(sequences,)`` after the check."""
     names: list[str] | None = None
-    """Name of each sequence in messages, where it has a key or a line of its own."""
+    """Name of each sequence in messages: its key, or its line in the file."""
     column: str | None = None
     """Title of the column with the lengths."""
 
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
-    """Return the lengths as int64 ``(sequences,)``; raise InputError about the first bad one."""
+    """Return the lengths as int64 ``(sequences,)``; raise InputError for the first invalid one."""
     try:
         array = np.asarray(lengths)
     except (ValueError, TypeError, OverflowError) as error:
@@ -43,7 +43,7 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         raise InputError(f"there are {len(names)} names for {array.size} lengths; give one each")
     if array.dtype.kind not in "iuf":
         raise InputError("the lengths contain something that is not a number; give whole numbers")
-    with np.errstate(invalid="ignore"):  # NaN and beyond int64: found unequal below
+    with np.errstate(invalid="ignore"):  # NaN and values beyond int64 fail the test below
         whole = array.astype(np.int64)
     bad = np.flatnonzero((whole < 1) | (whole != array))
     if len(bad):
@@ -65,11 +65,11 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
     """Return the annotated frames of every video of Action Genome, int64 ``(videos,)``, sorted.
 
     Args:
-        split: ``train`` (7,464 videos, 166,785 frames, 3 to 94) or ``test`` (1,737 videos,
-            54,371 frames, 3 to 121).
+        split: ``train`` (7,464 videos, 166,785 frames, 3 to 94) or ``test`` (1,737 videos, 54,371
+            frames, 3 to 121).
 
-    Source: counted from the public per-video frame lists of the STTran line of work, after the
-    usual filtering (videos with fewer than 3 kept frames dropped).
+    Source: counted from the public per-video frame lists of STTran and related work, after their
+    usual filtering (videos with fewer than 3 remaining frames are dropped).
     """
     text = files("bload").joinpath("data/action_genome_lengths.json").read_text()
     data = json.loads(text)
@@ -82,13 +82,12 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
 def read_lengths(path: str | Path) -> np.ndarray:
     """Read one length per sequence from a file, int64 ``(sequences,)``.
 
-    Formats by suffix: ``.npy`` (1-d array); ``.json`` (a list, or an object name -> length);
-    ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames, or one
-    column alone);
-    anything else is text with one number per line, where ``#`` begins a comment.
+    The suffix gives the format: ``.npy`` (1-d array); ``.json`` (a list, or an object name ->
+    length); ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames,
+    or a single column); anything else is text with one number per line and comments after ``#``.
 
     Args:
-        path: the file.
+        path: file to read.
 
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
@@ -98,7 +97,7 @@ def read_lengths(path: str | Path) -> np.ndarray:
 
 
 def read_file(path: Path) -> LengthsFile:
-    """Read lengths as `read_lengths` does, with where they stand in the file."""
+    """Read lengths as `read_lengths` does, together with their names and column in the file."""
     if not path.is_file():
         raise InputError(f"there is no lengths file {path}; give a csv, tsv, json, npy or txt file")
     readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv, ".tsv": _from_csv}
@@ -120,7 +119,7 @@ def _from_npy(path: Path) -> LengthsFile:
     with path.open("rb") as file:
         try:
             return LengthsFile(np.asarray(np.load(file, allow_pickle=False)))
-        except Exception as error:  # a broken file raises nearly anything
+        except Exception as error:  # a broken file can raise nearly any exception
             raise ValueError(str(error)) from error
 
 
@@ -136,7 +135,7 @@ def _from_text(path: Path) -> LengthsFile:
 
 
 def _numbers(cells: list[tuple[int, str]], column: str | None = None) -> LengthsFile:
-    """The cells, each after the line it is on, as numbers."""
+    """Convert cells, each given after its line number, to numbers."""
     values = []
     for line, cell in cells:
         try:

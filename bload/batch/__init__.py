@@ -1,1 +1,1 @@
-"""A batch, its boundaries in every form, and what runs through it."""
+"""Batches, their boundaries in every form, and the functions that use them."""

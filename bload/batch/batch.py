@@ -1,4 +1,4 @@
-"""A batch: blocks of frames, with masks for the slots that hold a frame and those that start one.
+"""Batch of blocks of frames, with masks of the valid slots and of the starts.
 
 B blocks, T slots, S segments, V valid frames.
 """
@@ -25,49 +25,49 @@ TargetsPer = Literal["frame", "sequence"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockSample:
-    """One block as read: the inputs and targets of its segments, in slot order."""
+    """One block as read: inputs and targets of its segments, in slot order."""
 
     block: Block
     inputs: Sequence[Any]
-    """Of each segment: a tensor ``(frames, ...)``, or a dict of them."""
+    """One per segment: a tensor ``(frames, ...)``, or a dict of these."""
     targets: Sequence[Any]
-    """Of each segment: the same, or a list with an entry per frame; per sequence a tensor
-    ``(1, ...)``, a list of one entry, or a dict of these. None for each without targets."""
+    """One per segment. Per frame: as inputs, or a list with an entry per frame. Per sequence: a
+    tensor ``(1, ...)``, a list of one entry, or a dict of these. None without targets."""
     like: tuple[Any, Any]
-    """Inputs and targets of no frame, by which fillers have the usual shapes and dtypes."""
+    """Inputs and targets without frames, which give fillers the usual shapes and dtypes."""
     targets_per: TargetsPer = "frame"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch(Boundaries):
-    """Input of a training step: frames, targets, and where sequences begin and end.
+    """Input of a training step: frames, targets, and boundaries of sequences.
 
-    Padding has ``valid_BT`` False; losses, matching, batch statistics and metrics have to leave it
-    out. In the last step of an epoch a rank's batch may be all padding, a filler: it has the
-    usual shapes and dtypes and no target. `bload.mean_loss` is right then; a mean is not.
+    ``valid_BT`` is False on padding: exclude it from losses, matching, batch statistics and
+    metrics. In the last step of an epoch, a rank's batch may be a filler: all padding, with the
+    usual shapes and dtypes and no target. Use `bload.mean_loss` for it; a plain mean is wrong.
     """
 
     inputs_BT: Any
-    """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a dict
-    of them; on padding 0 or the loader's pad value."""
+    """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a
+    dict of these. Padding is 0 or the loader's pad value."""
     targets_BT: Any = None
-    """Targets per frame that are tensors: likewise, on padding -100 if they are integers, else 0.
-    Unsigned ones become int64 for that unless there is a pad value. Else None."""
+    """Targets per frame that are tensors, in the same form, else None. Padding is -100 for
+    integers, else 0. Without a pad value, unsigned integers become int64 to hold -100."""
     targets: tuple[Any, ...] = ()
-    """Targets per frame that are no tensors, one per valid frame, row-major: the i-th belongs to
-    the i-th True of ``valid_BT``."""
+    """Targets per frame that are not tensors, one per valid frame, row-major: the i-th belongs
+    to the i-th True of ``valid_BT``."""
     targets_S: Any = None
-    """Targets per sequence, one per segment: a tensor ``(S, ...)`` if they are numbers or tensors,
-    a dict by key, else a tuple. None without them."""
+    """One target per segment: a tensor ``(S, ...)`` for numbers or equally shaped tensors, a
+    dict of these, or a tuple of objects. None for targets per frame."""
     frames_in_step: int = 0
-    """Frames of all batches of the optimiser step, on all ranks; 0 where that is not known."""
+    """Frames of all batches of the optimiser step, over all ranks; 0 if unknown."""
     batches_in_step: int = 1
-    """Batches that this rank computes for the step."""
+    """Batches of this rank in the optimiser step."""
     ends_step: bool = True
-    """False if more of them follow before the optimiser takes its step."""
+    """False if more batches follow before the optimiser step."""
     continues_B: Tensor | None = None
-    """Bool ``(B,)``, under ``long="carry"`` alone: the row goes on with its state at the end of the
-    batch a step before; its first slot is no start."""
+    """bool ``(B,)``, only with ``long="carry"``: the row continues with its state at the end of
+    the batch a step before, and its first slot is no start."""
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
@@ -91,18 +91,18 @@ class Batch(Boundaries):
         flash_attn: bool = False,
         seq_idx: bool = False,
     ) -> dict[str, Any]:
-        """Return what a model of Hugging Face's transformers takes, as one row without padding.
+        """Return the inputs of a Hugging Face transformers model, as one row without padding.
 
-        Keys and forms are those of its `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
-        ``position_ids``, ``(1, V)``. The models shift labels themselves, so these are the targets
-        in place, or the tokens, and -100 where a segment starts. A filler has one token without a
-        label.
+        Keys and shapes are those of `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
+        ``position_ids``, ``(1, V)``. The models shift labels themselves, so the labels are the
+        unshifted targets, or else the tokens, and -100 where a segment starts. A filler has one
+        token without a label.
 
         Args:
-            rows: keep blocks as rows, ``(B, T)``: attention that computes what it masks then costs
-                B x T x T and not V x V. Kernels that take `flash_attn` want one row.
-            first_position: of a segment; RoBERTa and its kin begin at ``padding_idx + 1``.
-            flash_attn: add ``cu_seq_lens_q`` and the like, for ``attn_implementation`` with flash.
+            rows: keep blocks as rows, ``(B, T)``. Attention that computes what it masks then costs
+                B x T x T instead of V x V. Kernels that take `flash_attn` need one row.
+            first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
+            flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for models with Mamba's layers.
         """
         used_BT = self.valid_BT
@@ -128,11 +128,11 @@ class Batch(Boundaries):
         return found
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
-        """Return the batch with its tensors on `device`; other targets stay as they are."""
+        """Return the batch with its tensors on `device`; other targets do not change."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
-        """Return the batch in page-locked memory, as a DataLoader with ``pin_memory=True`` asks."""
+        """Return the batch in page-locked memory, for a DataLoader with ``pin_memory=True``."""
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -147,15 +147,15 @@ class Batch(Boundaries):
 
 
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
-    """Put blocks of equal ``t_max`` side by side into a `Batch`, in the order given.
+    """Collate blocks of equal ``t_max`` into a `Batch`, in the order given.
 
     Args:
-        pad: values of padding by key of the frames or targets; those that are no dict have the
-            keys ``frames`` and ``targets``.
+        pad: padding values by key of the frames or targets; the keys are ``frames`` and ``targets``
+            for those that are not a dict.
 
     Raises:
-        InputError: frames or targets of different kinds, a pad value that is no number, that its
-            tensor cannot hold or for a key that there is not.
+        InputError: frames or targets differ in kind, or a pad value is not a number, does not fit
+            the dtype of its tensor, or has an unknown key.
     """
     like, per_frame = samples[0].like, samples[0].targets_per == "frame"
     _check_alike(samples)
@@ -209,13 +209,13 @@ def _in_blocks(
     name: str,
     label: float,
 ) -> Any:
-    """Values of the segments of each block -> ``(B, T, ...)``.
+    """Put the values of each block's segments into rows, ``(B, T, ...)``.
 
     Args:
-        pieces: by block and segment.
-        like: values of no frame.
+        pieces: values by block and segment.
+        like: values without frames.
         used: frames of each block.
-        label: pads integers, unless `pad` has a value; others have 0.
+        label: padding of integers, unless `pad` has a value; other dtypes get 0.
     """
     if like is None:
         return None
@@ -230,7 +230,7 @@ def _in_blocks(
     if value and is_whole and torch.tensor(value).to(dtype).item() != value:
         if name in pad:
             raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
-        dtype = torch.int64  # room for -100, without which padding would be a class
+        dtype = torch.int64  # room for -100, so that padding is not a class
     padded_BT = empty((len(pieces), t_max, *like.shape[1:]), dtype)
     for row, some, frames in zip(padded_BT, pieces, used, strict=True):
         if some:
@@ -250,14 +250,14 @@ def _check_alike(samples: Sequence[BlockSample]) -> None:
 
 
 def _frozen(tree: Any) -> Any:
-    """The tree with tuples for lists."""
+    """Return the tree with tuples instead of lists."""
     if isinstance(tree, dict):
         return {key: _frozen(part) for key, part in tree.items()}
     return tuple(tree) if isinstance(tree, list) else tree
 
 
 def _check_pad(pad: Mapping[str, float], like: tuple[Any, Any]) -> None:
-    """Refuse pad values that are no numbers, or for keys that frames and targets do not have."""
+    """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
     keys: list[str] = []
     for name, tree in zip(("frames", "targets"), like, strict=True):
         keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)

@@ -1,4 +1,4 @@
-"""Boundaries of the sequences of a batch, in the form that each consumer takes.
+"""Boundaries of the sequences of a batch, in the form that each kernel or loss takes.
 
     |a a a b b .|   segment_BT  0 0 0 1 1 -1    segment_position_BT  0 1 2 0 1 0
     |c c d d d d|               0 0 1 1 1  1                         0 1 0 1 2 3
@@ -20,23 +20,23 @@ from torch.nn.utils.rnn import PackedSequence
 from bload.batch.segments import Segments
 
 TILE = 128
-"""Slots along a side of the tiles of `flex_attention`, K to a row."""
+"""Side of the tiles of `flex_attention`, in slots; a row has K tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boundaries:
-    """The segments of a batch; `bload.Batch` adds what its frames hold."""
+    """Segments of a batch; `bload.Batch` adds inputs and targets."""
 
     valid_BT: Tensor
     """bool, True on a frame, False on padding."""
     start_BT: Tensor
-    """bool, True on the first frame of each segment: state is cleared before it."""
+    """bool, True on the first frame of each segment, where the state is cleared."""
     segments: Segments
     """Block, slot, length, sequence and first frame of every segment."""
 
     @property
     def number_BT(self) -> Tensor:
-        """int64, number of the segment within the batch, the row of `segments`; S on padding."""
+        """int64, number of the segment within the batch (its row in `segments`), S on padding."""
         begins_BT = torch.zeros_like(self.valid_BT)
         begins_BT[self.segments.block_S, self.segments.slot_S] = True
         number_BT = begins_BT.flatten().cumsum(0).view(begins_BT.shape) - 1
@@ -76,25 +76,25 @@ class Boundaries:
 
     @property
     def max_seqlen(self) -> int:
-        """Length of the longest segment, known without waiting for the device."""
+        """Length of the longest segment; reading it does not wait for the device."""
         return self.segments.longest
 
     @property
     def seq_idx_BT(self) -> Tensor:
-        """int32, as Mamba's kernels take it: the number of the segment, one more on padding."""
+        """int32, number of the segment for Mamba's kernels; padding has the next number."""
         last_B1 = self.start_BT.sum(1, keepdim=True)
         return torch.where(self.valid_BT, self.segment_BT, last_B1).to(torch.int32)
 
     def varlen(self, segments: int | None = None) -> dict[str, Any]:
-        """Return what `torch.nn.attention.varlen.varlen_attn` takes beside query, key and value.
+        """Return arguments of `torch.nn.attention.varlen.varlen_attn` besides query, key and value.
 
-        Those are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. ``window_size=(-1, 0)``
-        makes it causal.
+        These three are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. Add
+        ``window_size=(-1, 0)`` for causal attention.
 
         Args:
-            segments: number of bounds, those missing repeat the last, so that shapes are those of
-                other batches, as CUDA graphs and compiled models want; at least the segments of
-                the batch, such as `BlockLoader.most_segments`. The longest is then said to be T.
+            segments: number of segments to pad the bounds to, by repeating the last, so that shapes
+                are equal for all batches, as CUDA graphs and compiled models require: at least that
+                of the batch, such as `BlockLoader.most_segments`. The longest length is then T.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
         if segments is not None:
@@ -108,23 +108,22 @@ class Boundaries:
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
 
     def attention_mask(self, causal: bool = True) -> Tensor:
-        """Return bool ``(B, 1, T, T)``, True where a slot (row) sees another: in its own segment.
+        """Return a bool mask ``(B, 1, T, T)``, True where a slot (row) sees another of its segment.
 
-        For `torch.nn.functional.scaled_dot_product_attention`, on any device; it holds B x T x T
-        values, which `block_mask` does not. Padding sees padding, so that no row is empty and no
-        NaN arises.
+        Use it with `torch.nn.functional.scaled_dot_product_attention` on any device. It holds
+        B x T x T values; `block_mask` does not. Padding sees padding, so no row is empty or NaN.
 
         Args:
-            causal: a slot sees none of the later ones.
+            causal: hide later slots.
         """
         sees_BTT = self.segment_BT[:, :, None] == self.segment_BT[:, None]
         return (sees_BTT.tril() if causal else sees_BTT)[:, None]
 
     def block_mask(self, causal: bool = True) -> Any:
-        """Return the same for `torch.nn.attention.flex_attention`, which skips what is masked.
+        """Return the same for `torch.nn.attention.flex_attention`, which skips masked tiles.
 
-        Segments of a row follow one another, so the first and the last of each tile of slots say
-        whether two tiles meet. That is what `create_block_mask` finds from B x T x T values.
+        Segments of a row are in order, so the first and the last of each tile show whether two
+        tiles meet. The result equals that of `create_block_mask`, which evaluates B x T x T values.
         """
         from torch.nn.attention.flex_attention import BlockMask
 
@@ -153,18 +152,18 @@ class Boundaries:
         )
 
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
-        """Return the next token in a slot's segment, int64; `ignore` at its end and on padding."""
+        """Return the next token of a segment, int64; `ignore` at its end and on padding."""
         follows_BT = torch.zeros_like(self.valid_BT)
         follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
         return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
 
     def last(self, values_BT: Tensor) -> Tensor:
-        """Return the value of each segment's last frame, ``(B, T, ...)`` -> ``(S, ...)``."""
+        """Return the values at the last frame of each segment, ``(B, T, ...)`` -> ``(S, ...)``."""
         segments = self.segments
         return values_BT[segments.block_S, segments.slot_S + segments.length_S - 1]
 
     def mean(self, values_BT: Tensor) -> Tensor:
-        """Return the mean of each segment's frames, ``(B, T, ...)`` -> ``(S, ...)``."""
+        """Return the mean over the frames of each segment, ``(B, T, ...)`` -> ``(S, ...)``."""
         values_N = values_BT.flatten(0, 1)
         sum_S = values_N.new_zeros(len(self.segments) + 1, *values_N.shape[1:])
         sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_N)[:-1]
@@ -173,11 +172,11 @@ class Boundaries:
     def to_packed(self, values_BT: Tensor) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
 
-        So the state is clear at every start, and cuDNN runs them. The states that they take and
-        return, ``(layers, S, width)``, are in the order of `segments`. A batch without any frame
-        gives them one slot of padding, S = 1, since they refuse nothing at all; `from_packed`
-        leaves it out, ``state[:, : len(batch.segments)]`` does too, and gradients are 0. This and
-        `from_packed` wait for a GPU, since PyTorch wants the sizes on the CPU.
+        The state is then clear at every start, and cuDNN runs the module. Its states,
+        ``(layers, S, width)``, are in the order of `segments`. A batch without frames becomes one
+        slot of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
+        ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Both methods wait for a
+        GPU, because PyTorch needs the sizes on the CPU.
         """
         order_S, place_S, slot_V, sizes_T = self._by_step()
         if not len(slot_V):
@@ -194,7 +193,7 @@ class Boundaries:
         return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
 
     def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Segments by falling length, and back; ``b * T + t`` by step; segments at each step."""
+        """Return segments by falling length, the inverse, ``b * T + t`` by step, and step sizes."""
         segments, t_max = self.segments, self.valid_BT.shape[1]
         order_S = segments.length_S.argsort(descending=True, stable=True)
         ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
@@ -208,11 +207,11 @@ class Boundaries:
             order_S.argsort(),
             first_S[row_V] + step_V,
             sizes_T.cpu(),
-        )  # where it has to be
+        )  # PackedSequence takes the sizes on the CPU
 
 
 def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many tiles of a row are set, ``(B, 1, K)``, and their numbers, those first."""
+    """Return the number of set tiles per row, ``(B, 1, K)``, and tile numbers, set ones first."""
     numbers_BKK = tiles_BKK.byte().argsort(dim=2, descending=True, stable=True)
     return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]
 

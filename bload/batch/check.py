@@ -1,4 +1,4 @@
-"""Does a model keep the sequences of one block apart?"""
+"""Check that a model keeps the sequences of a block apart."""
 
 import warnings
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from bload.batch.batch import Batch
 from bload.errors import InputError
 
 AGAIN = 0.01
-"""Change of an output from run to run, in standard deviations: sums in another order make less."""
+"""Largest accepted change between equal runs, in standard deviations; rounding changes less."""
 
 
 def check_boundaries(
@@ -23,31 +23,33 @@ def check_boundaries(
 
         check_boundaries(model, batch)  # once, before the first step
 
-    It replaces the inputs of one segment by noise, of padding, and the state that is carried in,
-    and compares the outputs of all others. Where inputs are floating-point numbers, it also looks
-    for gradients of a segment's outputs at the inputs of others.
+    The check replaces the inputs of one segment, those of padding, or the carried state by noise,
+    and compares the outputs of all other segments. For floating-point inputs, it also looks for
+    gradients of a segment's outputs at the inputs of others.
 
     Args:
-        run: the model, or what calls it: a batch -> outputs ``(B, T, ...)`` or ``(S, ...)``. A
-            module is put into evaluation mode meanwhile; else, leave dropout out.
-        batch: with two segments in a block; without any, the model is run and nothing compared.
-        state: of an earlier batch under ``long="carry"``, a nest of tensors ``(B, ...)``; `run` is
-            then given a batch and a state.
-        tolerance: change of an output that is accepted, in standard deviations of all outputs; for
-            gradients, in the largest at the segment's own inputs. Rounding in bfloat16 is below it.
+        run: the model, or a function: a batch -> outputs ``(B, T, ...)`` or ``(S, ...)``. A module
+            is in evaluation mode during the check; a function must leave dropout out.
+        batch: batch with two segments in a block, else a warning; without segments, nothing is
+            compared.
+        state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
+            `run` then takes a batch and a state.
+        tolerance: accepted change of an output, in standard deviations of all outputs; for
+            gradients, relative to the largest at the segment's own inputs. Rounding in bfloat16 is
+            less.
 
     Returns:
         the largest of these changes, 0.0 for most models.
 
     Raises:
-        InputError: it is above `tolerance`, or the same batch has other outputs when run again.
+        InputError: a change is above `tolerance`, or two runs on the same batch differ.
     """
     was_training = isinstance(run, nn.Module) and run.training
     if isinstance(run, nn.Module):
         run.eval()
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
     try:
-        with torch.random.fork_rng(gpus):  # training draws what it would draw without the check
+        with torch.random.fork_rng(gpus):  # keeps the random state of training
             torch.manual_seed(0)
             worst, says = _worst(run, batch, () if state is None else (state,))
     finally:
@@ -66,7 +68,7 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
     if shape[:2] != batch.valid_BT.shape and shape[:1] != (count,):
         raise InputError(
             f"outputs are {type(before).__name__} {shape}; they have to be one tensor that begins "
-            f"with {tuple(batch.valid_BT.shape)}, or with {count}, a value a segment"
+            f"with {tuple(batch.valid_BT.shape)}, or with {count}, one value per segment"
         )
     if not count:
         return 0.0, ""
@@ -83,7 +85,7 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
     if len(inside) < 2:
         warnings.warn(
-            "no block of this batch holds two sequences; give one that does", stacklevel=3
+            "no block of this batch holds two sequences; give another batch", stacklevel=3
         )
     chosen = {inside[0], inside[len(inside) // 2], inside[-1]}  # three are enough
     names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
@@ -91,7 +93,7 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
     found = [(0.0, "")]
 
     def compare(changed: Batch, state: tuple[Any, ...], free: Tensor, what: str) -> None:
-        """Note the largest change of a segment that is not `free` to change, bool ``(S + 1,)``."""
+        """Add the largest change of a segment that is not `free`, bool ``(S + 1,)``, to change."""
         with torch.no_grad():
             change = (run(changed, *state).float() - before.float()).abs()
         change_S = _by_segment(change, batch).masked_fill(free, 0) / spread
@@ -119,7 +121,7 @@ def _worst(run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...]) -> 
 def _gradients(
     run: Callable[..., Tensor], batch: Batch, state: tuple[Any, ...], number: int, names: list[str]
 ) -> list[tuple[float, str]]:
-    """The largest gradient of a segment's outputs at inputs of another, of that at its own."""
+    """Return the largest gradient of a segment's outputs at other inputs, relative to its own."""
     leaves, tree = pytree.tree_flatten(batch.inputs_BT)
     leaves = [one.clone().requires_grad_(one.is_floating_point()) for one in leaves]
     wanted = [one for one in leaves if one.requires_grad]
@@ -142,7 +144,7 @@ def _gradients(
 
 
 def _noise(values: Tensor, where: Tensor) -> Tensor:
-    """Values with others where `where` is True: random numbers, or values of other places."""
+    """Replace values where `where` is True by random numbers, or integers by other integers."""
     if values.is_floating_point():
         noise = torch.randn_like(values) * (values.float().std().nan_to_num(1.0) + 1e-3)
     else:
@@ -157,7 +159,7 @@ def _by_slot(values: Tensor, batch: Batch) -> bool:
 
 
 def _by_segment(values: Tensor, batch: Batch) -> Tensor:
-    """The largest value of each segment, and of padding, ``(S + 1,)``."""
+    """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
     count = len(batch.segments)
     if not _by_slot(values, batch):
         return torch.cat([values.reshape(count, -1).amax(1), values.new_zeros(1)])

@@ -1,4 +1,4 @@
-"""A mean over all frames of a step, on every rank, whatever each rank has of them."""
+"""Mean loss over all frames of a step on all ranks, whatever the number of frames per rank."""
 
 from collections.abc import Sequence
 
@@ -16,27 +16,27 @@ def mean_loss(
     count: int | Tensor | None = None,
     process_group: dist.ProcessGroup | None = None,
 ) -> Tensor:
-    """Return the loss whose gradient, averaged over ranks as DDP does, is that of the global mean.
+    """Return the loss whose gradient, averaged over ranks by DDP, is that of the global mean.
 
         loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
         mean_loss(loss_sum, batch).backward()
 
-    Means per rank are wrong as soon as ranks have different numbers of frames, and NaN where one
-    has none. This divides by the frames of all ranks, which a batch of a loader knows, or by the
-    sum of `count` over ranks, one all-reduce. The value on a rank is its share: the mean of those
-    of all ranks is the global mean, which to log.
+    A mean per rank is wrong if ranks have different numbers of frames, and NaN on a rank without
+    any. This function divides by the frames of all ranks, which a loader's batch knows, or by the
+    sum of `count` over ranks, which takes one all-reduce. Log the mean of the returned values over
+    ranks: it is the global mean.
 
     Args:
         loss_sum: sum of the losses of this rank's frames, 0 for a batch without any.
-        batch: that it is of, or all batches of the step on this rank.
-        count: what `loss_sum` is over if not frames, on this rank: ``len(batch.segments)``,
-            ``(batch.targets_BT != -100).sum()``. With several batches in a step give the step, as
-            `BlockLoader.by_step` has it, and the count of it all.
-        process_group: as given to the loader; None takes the default group.
+        batch: the batch of these frames, or all batches of the step on this rank.
+        count: number of terms in `loss_sum` on this rank, if not frames: ``len(batch.segments)``,
+            ``(batch.targets_BT != -100).sum()``. If a step has several batches, pass them all, as
+            from `BlockLoader.by_step`, and their total count.
+        process_group: group of the loader; None takes the default group.
 
     Raises:
-        InputError: `loss_sum` or `count` is no single number, or the count of one of several
-            batches of a step.
+        InputError: `loss_sum` or `count` is not a single number, `count` is missing for targets per
+            sequence, or it is given with one of several batches of a step.
     """
     batches = [batch] if isinstance(batch, Batch) else [*batch]
     dtype = torch.promote_types(loss_sum.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""The segments of a batch as a table, beside the masks of its slots.
+"""Segments of a batch as a table, beside the masks of its slots.
 
     |a a a b b .|   start_BT   1 0 0 1 0 0     valid_BT   1 1 1 1 1 0
     |c c d d d d|              1 0 1 0 0 0                1 1 1 1 1 1
@@ -18,20 +18,20 @@ from bload.batch.trees import get_state, set_state
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """All segments of a batch, block after block, in the order of their slots: int64 ``(S,)``."""
+    """All segments of a batch, block after block, in slot order; int64 ``(S,)`` each."""
 
     block_S: Tensor
     """Row of the batch that holds the segment."""
     slot_S: Tensor
     """Slot of its first frame."""
     length_S: Tensor
-    """Its frames."""
+    """Number of its frames."""
     sequence_S: Tensor
     """Number of its sequence in the data set."""
     first_S: Tensor
     """Frame of the sequence at which it begins."""
     longest: int = field(kw_only=True)
-    """The largest length, here so that asking for it does not wait for the device."""
+    """Largest length, stored so that reading it does not wait for the device."""
 
     def __len__(self) -> int:
         return len(self.slot_S)

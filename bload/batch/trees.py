@@ -1,4 +1,4 @@
-"""Values that a source returns: a tensor, a dict of tensors, or a list of other objects, by frame.
+"""Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame.
 
 V frames along the first dimension.
 """
@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 SMALL = 2**16
-"""Bytes below which a tensor is sent to another process inside the message, as an array; a larger
-one is sent as a place in shared memory, which takes a connection of its own."""
+"""Bytes below which a tensor is sent to another process inside the message, as an array. A
+larger one is sent as a place in shared memory, over a connection of its own."""
 
 
 def as_tensors(value: Any) -> Any:
-    """Return arrays of numbers as tensors, if possible without a copy; dicts by key."""
+    """Convert arrays of numbers to tensors, if possible without a copy; dicts by key."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
@@ -31,7 +31,7 @@ def as_tensors(value: Any) -> Any:
 
 
 def is_by_frame(tree: Any, objects: bool) -> bool:
-    """Return True for a tensor ``(V, ...)`` or a dict of them, or a sequence of `objects`."""
+    """Return True for a tensor ``(V, ...)``, a dict of these or, if `objects`, a list or tuple."""
     if isinstance(tree, dict):
         return bool(tree) and all(isinstance(v, Tensor) and v.dim() for v in tree.values())
     return (
@@ -40,7 +40,7 @@ def is_by_frame(tree: Any, objects: bool) -> bool:
 
 
 def column_of(value: Any) -> Any:
-    """Return a tensor ``(1, ...)`` of a number or tensor, a list with any other object; by key."""
+    """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list; by key."""
     if isinstance(value, Mapping):
         return {key: column_of(part) for key, part in value.items()}
     if isinstance(value, int | float | np.number | np.bool_ | Tensor):
@@ -49,14 +49,14 @@ def column_of(value: Any) -> Any:
 
 
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Return the tensor on `device`; the copy from the host to a GPU waits for nothing."""
+    """Return the tensor on `device`; a copy from the host to a GPU does not wait."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with every tensor changed."""
+    """Return the tree with `change` applied to every tensor."""
     if isinstance(tree, dict):
         return {key: on_tensors(part, change) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -65,19 +65,19 @@ def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def counts(tree: Any) -> set[int]:
-    """Return how many frames the parts of a tree have; one number where they agree."""
+    """Return the numbers of frames of the parts of a tree: one number if they agree."""
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return True for trees of one kind; for tensors without the cost of a description."""
+    """Return True for trees of one kind; the test is fast for tensors."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.dtype == other.dtype and one.shape[1:] == other.shape[1:]
     return kind(one) == kind(other)
 
 
 def kind(tree: Any) -> str:
-    """Describe all but the number of frames: keys, shapes and dtypes."""
+    """Describe keys, shapes and dtypes, without the number of frames."""
     if isinstance(tree, dict):
         return "{" + ", ".join(f"{key}: {kind(part)}" for key, part in sorted(tree.items())) + "}"
     if isinstance(tree, Tensor):
@@ -86,7 +86,7 @@ def kind(tree: Any) -> str:
 
 
 def described(tree: Any) -> str:
-    """Describe dtypes and whole shapes, by key; objects by their number, and none by nothing."""
+    """Describe dtypes and whole shapes by key, or the number of objects; nothing as ""."""
     if isinstance(tree, dict):
         return "{" + ", ".join(f"{key}: {described(part)}" for key, part in tree.items()) + "}"
     if isinstance(tree, Tensor):
@@ -105,7 +105,7 @@ def join(trees: Sequence[Any]) -> Any:
 
 
 def none_of(tree: Any) -> Any:
-    """Return a tree of the same kind without any frame."""
+    """Return a tree of the same kind without frames."""
     if isinstance(tree, dict):
         return {key: none_of(part) for key, part in tree.items()}
     if isinstance(tree, Tensor):
@@ -114,22 +114,22 @@ def none_of(tree: Any) -> Any:
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return an empty tensor; in a worker it lies where the main process finds it, uncopied."""
+    """Return an uninitialised tensor; in a worker, it is in shared memory and not copied."""
     size = math.prod(shape) * dtype.itemsize
     if get_worker_info() is None or not size:
         return torch.empty(shape, dtype=dtype)
-    shared: Any = torch.UntypedStorage  # untyped in torch; its own collate function does the same
+    shared: Any = torch.UntypedStorage  # untyped in torch, whose own collate function uses it too
     storage: torch.UntypedStorage = shared._new_shared(size)
     return torch.empty(0, dtype=dtype).set_(storage).view(shape)
 
 
 def get_state(instance: Any) -> list[Any]:
-    """Return the values of a dataclass to pickle, in the order of its fields."""
+    """Return the field values of a dataclass, in order, for pickling."""
     return [_inside(getattr(instance, field.name)) for field in fields(instance)]
 
 
 def set_state(instance: Any, state: list[Any]) -> None:
-    """Give a new instance, frozen or not, what `get_state` returned."""
+    """Set the fields of a new instance, frozen or not, to the values from `get_state`."""
     for field, value in zip(fields(instance), state, strict=True):
         if isinstance(value, np.ndarray):
             value = torch.from_numpy(value)

@@ -1,4 +1,4 @@
-"""Outputs of a model taken out of blocks again: one tensor per run of frames of a sequence."""
+"""Model outputs by sequence instead of by block."""
 
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ from bload.errors import InputError
 
 
 class Output(NamedTuple):
-    """Values of frames ``first`` to ``first + len(values)`` of a sequence, or one for them all."""
+    """Outputs of a sequence from frame ``first`` on, or one output for all these frames."""
 
     sequence: int
-    """Number in the data set."""
+    """Number of the sequence in the data set."""
     first: int
     """Frame of the sequence to which the first value belongs."""
     values: Tensor
-    """``(frames, ...)``; without the first dimension where there is one per segment."""
+    """``(frames, ...)``; ``(...)`` if there is one output per segment."""
 
 
 def unpack(
@@ -29,20 +29,20 @@ def unpack(
     *,
     per: TargetsPer = "frame",
 ) -> list[Output]:
-    """Return the outputs by sequence, in order of its number and first frame.
+    """Return the outputs by sequence, sorted by its number and first frame.
 
-    A whole sequence is one output with ``first`` 0; one that was cut has several. Padding is left
-    out.
+    A whole sequence is one output with ``first`` 0, a cut one has several. Padding is left out.
 
     Args:
-        outputs: of the model, ``(B, T, ...)``, or per sequence ``(S, ...)`` as `Batch.last` gives.
+        outputs: outputs of the model, ``(B, T, ...)``, or ``(S, ...)`` per sequence, as from
+            `Batch.last`.
         batch: the batch that they were computed from.
-        gather: the outputs of all ranks, on every rank, on the CPU; all ranks have to call.
-        process_group: as given to the loader; None takes the default group.
-        per: ``frame``, or ``sequence`` if there is one output for each segment.
+        gather: return the outputs of all ranks, on every rank, on the CPU; all ranks must call.
+        process_group: group of the loader; None takes the default group.
+        per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: the outputs are no tensor of that shape.
+        InputError: the outputs are not a tensor of that shape.
     """
     segments, wanted = batch.segments, tuple(batch.valid_BT.shape)
     if per == "sequence":

@@ -1,6 +1,6 @@
-"""Recurrent state over a block: walked frame by frame, clear where a segment starts.
+"""Walk of a recurrent module over blocks, frame by frame; a clear state where a segment starts.
 
-B blocks, T slots, S segments; ``...`` is whatever the part works on (queries, width).
+B blocks, T slots, S segments; ``...`` are any further dimensions (queries, width).
 """
 
 from typing import Literal, Protocol, TypeVar
@@ -13,14 +13,14 @@ from bload.batch.walk_order import WalkOrder
 from bload.errors import check_choice
 
 State = TypeVar("State")
-"""A tensor, or tuples, lists or dicts of them, each with leading dimension B."""
+"""A tensor, or a tuple, list or dict of tensors, each with leading dimension B."""
 
 
 class RecurrentPart(Protocol[State]):
-    """Interface that `walk` needs of a recurrent module.
+    """Interface of a recurrent module for `walk`.
 
-    Its state is a tensor, or tuples, lists or dicts of them, each with leading dimension B: rows,
-    which are blocks or segments, see `walk`. No row may depend on another.
+    Its state is a tensor, or a tuple, list or dict of tensors, each with leading dimension B. These
+    rows are blocks or segments, see `walk`. No row may depend on another.
     """
 
     def init_state(self, inputs: Tensor) -> State:
@@ -33,12 +33,12 @@ class RecurrentPart(Protocol[State]):
 def reset_state(state: State, initial: State, start_B: Tensor) -> State:
     """Replace the rows of `state` where `start_B` (bool, ``(B,)``) is True by those of `initial`.
 
-    It is one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes from
-    one segment to the next.
+    It calls one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes
+    from one segment to the next.
 
     Args:
-        state: a nest of tensors ``(B, ...)``: a tensor, or tuples, lists or dicts of them.
-        initial: the state before a segment's first frame, of the same nest.
+        state: a nest of tensors ``(B, ...)``: a tensor, or a tuple, list or dict of tensors.
+        initial: state before a segment's first frame, with the same structure.
         start_B: one slot of ``start_BT``.
     """
 
@@ -57,24 +57,24 @@ def walk(
     state: State | None = None,
     by: WalkOrder | Literal["segments", "slots"] = "segments",
 ) -> tuple[Tensor, State]:
-    """Run `part` through the slots of a block, with a clear state at every start.
+    """Run `part` through the slots of each block, with a clear state at every start.
 
     Args:
         part: the recurrent module.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
-        state: returned by an earlier call, to continue inside a segment; None starts afresh.
-        by: ``segments`` walks all segments side by side, in as many steps as the longest has slots;
-            the part is given fewer and fewer rows, which are segments, and nothing is cleared.
-            Starts on another device are waited for once; `WalkOrder.of` them in place of the word
-            saves that, and serves every walk over the same starts. ``slots`` takes T steps of B
-            rows each, waits for nothing and clears rows by `reset_state`.
+        state: state from an earlier call, to continue inside a segment; None starts anew.
+        by: ``segments`` walks all segments side by side, in as many steps as the longest has slots.
+            Rows are segments; their number falls from step to step, and nothing is cleared. It
+            waits once for starts on another device; pass ``WalkOrder.of(start_BT)`` to avoid that,
+            for every walk over the same starts. ``slots`` takes T steps of B rows each, waits for
+            nothing and clears rows by `reset_state`.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.
 
     Raises:
-        InputError: `by` is another word.
+        InputError: `by` is another string.
         ValueError: inputs and starts differ in B or T.
     """
     if inputs_BT.shape[:2] != start_BT.shape:
@@ -94,9 +94,9 @@ def first_state(order: WalkOrder, initial: State, state: State | None) -> State:
     """Return the state before the first slot of every segment.
 
     Args:
-        order: of the batch.
-        initial: the state before a segment's first frame, a nest of tensors ``(S, ...)``.
-        state: at the end of an earlier batch, of tensors ``(B, ...)``; None if none goes on.
+        order: order of the batch.
+        initial: state before a segment's first frame, a nest of tensors ``(S, ...)``.
+        state: state after an earlier batch, of tensors ``(B, ...)``; None if no segment continues.
     """
     if state is None:
         return initial
@@ -124,7 +124,7 @@ def _by_segments(
 def _by_slots(
     part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
 ) -> tuple[Tensor, State]:
-    # unbind, not [:, t]: its backward is one stack, where T selects would each fill a whole block.
+    # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
     inputs_T = inputs_BT.unbind(1)
     initial = part.init_state(inputs_T[0])
     if state is None:

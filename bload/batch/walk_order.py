@@ -1,8 +1,8 @@
-"""The segments of a batch side by side: a walk then takes as many steps as the longest has slots.
+"""Segments of a batch side by side: a walk takes as many steps as the longest has slots.
 
     |a a a b b .|    step   0 1 2 3 4      rows of a step   4 3 3 1 1
     |c d d d d d|           d d d d d      the longest segment first;
-                            a a a          padding goes on with the segment before it
+                            a a a          padding continues the segment before it
                             b b .
                             c
 
@@ -21,29 +21,29 @@ from bload.batch.trees import to_device
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkOrder:
-    """The order in which `walk` takes the slots of a batch.
+    """Order in which `walk` takes the slots of a batch.
 
-    One serves all walks over the same starts. The number of rows of each step is known on the host.
+    One order serves all walks over the same starts. The host knows the number of rows of each step.
     """
 
     rows_T: tuple[int, ...]
-    """Segments that have a slot at each step, never more than at the step before."""
+    """Number of segments with a slot at each step; it never increases."""
     slot_V: Tensor
-    """int64, ``b * T + t`` of every slot, step by step."""
+    """int64, index ``b * T + t`` of every slot, step by step."""
     place_V: Tensor
-    """int64, the inverse: the place in that order of every slot."""
+    """int64, the inverse: place of every slot in that order."""
     block_S: Tensor
     """int64, block of each segment."""
     starts_S: Tensor
-    """Bool, False for the first slots of a block that go on in the segment of another batch."""
+    """bool, False for a segment that continues one of an earlier batch."""
     last_B: Tensor
     """int64, row of each block's last segment."""
 
     @classmethod
     def of(cls, start_BT: Tensor) -> "WalkOrder":
-        """Return the order of a batch with these starts, bool ``(B, T)``.
+        """Return the order for the starts of a batch, bool ``(B, T)``.
 
-        It is computed on the host, so that starts on another device are waited for, once.
+        It is computed on the host, so it waits once for starts on another device.
         """
         blocks, slots = start_BT.shape
         begins_BT = start_BT.cpu().numpy().copy()
@@ -70,7 +70,7 @@ class WalkOrder:
 
     @property
     def steps(self) -> int:
-        """Steps that a walk takes, one after another: slots of the longest segment."""
+        """Steps of a walk: slots of the longest segment."""
         return len(self.rows_T)
 
     @property
@@ -79,21 +79,21 @@ class WalkOrder:
         return len(self.slot_V) // len(self.last_B)
 
     def packed(self, values_BT: Tensor) -> Tensor:
-        """``(B, T, ...)`` -> ``(V, ...)``, step by step."""
+        """Rearrange ``(B, T, ...)`` into ``(V, ...)``, step by step."""
         return rearranged(values_BT.flatten(0, 1), self.slot_V, self.place_V)
 
     def unpacked(self, values_V: Tensor) -> Tensor:
-        """``(V, ...)`` -> ``(B, T, ...)``."""
+        """Rearrange ``(V, ...)`` into ``(B, T, ...)``."""
         moved = rearranged(values_V, self.place_V, self.slot_V)
         return moved.view(len(self.last_B), -1, *moved.shape[1:])
 
 
 def rearranged(values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
-    """Take rows in another order, and gather their gradients back instead of adding them up.
+    """Permute rows; the backward pass gathers their gradients instead of adding them up.
 
     Args:
         values_V: any rows ``(V, ...)``.
-        from_V: int64, the row that stands at each place.
+        from_V: int64, source row of each place.
         to_V: int64, its inverse.
     """
     rows: Tensor = _Moved.apply(values_V, from_V, to_V)

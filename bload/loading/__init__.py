@@ -1,1 +1,1 @@
-"""Loading: a source -> batches of a rank, with exact resume."""
+"""Loading: a source -> batches per rank, with exact resume."""

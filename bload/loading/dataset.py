@@ -1,4 +1,4 @@
-"""Reading the blocks of a plan from any data that has lengths and can be read by segment."""
+"""Data set of blocks: reads the segments of each block from a source of sequences."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -22,10 +22,10 @@ from bload.packing.plan import Block
 
 
 class SequenceSource(Protocol):
-    """All that the library needs of a data set: an attribute ``lengths`` and a method ``read``.
+    """Interface of a data source: an attribute ``lengths`` and a method ``read``.
 
-    An attribute ``targets_per = "sequence"`` says that there is a target per sequence instead of
-    one per frame.
+    Set an attribute ``targets_per = "sequence"`` if there is one target per sequence instead of one
+    per frame.
     """
 
     @property
@@ -33,21 +33,21 @@ class SequenceSource(Protocol):
         """Frames of every sequence, ``(sequences,)``."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
-        """Return `length` frames of a sequence from `first` on: ``frames`` or ``frames, targets``.
+        """Return `length` frames of a sequence from `first` on: ``frames``, or ``frames, targets``.
 
-        ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of them. Targets per
-        frame are the same, or a list of any objects. A target per sequence is a number, a tensor
-        or array of one shape, any other object, or a dict of these. Every call returns the same
-        kinds.
+        ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of these. Targets per
+        frame have the same form, or are a list of any objects. A target per sequence is a number, a
+        tensor or array of fixed shape, any other object, or a dict of these. Every call must return
+        the same keys, shapes and dtypes.
         """
 
 
 class BlockDataset(Dataset[BlockSample]):
-    """Maps a `Block` to its frames and targets.
+    """Map-style data set from a `Block` to its frames and targets.
 
     Raises:
-        InputError: `read` returned another number of frames than asked for, or another kind (keys,
-            shape, dtype) than for the first frame of sequence 0.
+        InputError: `read` returned a wrong number of frames, or other keys, shapes or dtypes than
+            for the first frame of sequence 0.
     """
 
     def __init__(self, source: SequenceSource) -> None:
@@ -91,7 +91,7 @@ class BlockDataset(Dataset[BlockSample]):
         return frames, targets
 
     def _like(self) -> tuple[Any, Any]:
-        """Return no frames and no targets of the source's kinds: all that a filler has."""
+        """Return empty frames and targets with the source's shapes and dtypes, for fillers."""
         if self._nothing is None:
             frames, targets = self._read(0, 0, 1)
             self._nothing = none_of(frames), none_of(targets)
@@ -99,14 +99,14 @@ class BlockDataset(Dataset[BlockSample]):
 
 
 def split_result(result: Any, targets_per: TargetsPer) -> tuple[Any, Any]:
-    """Return the frames and targets of what `SequenceSource.read` returned, arrays as tensors."""
+    """Split a result of `SequenceSource.read` into frames and targets; arrays become tensors."""
     frames, targets = result if isinstance(result, tuple) else (result, None)
     frames, targets = as_tensors(frames), as_tensors(targets)
     return frames, targets if targets_per == "frame" else column_of(targets)
 
 
 def _is_usual(tree: Any, nothing: Any, length: int) -> bool:
-    """Return True for a tensor of `length` frames as usual; others take a closer look."""
+    """Return True for a tensor of `length` frames with the expected shape and dtype."""
     return (
         isinstance(tree, Tensor)
         and isinstance(nothing, Tensor)
@@ -116,13 +116,13 @@ def _is_usual(tree: Any, nothing: Any, length: int) -> bool:
 
 
 def _fault(name: str, tree: Any, length: int, objects: bool) -> str:
-    """Return what is wrong with the frames, or the targets per frame, of a call; else nothing."""
+    """Return the error in the frames or the targets per frame of a call, else an empty string."""
     if not is_by_frame(tree, objects):
         other = ", or a list" if objects else ""
         return (
             f"{name} of type {type(tree).__name__}; it has to return a tensor or array "
             f"({length}, ...), a dict of them{other}"
-            + ('; targets per sequence want targets_per="sequence"' if objects else "")
+            + ('; for targets per sequence, set targets_per="sequence"' if objects else "")
         )
     if counts(tree) != {length}:
         return f"{' and '.join(map(str, sorted(counts(tree))))} {name}; it has to return {length}"

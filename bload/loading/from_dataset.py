@@ -1,4 +1,4 @@
-"""Any map-style data set, such as one of Hugging Face, as a source of sequences."""
+"""Sources from map-style data sets, such as those of Hugging Face."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ ARRAYS = Tensor, np.ndarray
 
 
 class DatasetSource:
-    """A source over a data set whose items are whole sequences; `from_dataset` makes it."""
+    """Source over a data set whose items are whole sequences; `from_dataset` makes it."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class DatasetSource:
         self.targets_per = targets_per
 
     def read(self, sequence: int, first: int, length: int) -> Any:
-        """Return ``frames`` or ``frames, targets``, see `bload.SequenceSource`."""
+        """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
         item = self.dataset[sequence]
         targets: Any = None
         if isinstance(item, ARRAYS) and item.shape[:1] == (length,) == (self.lengths[sequence],):
-            return item  # the whole of the simplest kind, found out fast
+            return item  # fast path: a whole sequence without targets
         if isinstance(item, Mapping):
             taken = {self.targets} if isinstance(self.targets, str) else {*(self.targets or ())}
             inputs = self.inputs or [key for key in item if key not in taken]
@@ -50,7 +50,7 @@ class DatasetSource:
         return self._cut(frames, "inputs", sequence, first, length), targets
 
     def _cut(self, tree: Any, name: str, sequence: int, first: int, length: int) -> Any:
-        """Cut frames out of a whole sequence, or of each value of a dict of them."""
+        """Cut frames out of a whole sequence, or out of each value of a dict."""
         if isinstance(tree, ARRAYS) and tree.ndim and tree.shape[0] == self.lengths[sequence]:
             return tree if tree.shape[0] == length else tree[first : first + length]
         if isinstance(tree, Mapping):
@@ -74,28 +74,28 @@ def from_dataset(
     targets: Key | None = None,
     targets_per: TargetsPer = "frame",
 ) -> DatasetSource:
-    """Make a source for `BlockLoader` from a data set of which ``dataset[i]`` is one sequence.
+    """Make a source for `BlockLoader` from a data set whose items are whole sequences.
 
         source = from_dataset(hf_dataset, length="input_ids", targets="labels")
 
     Args:
-        dataset: has ``len`` and ``[i]``. An item is a dict, a tuple ``inputs, targets``, or the
-            inputs alone; tensors, arrays and lists of numbers become tensors.
-        length: frames of each sequence: the name of a column that holds them, or of one whose
-            entries are as long; a list with one number per sequence; or a function of an item, such
-            as ``len``, for which every item is read once. It has to be given.
-        inputs: the key, or keys, of the inputs in a dict; None takes all but the targets.
-        targets: the key, or keys, of the targets in a dict.
-        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
+        dataset: object with ``len`` and ``[i]``. An item is a dict, a tuple ``inputs, targets``, or
+            the inputs alone. Arrays and lists of numbers become tensors.
+        length: frames of each sequence, required: the name of a column with these numbers or with
+            entries of these lengths; a list with one number per sequence; or a function of an item,
+            such as ``len``, which reads every item once.
+        inputs: key or keys of the inputs in a dict; None takes all keys except the targets.
+        targets: key or keys of the targets in a dict; None means no targets.
+        targets_per: ``frame``, or ``sequence`` for one target per sequence.
 
     Raises:
-        InputError: no ``len``, or lengths that are not one positive number per sequence, at once;
-            an item without a key or with another number of frames, when it is read.
+        InputError: at once, if there is no ``len`` or not one positive length per sequence; on
+            reading, if an item lacks a key or has another number of frames.
     """
     if not hasattr(dataset, "__len__"):
         raise InputError(
             f"a data set has len and [i], and {type(dataset).__name__} has no len; StreamLoader "
-            "packs what has no lengths beforehand"
+            "packs data without known lengths"
         )
     if isinstance(length, str):
         column = _column(dataset, length)
@@ -118,9 +118,9 @@ def from_dataset(
 
 
 def _column(dataset: Any, name: str) -> Sequence[Any]:
-    """Return a column at once from data sets that have columns, else item by item."""
+    """Return a column: at once if the data set has columns, else item by item."""
     try:
-        if hasattr(dataset, "column_names"):  # of Hugging Face
+        if hasattr(dataset, "column_names"):  # Hugging Face
             column: Sequence[Any] = dataset[name]
             return column
         return [dataset[number][name] for number in range(len(dataset))]
@@ -132,7 +132,7 @@ def _column(dataset: Any, name: str) -> Sequence[Any]:
 
 
 def _is_one(value: Any) -> bool:
-    """Return True for a value that is no sequence."""
+    """Return True unless the value is a sequence; a string is one value."""
     return isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0
 
 
@@ -145,7 +145,7 @@ def _pick(item: Mapping[str, Any], key: Key) -> Any:
 
 
 def _tensor(values: Any) -> Any:
-    """Numbers as a tensor, anything else as it is."""
+    """Convert lists of numbers to a tensor; return anything else unchanged."""
     if isinstance(values, Tensor | np.ndarray):
         return values
     try:

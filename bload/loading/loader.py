@@ -1,4 +1,4 @@
-"""The whole path from a sequence source to batches, with exact resume."""
+"""Loader of batches from a source of sequences, with exact resume."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,43 +27,42 @@ class BlockLoader:
             for batch in loader:
                 ...
 
-    With ``micro_batches`` above 1, or ``balance="counts"``, an optimiser step takes several
-    batches; it comes after one whose `ends_step` is True. `by_step` yields those of a step
-    together.
+    With ``micro_batches`` above 1 or ``balance="counts"``, an optimiser step takes several batches.
+    It comes after a batch with `ends_step` True; `by_step` yields the batches of a step together.
 
     Args:
-        source: anything with ``lengths`` and ``read(sequence, first, length)``, see
+        source: object with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
-        packer: a key of `PACKERS`. ``bload_exact`` pads least; ``bload`` draws as the paper does,
-            for comparisons with it and where packing has to be instant.
-        batch_slots: slots of a batch. A block cannot be cut, so it is rounded down to
-            ``batch_slots // t_max`` whole blocks, at least one; None takes one.
-        t_max: slots in a block; None takes the packer's natural size, see `natural_t_max`.
-        rank: of this process; None takes it from the process group, and without one 0.
-        world_size: number of ranks; None takes it from the process group, and without one 1.
-        seed: with the epoch, the only source of the plan's randomness.
+        packer: a key of `PACKERS`. ``bload_exact`` pads least. ``bload`` draws as the paper does;
+            use it to compare with the paper, or where packing must be instant.
+        batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
+            least one. None takes one block.
+        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
+        rank: rank of this process; None takes it from the process group, or 0 without a group.
+        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        seed: random seed; the only source of randomness, together with the epoch.
         last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
-        names: of the sequences, for error messages.
-        process_group: of the ranks that share the data, where not all do (tensor or pipeline
-            parallelism): ``mesh["dp"].get_group()``. None takes the default group.
-        block_sizes: sizes of blocks, `t_max` the largest, or how many to choose.
-        micro_batches: batches of a rank and optimiser step, whose gradients are accumulated.
-        even: let all ranks have as many batches in a step, some of fillers, as `mean_loss` and
-            models that communicate in their forward pass ask for.
-        balance: a key of `BALANCES`: how the blocks of a step are chosen and shared out.
-        cost: of a block, for `balance`.
-        balance_options: of `balance`, such as ``{"steps": 16}`` of a window.
-        pad: values of padding by key of the source's dict, or ``frames`` and ``targets``; else 0,
-            and -100, which `torch.nn.functional.cross_entropy` leaves out, for integer targets.
-        num_workers: processes that read; this and the next five are options of
-            `torch.utils.data.DataLoader`: `prefetch_factor`, `pin_memory`,
-            `multiprocessing_context`, `timeout` and `worker_init_fn`.
+        names: names of the sequences, for error messages.
+        process_group: group of the ranks that share the data; None takes the default group. With
+            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
+        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
+        micro_batches: batches per rank and optimiser step, for gradient accumulation.
+        even: give all ranks the same number of batches in a step by adding fillers. `mean_loss`,
+            and models that communicate in the forward pass, need this.
+        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
+        cost: cost of a block, for `balance`.
+        balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
+        pad: padding values by key of the source's dict, or by ``frames`` and ``targets``; else 0,
+            or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
+        num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
+            `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
+            `torch.utils.data.DataLoader`.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
-        InputError: bad lengths or options, a rank or world size that contradicts the process
-            group, ranks with different plans, or a `read` that returns another number or kind of
-            frames than it has to.
+        InputError: invalid lengths or options, a rank or world size that contradicts the process
+            group, different plans on different ranks, or a `read` that returns a wrong number or
+            kind of frames.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class BlockLoader:
             if not hasattr(source, name):
                 raise InputError(
                     f"a source has lengths and read, and {type(source).__name__} has no {name}; "
-                    "bload.from_dataset makes a source of a data set"
+                    "bload.from_dataset makes a source from a data set"
                 )
         self.sampler = BlockSampler(
             source.lengths,
@@ -134,22 +133,22 @@ class BlockLoader:
         self.step = 0
         """Steps of the current epoch whose batches have all been yielded."""
         self.carried: Any = None
-        """Under ``long="carry"``, the state of this rank's rows after the step; it is saved too."""
+        """State of this rank's rows after the step under ``long="carry"``; saved too."""
         self._iterations = 0
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current epoch, the same on every rank."""
+        """Plan of the current epoch, the same on every rank."""
         return self.sampler.plan
 
     @property
     def epoch(self) -> int:
-        """The current epoch, also that of a position that was loaded."""
+        """Current epoch, or the epoch of a loaded position."""
         return self.sampler.epoch
 
     @property
     def account(self) -> EpochAccount:
-        """Cost of the current epoch, all ranks together."""
+        """Cost of the current epoch, over all ranks."""
         return self.sampler.account
 
     @property
@@ -159,11 +158,11 @@ class BlockLoader:
 
     @property
     def most_segments(self) -> int:
-        """Segments of the batch of the current epoch that has most, on any rank."""
+        """Largest number of segments in a batch of the current epoch, over all ranks."""
         return self.sampler.schedule.most_segments
 
     def __len__(self) -> int:
-        """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
+        """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         return len(self.sampler)
 
     def __repr__(self) -> str:
@@ -186,7 +185,7 @@ class BlockLoader:
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        # Workers fetch early, so the sampler runs ahead; what counts is yielded here.
+        # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
         self._iterations = mine = self._iterations + 1
         self.step, schedule = self.sampler.next_step, self.sampler.schedule
         try:
@@ -199,15 +198,15 @@ class BlockLoader:
                             "loader for each"
                         )
                     batch = next(batches)
-                    self.step = step + batch.ends_step  # handed over; train on it before you save
+                    self.step = step + batch.ends_step  # counts as done: train on it before saving
                     yield batch
-            next(batches, None)  # even where no step was left, the sampler's iteration is over
+            next(batches, None)  # ends the sampler's iteration, even if no step was left
         except InputError as error:
-            # A worker's error contains its traceback; the sentence is the last line.
+            # A worker's error contains its traceback; the message is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
 
     def by_step(self) -> Iterator[list[Batch]]:
-        """Yield the batches of each step together, all of them read."""
+        """Yield the batches of each step as one list."""
         step: list[Batch] = []
         for batch in self:
             step.append(batch)
@@ -216,30 +215,30 @@ class BlockLoader:
                 step = []
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded."""
+        """Go to the beginning of an epoch; the current epoch keeps a loaded position."""
         self.sampler.set_epoch(epoch)
         self.step = self.sampler.next_step
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch yielded, for any number of workers.
 
-        Under ``long="carry"`` also `carried`, so that each rank has to save its own.
+        With ``long="carry"`` it includes `carried`, so each rank must save its own.
 
         Raises:
-            InputError: in the middle of an epoch `carried` is missing then.
+            InputError: `carried` is missing in the middle of an epoch with ``long="carry"``.
         """
         state = self.sampler.state_dict(self.step)
         if self.plan.carries and 0 < self.step < self.steps:
             if self.carried is None:
                 raise InputError(
-                    "under long=carry the states of the rows would be lost; set loader.carried to "
-                    "what each step returns, or save them and take loader.sampler.state_dict"
+                    "with long=carry, the states of the rows would be lost; set loader.carried to "
+                    "the state after each step, or save it yourself with loader.sampler.state_dict"
                 )
             state["carried"] = self.carried
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue with the batch after those that `state` had seen; see `BlockSampler`."""
+        """Continue after the last batch yielded before `state` was saved; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
         self.step, self.carried = self.sampler.next_step, state.get("carried")
 

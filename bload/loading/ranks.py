@@ -1,4 +1,4 @@
-"""Rank of this process, and number of ranks."""
+"""Rank of this process and number of ranks."""
 
 import os
 
@@ -10,7 +10,7 @@ from bload.errors import InputError
 def find_place(
     rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
 ) -> tuple[int, int]:
-    """Return the rank and the world size: those given, else those of the process group."""
+    """Return rank and world size, as given or from the process group."""
     for name, value in (("rank", rank), ("world_size", world_size)):
         if value is not None and not hasattr(value, "__index__"):
             raise InputError(f"{name} is {value!r}; give a whole number")

@@ -1,4 +1,4 @@
-"""The batch sampler of an epoch's plan: what a torch DataLoader needs, and exact resume."""
+"""Batch sampler of an epoch's plan for torch's DataLoader, with exact resume."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
 
 class BlockSampler(Sampler[list[Block]]):
-    """Yields the blocks of one rank, a micro-batch at a time; every rank takes as many steps.
+    """Yields the blocks of one rank by micro-batch; every rank takes the same number of steps.
 
     Use it as the ``batch_sampler`` of a DataLoader over a `BlockDataset`. It yields `Block` values
-    instead of numbers, so worker processes need no plan of their own and may persist over epochs.
+    instead of numbers, so worker processes need no plan and may persist over epochs.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.PACKERS`; this and all others are as in `BlockLoader`.
+        packer: a key of `bload.PACKERS`; this and all other arguments are as in `BlockLoader`.
 
     Raises:
-        InputError: bad lengths or options, a rank or world size that contradicts the process
-            group, or, when iteration begins, ranks that would not train one plan from one step on.
+        InputError: invalid lengths or options, a rank or world size that contradicts the process
+            group, or, at the start of an iteration, ranks with different plans or positions.
     """
 
     def __init__(
@@ -87,26 +87,26 @@ class BlockSampler(Sampler[list[Block]]):
         self._yielded = 0
         self._is_loaded = False
         self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
-        len(self)  # refuses wrong options, and dropping everything, now instead of at step 0
+        len(self)  # raises now, not at step 0, if options are invalid or all steps dropped
 
     @property
     def sampler(self) -> "BlockSampler":
-        """Itself: trainers such as Lightning and Accelerate set the epoch on what this returns."""
+        """This sampler; trainers such as Lightning and Accelerate set the epoch on it."""
         return self
 
     @property
     def blocks_per_batch(self) -> int:
-        """Blocks in a batch, of the largest size."""
+        """Blocks of the largest size in a batch."""
         return self.batch_slots // self.plan.t_max
 
     @property
     def blocks_per_step(self) -> int:
-        """Blocks of `t_max` slots that all ranks together train in one step."""
+        """Blocks of `t_max` slots in a step, over all ranks."""
         return self.world_size * self.micro_batches * self.blocks_per_batch
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current epoch, the same on every rank."""
+        """Plan of the current epoch, the same on every rank."""
         if self._plan_epoch != self.epoch:
             self._plan = self._make_plan()
             self._plan_epoch = self.epoch
@@ -118,7 +118,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def schedule(self) -> Schedule:
-        """Work of each rank in each step of the current epoch, the same on every rank."""
+        """Schedule of the current epoch, the same on every rank."""
         plan = self.plan
         if self._schedule is None or self._schedule.plan is not plan:
             self._schedule = make_schedule(
@@ -137,7 +137,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def account(self) -> EpochAccount:
-        """Cost of the current epoch, all ranks together."""
+        """Cost of the current epoch, over all ranks."""
         return self.schedule.account
 
     @property
@@ -147,7 +147,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def note(self) -> str:
-        """A sentence where `balance` has nothing to balance, else an empty one."""
+        """Note that `balance` has nothing to balance, else an empty string."""
         if self.balance == "none":
             return ""
         unit, costs = "block", self.cost.of_blocks(self.plan)
@@ -158,7 +158,7 @@ class BlockSampler(Sampler[list[Block]]):
         return f"every {unit} costs the same, so balance={self.balance} has nothing to balance"
 
     def __len__(self) -> int:
-        """Batches of this rank in the current epoch; as many as steps, unless they accumulate."""
+        """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         return int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
 
     def __iter__(self) -> Iterator[list[Block]]:
@@ -175,7 +175,7 @@ class BlockSampler(Sampler[list[Block]]):
                 yield [filler_block(slots, at) if b < 0 else plan.block(b, at) for b in blocks]
 
     def _compare_ranks(self) -> None:
-        """Raise InputError on every rank if the ranks are not about to train one plan in step."""
+        """Raise InputError on every rank if the ranks differ in plan or position."""
         if not (dist.is_available() and dist.is_initialized()):
             return
         made = self.rank, self.world_size
@@ -198,10 +198,10 @@ class BlockSampler(Sampler[list[Block]]):
                     )
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current epoch keeps a position that was loaded.
+        """Go to the beginning of an epoch; the current epoch keeps a loaded position.
 
         Raises:
-            InputError: a position that was loaded would be lost.
+            InputError: `epoch` is negative, or a loaded position would be lost.
         """
         if index(epoch) < 0:
             raise InputError(f"epoch is {epoch}; epochs count from 0")
@@ -216,11 +216,11 @@ class BlockSampler(Sampler[list[Block]]):
             self.next_step = self._yielded = 0
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return the epoch, the steps done in it, and what defines the plan, as plain values.
+        """Return the epoch, the steps done in it and the definition of the plan, as plain values.
 
         Args:
-            step: steps trained in this epoch. None takes the batches yielded, which is right only
-                while no worker fetches ahead; `BlockLoader` counts what it yields itself.
+            step: steps trained in this epoch. None takes the steps yielded, which is right only if
+                no worker prefetches; `BlockLoader` counts the batches that it yields.
         """
         return {
             "epoch": self.epoch,
@@ -229,10 +229,10 @@ class BlockSampler(Sampler[list[Block]]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken.
+        """Continue at the position saved in `state`.
 
         Raises:
-            InputError: the state belongs to another plan; the message names what differs.
+            InputError: the state belongs to another plan; the message lists the differences.
         """
         place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
         counts = [number for number in place if type(number) is int and number >= 0]
@@ -253,7 +253,7 @@ class BlockSampler(Sampler[list[Block]]):
         self._yielded, self._is_loaded = self.next_step, True
 
     def _way_out(self, saved: dict[str, Any]) -> str:
-        """The `batch_slots` with which this number of ranks takes the steps of before, if any."""
+        """Return advice to set the `batch_slots` that keeps the saved steps, else nothing."""
         step = {"blocks per step": self.blocks_per_step}
         before = saved.get("blocks per step", 0)
         share, rest = divmod(before, self.world_size * self.micro_batches)
@@ -262,7 +262,7 @@ class BlockSampler(Sampler[list[Block]]):
         return f"with {self.world_size} ranks, set batch_slots to {share * self.plan.t_max}"
 
     def definition(self) -> dict[str, Any]:
-        """Return everything that the blocks of a step depend on, as plain values."""
+        """Return all settings that determine the blocks of a step, as plain values."""
         return {
             "packer": self.packer,
             "t_max": self.t_max,
@@ -277,7 +277,7 @@ class BlockSampler(Sampler[list[Block]]):
         }
 
     def _balance_definition(self) -> dict[str, Any]:
-        """Settings that matter only if blocks differ in cost or size."""
+        """Return the settings that matter only if blocks differ in cost or size."""
         found: dict[str, Any] = {}
         if self.block_sizes:
             found |= {"block_sizes": [*self.block_sizes], "batch_slots": self.batch_slots}
@@ -295,7 +295,7 @@ class BlockSampler(Sampler[list[Block]]):
 
 
 def plain(value: Any) -> Any:
-    """Return settings as they come out of JSON: Python's numbers, and lists for tuples."""
+    """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Blocks from a stream: sequences whose lengths are known only as they come.
+"""Blocks from a stream: sequences whose lengths are known only when they arrive.
 
 stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
 """
@@ -25,17 +25,17 @@ BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0}
 
 
 class StreamBlocks(IterableDataset[Batch]):
-    """Yields batches of blocks that are packed while a stream is read.
+    """Yields batches of blocks that are packed while the stream is read.
 
-    Sequence i goes to shard ``i % shards`` of ranks x workers, each with a window of its own.
-    Ranks that train together use `StreamLoader`, which has them take equal numbers of steps.
+    Each pair of rank and worker has its own shard and window; sequence i goes to shard
+    ``i % shards``. Use `StreamLoader` to give several ranks the same number of steps.
 
     Args:
-        sequences: as in `StreamLoader`, and so are all others.
+        sequences: as in `StreamLoader`, like all other arguments.
 
     Raises:
-        InputError: wrong options, at once; a sequence that is empty, longer than a block or of
-            another kind than the shard's first, when it is read.
+        InputError: at once, for invalid options; on reading, for a sequence that is empty, longer
+            than a block, or of another kind than the shard's first.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class StreamBlocks(IterableDataset[Batch]):
         self.pad = dict(pad or {})
         self.rank, self.world_size = rank, world_size
         self.positions: list[dict[str, Any]] = []
-        """Position at which each worker begins; an empty list is the beginning of the stream."""
+        """Start position of each worker; empty at the beginning of the stream."""
         self.turn = 0
-        """Number of the first worker: a DataLoader begins with the one that it calls 0."""
+        """Number of the worker whose batch comes first; the DataLoader calls it worker 0."""
 
     def __iter__(self) -> Iterator[Batch]:
         return (batch for batch, _ in self.with_positions())
 
     def with_positions(self) -> Iterator[tuple[Batch, dict[str, Any]]]:
-        """Yield each batch and the position of its worker after it, in plain values."""
+        """Yield each batch with its worker's position after it, as plain values."""
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
         worker = (worker + self.turn) % workers
@@ -89,7 +89,7 @@ class StreamBlocks(IterableDataset[Batch]):
 
 
 class _Shard:
-    """The sequences of one rank and worker on their way into blocks."""
+    """Sequences of one rank and worker on their way into blocks."""
 
     def __init__(
         self, stream: StreamBlocks, shard: int, shards: int, begin: dict[str, Any]
@@ -100,14 +100,14 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed = begin["passed"]
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
-        """The blocks left once the stream has ended."""
+        """Blocks left after the end of the stream; None before it."""
         self.read: int = begin["read"]
         self.pending: dict[int, tuple[Any, Any]] = {}
-        """Frames and targets of the sequences that are in no block yet."""
+        """Frames and targets of the sequences that are not yet in a block."""
         self.like: tuple[Any, Any] | None = None
 
     def position(self) -> dict[str, Any]:
-        """Return how many sequences were read, and those of them that are in no block yet."""
+        """Return the number of sequences read, and those that are not yet in a block."""
         window = self.window
         position = {"read": self.read, "waiting": [*window.waiting], "passed": window.passed}
         return position if self.last is None else {**position, "last": [*self.last]}
@@ -128,7 +128,7 @@ class _Shard:
             yield self._sample(self.last.pop(0))
 
     def _items(self) -> Iterator[tuple[int, Any]]:
-        """The shard's items, each with the number of its sequence."""
+        """Iterate over the shard's items, each with the number of its sequence."""
         sequences = self.stream.sequences
         if callable(sequences):
             mine = iter(sequences(self.shard, self.shards))
@@ -137,7 +137,7 @@ class _Shard:
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(mine))
 
     def _read_again(self, items: Iterator[tuple[int, Any]]) -> None:
-        """Pass over the sequences before the position, and decode those that are in no block."""
+        """Skip the sequences before the position, but decode those that are not yet in a block."""
         if self.last == []:
             return
         missing = dict(self.window.waiting + [pair for block in self.last or [] for pair in block])
@@ -150,7 +150,7 @@ class _Shard:
                 )
 
     def _hold(self, number: int, item: Any) -> int:
-        """Decode and check a sequence and keep it; return its frames."""
+        """Decode, check and keep a sequence; return its number of frames."""
         result = self.stream.decode(item) if self.stream.decode else item
         frames, targets = self.pending[number] = split_result(result, self.stream.targets_per)
         fault = self._fault(frames, targets)
@@ -160,7 +160,7 @@ class _Shard:
         return counts(frames).pop()
 
     def _fault(self, frames: Any, targets: Any) -> str:
-        """Return what is wrong with a sequence, else nothing."""
+        """Return the error in a sequence, else an empty string."""
         if not is_by_frame(frames, objects=False):
             return (
                 f"frames of type {type(frames).__name__}; give a tensor or array (frames, ...), or "
@@ -174,7 +174,7 @@ class _Shard:
             )
         known = sorted(counts(frames) | (counts(targets) if per_frame else set()))
         if len(known) > 1:
-            return f"{' and '.join(map(str, known))} frames and targets; give as many of each"
+            return f"{' and '.join(map(str, known))} frames and targets; give equal numbers"
         if not 1 <= known[0] <= self.stream.t_max:
             return (
                 f"{known[0]} frames but t_max is {self.stream.t_max}; leave it out of the stream"
@@ -191,10 +191,10 @@ class _Shard:
         return ""
 
     def _sample(self, segments: Waiting) -> BlockSample:
-        """Put a block together."""
+        """Make the sample of a block."""
         number_S, length_S = np.array(segments, dtype=np.int64).T
         parts = [self.pending.pop(number) for number, _ in segments]
         inputs, targets = zip(*parts, strict=True)
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
-        like = self.like or (None, None)  # there is one as soon as something is pending
+        like = self.like or (None, None)  # set as soon as a sequence is pending
         return BlockSample(block, inputs, targets, like, self.stream.targets_per)

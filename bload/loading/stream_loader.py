@@ -1,4 +1,4 @@
-"""The whole path from a stream to batches: equal steps on all ranks, and exact resume."""
+"""Loader of batches from a stream, with equal steps on all ranks and exact resume."""
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
@@ -20,40 +20,40 @@ from bload.packing.plan import filler_block
 
 
 class StreamLoader:
-    """Yields batches packed from a stream; every rank takes as many steps as the longest.
+    """Yields batches packed from a stream; every rank takes the same number of steps.
 
         loader = StreamLoader(file_names, t_max=94, decode=read_video, num_workers=2)
         for batch in loader:
             ...
 
-    No rank knows how much is left for the others. So before every step they add up the frames that
-    each has for it, one all-reduce of a number on the host: a rank without any gets a batch of
-    padding, and all end where none has any. The sum is `Batch.frames_in_step`, by which the loss
-    can be divided without another all-reduce. Where the group has no backend for the CPU, the
-    number goes through the GPU, and the host waits for it there once a step.
+    No rank knows how much data the others have left. So before every step the ranks add up their
+    frames, in one all-reduce of a small tensor on the host. A rank without data gets a batch of
+    padding; all ranks end when none has data. The sum is `Batch.frames_in_step`, so the loss needs
+    no other all-reduce. If the group has no CPU backend, the tensor goes through the GPU, and the
+    host waits for it once per step.
 
     Args:
-        sequences: an iterable that begins anew each time, such as a list of file names; every
-            shard iterates over it all and takes its part. Or a function of ``(shard, shards)``
-            that returns an iterable of the part alone.
-        t_max: slots in a block; a longer sequence is refused.
-        decode: makes a sequence of an item, in the worker, for those of the shard alone: all its
-            ``frames``, or ``frames, targets``, of the kinds that `SequenceSource.read` returns.
-            None if the items are such sequences themselves.
-        batch_slots: slots of a batch, rounded down to whole blocks; None takes one block.
-        window: blocks that the sequences waiting in memory may fill, in every worker.
-        targets_per: ``frame``, or ``sequence`` if there is one target for a whole sequence.
-        pad: values of padding, see `BlockLoader`.
-        rank: of this process; None takes it from the process group, and without one 0.
-        world_size: number of ranks; None takes it from the process group, and without one 1.
-        process_group: of the ranks that share the data; None takes the default group. Without
-            any, each rank ends with its own part.
-        num_workers: processes that read, started anew each time that iteration begins; this and
-            the options after it are those of `torch.utils.data.DataLoader`.
+        sequences: an iterable that can be read again, such as a list of file names; every shard
+            iterates over all of it and keeps its part. Or a function of ``(shard, shards)`` that
+            returns an iterable over that part.
+        t_max: slots in a block; a longer sequence is an error.
+        decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
+            kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
+            shard only. None if the items are such sequences.
+        batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
+        window: largest total of frames waiting in the memory of each worker, in blocks.
+        targets_per: ``frame``, or ``sequence`` for one target per sequence.
+        pad: padding values, see `BlockLoader`.
+        rank: rank of this process; None takes it from the process group, or 0 without a group.
+        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        process_group: group of the ranks that share the data; None takes the default group. Without
+            a group, each rank ends with its own part.
+        num_workers: number of worker processes, started anew for each iteration; this and the
+            arguments after it are those of `torch.utils.data.DataLoader`.
 
     Raises:
-        InputError: wrong options, a sequence that `StreamBlocks` refuses, a stream without any
-            sequence, or ranks that do not iterate alike.
+        InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, or
+            ranks with different options or positions.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class StreamLoader:
             worker_init_fn=worker_init_fn,
         )
         self.step = 0
-        """Batches that were yielded since the stream began."""
+        """Batches yielded since the beginning of the stream."""
         self._workers = max(num_workers, 1)
         self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
         self._turn = 0
@@ -132,10 +132,10 @@ class StreamLoader:
             found = next(batches, None)
 
     def _frames_of_step(self, found: Any) -> int:
-        """Return the frames that all ranks have for a step; 0 if the stream has ended.
+        """Return the frames of a step over all ranks; 0 at the end of the stream.
 
         Raises:
-            InputError: a rank has found a sequence that it refuses, on every rank.
+            InputError: on every rank, if any rank refused a sequence.
         """
         refused = found if isinstance(found, str) else ""
         frames = 0 if refused or not found else int(found[0].segments.length_S.sum())
@@ -147,15 +147,15 @@ class StreamLoader:
             frames, many, rank = total.tolist()
             if many and not refused:
                 who = f"rank {rank}" if many == 1 else f"{many} ranks"
-                raise InputError(f"{who} refused a sequence of the stream, and said why")
+                raise InputError(f"{who} refused a sequence of the stream; see the error there")
         if refused:
             raise InputError(refused)
         return frames
 
     def _agreed_filler(self, found: Any) -> Any:
-        """Compare the ranks; return a batch of padding, of the kinds that some rank has.
+        """Compare the ranks; return a batch of padding of the kinds that some rank has.
 
-        Nothing if the saved position was the end of the stream.
+        Return None if the saved position was the end of the stream.
         """
         batch = found[0] if isinstance(found, tuple) else None
         nothing = None if batch is None else _nothing(batch, self.stream.targets_per)
@@ -174,11 +174,11 @@ class StreamLoader:
                     )
         samples = [sample for _, sample in ranks if sample is not None]
         if not samples and self.step == 0 and not isinstance(found, str):
-            raise InputError("the stream has no sequence; give one that does")
+            raise InputError("the stream has no sequence; give at least one")
         return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
 
     def _definition(self) -> dict[str, Any]:
-        """Return what all ranks have in common, and a position depends on."""
+        """Return the settings that all ranks share and a position depends on."""
         stream = self.stream
         return {
             "t_max": stream.t_max,
@@ -191,7 +191,7 @@ class StreamLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this rank after the last batch yielded, as plain values.
 
-        It holds the numbers of the sequences that wait, not their frames. Save that of each rank.
+        It holds numbers of waiting sequences, not their frames. Each rank must save its own.
         """
         return {
             "step": self.step,
@@ -201,10 +201,10 @@ class StreamLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue with the batch after those that `state` had seen on this rank.
+        """Continue after the last batch yielded before `state` was saved on this rank.
 
-        The stream has to give the same sequences in the same order. Those before the position are
-        passed over, and only those that waited are decoded again.
+        The stream must yield the same sequences in the same order. Those before the position are
+        skipped; only those that were waiting are decoded again.
 
         Raises:
             InputError: the state belongs to another rank or other options.
@@ -223,12 +223,12 @@ class StreamLoader:
                 "settings, and give each rank its own"
             )
         self.step, self._turn = state["step"], state["turn"]
-        self._positions = deepcopy(state["positions"])  # the state stays as it is
+        self._positions = deepcopy(state["positions"])  # keeps `state` unchanged
         self._is_loaded = True
 
 
 class _WithPositions(IterableDataset[Any]):
-    """Data of the DataLoader: batches with positions, and the sentence of an `InputError`."""
+    """Yields batches with positions, and an `InputError` as its message."""
 
     def __init__(self, stream: StreamBlocks) -> None:
         self.stream = stream
@@ -236,7 +236,7 @@ class _WithPositions(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         try:
             yield from self.stream.with_positions()
-        except InputError as error:  # raised in a worker, it would contain a traceback
+        except InputError as error:  # raised in a worker, it would contain the traceback
             yield str(error)
 
 
@@ -249,7 +249,7 @@ def _has_group() -> bool:
 
 
 def _nothing(batch: Batch, targets_per: TargetsPer) -> BlockSample:
-    """Return a block of padding of the kinds of a batch."""
+    """Return an empty sample of the kinds of a batch."""
 
     def row(tensor: Tensor) -> Tensor:
         return tensor[0]

@@ -1,16 +1,16 @@
-"""Packing with only some of the lengths known: a window of sequences that wait for a block.
+"""Packing with limited look-ahead: a window of sequences that wait for a block.
 
-    window   a b c d e f g h ...    from the oldest on, at most `size` blocks full of frames
-    block    |a a a a|c c|g g g g|  the oldest of them that fill it together
+    window   a b c d e f g h ...    oldest first, at most `size` blocks of frames
+    block    |a a a a|c c|g g g g|  the oldest sequences that fill it together
 
-When more frames wait, a block takes the oldest sequences that fill it to the last slot, or as far
-as any of the window do. One that was the oldest for `size` blocks is in the next, so none waits for
-ever. What waits when the stream ends goes into as few blocks as ``bload_exact`` finds.
+When more frames wait, a block takes the oldest sequences that fill it exactly, or as far as any in
+the window do. A sequence that was the oldest for `size` blocks goes into the next, so none waits
+forever. At the end of the stream, ``bload_exact`` packs the rest into as few blocks as it finds.
 
-Action Genome in random order takes 1,775 blocks of 94 with a window of 16, which is `lower_bound`:
-0.04 % padding, where best fit into 64 open blocks, the fullest closed first, leaves 1 %. Lengths
-around half a block are harder: 3,000 of them drawn evenly from 1 to 94 take 2.5 to 3.9 % more
-blocks than the bound with a window of 16, and 1.1 to 2.2 % more with 64.
+Action Genome in random order takes 1,775 blocks of 94 slots with a window of 16, which is
+`lower_bound`: 0.04 % padding. Best fit into 64 open blocks, closing the fullest first, leaves 1 %.
+Lengths around half a block are harder: 3,000 lengths drawn evenly from 1 to 94 take 2.5 to 3.9 %
+more blocks than the bound with a window of 16, and 1.1 to 2.2 % with 64.
 """
 
 import numpy as np
@@ -22,39 +22,39 @@ Waiting = list[tuple[int, int]]
 
 
 class Window:
-    """Sequences that wait, and once the stream has ended its last blocks.
+    """Window of waiting sequences.
 
     Args:
-        t_max: slots of a block.
-        size: blocks that the frames of waiting sequences may fill.
+        t_max: slots in a block.
+        size: largest total of waiting frames, in blocks.
     """
 
     def __init__(self, t_max: int, size: int) -> None:
         self.t_max, self.size = t_max, size
         self.waiting: Waiting = []
-        """From the oldest on."""
+        """Oldest first."""
         self.frames = 0
-        """Of all that wait."""
+        """Frames of all waiting sequences."""
         self.passed = 0
-        """Blocks that left out the oldest."""
+        """Number of blocks that left out the oldest sequence."""
 
     def put(self, number: int, frames: int) -> None:
-        """Have a sequence of 1 to `t_max` frames wait."""
+        """Add a sequence of 1 to `t_max` frames."""
         self.waiting.append((number, frames))
         self.frames += frames
 
     @property
     def is_over(self) -> bool:
-        """True if more frames wait than may; then a block has to be taken."""
+        """True if too many frames wait, so that a block must be taken."""
         return self.frames > self.size * self.t_max
 
     def take_block(self) -> Waiting:
-        """Return a block of those that wait, who then wait no longer.
+        """Remove the sequences of one block from the window and return them.
 
-        Bit s of ``reach[i]`` is set when some of the first i others sum to s. As many of them are
-        considered as it takes to fill the block.
+        Bit s of ``reach[i]`` is set if some of the first i others sum to s. The loop stops at the
+        first i that fills the block.
         """
-        first = int(self.passed >= self.size)  # sequences that the block has to hold
+        first = int(self.passed >= self.size)  # sequences that the block must hold
         block, others = self.waiting[:first], self.waiting[first:]
         room = self.t_max - sum(frames for _, frames in block)
         reach, fits = [1], (1 << (room + 1)) - 1
@@ -74,7 +74,7 @@ class Window:
         return block
 
     def take_all(self) -> list[Waiting]:
-        """Return all that wait in blocks."""
+        """Remove all waiting sequences and return them as blocks."""
         waiting, self.waiting, self.frames, self.passed = self.waiting, [], 0, 0
         if not waiting:
             return []

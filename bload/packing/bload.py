@@ -7,14 +7,14 @@ Nothing is deleted. On Action Genome's training split at T_max 94: 1,815 to 1,84
 4,900 padded slots (4,770 with ``draw=length``), 109 times fewer than naive padding (97 to 117 by
 epoch).
 
-Bias: a block closes when nothing fits, so the last blocks of an epoch consist of what was hard to
-place; blocks are therefore put in random order. A new plan is drawn for each epoch (the authors'
+Bias: a block closes when nothing fits, so the last blocks of an epoch hold sequences that are hard
+to place. Blocks are therefore put in random order. Each epoch draws a new plan (the authors'
 released code draws once).
 
-Two laws: ``draw=video`` takes every sequence that fits with equal chance, as the paper says;
-``draw=length`` takes every distinct LENGTH that fits with equal chance and then one of its
-sequences, as the released code does (github.com/RRuschel/BLoad). The second uses up rare, long
-sequences early.
+``draw=video`` draws with equal chance among the sequences that fit, as the paper says.
+``draw=length`` draws with equal chance among the distinct lengths that fit and then among their
+sequences, as the released code does (github.com/RRuschel/BLoad). It uses up rare, long sequences
+early.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def pack(
     """Fill blocks with random whole sequences; blocks come in random order.
 
     Args:
-        draw: what is drawn of those that fit: a ``video``, or first a ``length``.
+        draw: what is drawn among those that fit: a ``video``, or first a ``length``.
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
     """

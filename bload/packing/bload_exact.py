@@ -1,39 +1,38 @@
-"""BLoad, exact: random blocks, full ones first, as few as can be found.
+"""BLoad exact: random blocks, full ones first, as few as can be found.
 
     1  rounds   |a a a a|b b b|. . .|   ->   |a a a a|d d d d d d|      b is loose again
     2  squeeze  |e e e e e e e|f f|.| |g g g|. . . .|   ->   |e e e e e e e|g g g| |f f|. . .|
 
-1. Rounds (`rounds.py`): cut a random order into blocks, all at the same time, and fill the room
-   of each by exchanging one of its pieces for a loose one of the right length. What is left, 50 to
-   700 pieces of a thousand or of ten million, begins the next round.
-2. Squeeze (`squeeze.py`) the rest beside some full blocks: pool two blocks, give one the fullest
-   subset, and the other what remains, until the lower bound of `bounds.py` is reached.
+1. Rounds (`rounds.py`): cut a random order into blocks, all at the same time, and fill the room of
+   each by exchanging one of its pieces for a loose one of the right length. The rest begins the
+   next round; 50 to 700 pieces of a thousand or of ten million are left in the end.
+2. Squeeze (`squeeze.py`) the rest together with some full blocks: pool two blocks, give one the
+   fullest subset and the other what remains, until the lower bound of `bounds.py` is reached.
 
-Where that misses the bound, other ways follow, and the smallest packing is taken, the random one
-where it is as small:
+If that misses the bound, other ways follow; the smallest packing is taken, the random one on a tie:
 
 3. up to 12 pieces: all subsets (`fewest.py`), so never above the optimum;
-4. few different lengths: recipes from a linear program (`recipes.py`), which also proves how few
-   blocks can be: Action Genome split at 32 takes 5,231, the optimum, where `lower_bound` is 5,217;
+4. few different lengths: recipes from a linear program (`recipes.py`), which also prove a bound:
+   Action Genome split at 32 takes 5,231, the optimum, where `lower_bound` is 5,217;
 5. best-fit decreasing on counts of lengths (`decreasing.py`), squeezed too, so never worse.
 
-Sequences too long for anything beside them have a block each from the start. Work is counted, never
-timed: the plan is a pure function of its arguments.
+Sequences too long to share a block get one each from the start. Work is counted, not timed, so the
+plan is a pure function of its arguments.
 
 On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94), 65 padded slots,
 for each of 1,000 seeds; on the test split at T_max 121: 450 blocks, 79 padded.
 
-Randomness kept: the plan is new each epoch, and which sequences share a block is as random as under
-`bload` (pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
-sequences in one block share less than 0.001 nats of information; `python -m bload table
---randomness`). Ways 4 and 5 keep less: they only shuffle which of the sequences of one length goes
-where.
+Randomness: the plan is new each epoch, and which sequences share a block is as random as with
+`bload`. Pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
+sequences in a block share less than 0.001 nats of information
+(`python -m bload table --randomness`). Ways 4 and 5 are less random: they only shuffle sequences of
+equal length.
 
-Not proved: with many different lengths and no way to the bound (2,000 uniform lengths up to T_max
-1,000: 1,031 blocks, where the bound is 1,029) the optimum may be a block or two below.
+Not proved: if no way reaches the bound, as for 2,000 uniform lengths up to T_max 1,000 (1,031
+blocks, where the bound is 1,029), the optimum may be a block or two below.
 
-Cost: milliseconds for Action Genome, a third of a second for a million lengths, half of which is
-the plan's own check, and about as much more where no way reaches the bound (docs/performance.md).
+Cost: milliseconds for Action Genome; a third of a second for a million lengths, half of it for the
+plan's own check, and about as much again if no way reaches the bound (docs/performance.md).
 """
 
 import numpy as np
@@ -49,15 +48,15 @@ from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import squeeze_tail
 
 Packing = tuple[np.ndarray, int]
-"""The block of every piece, ``(pieces,)``, and the number of blocks."""
+"""Block of every piece, ``(pieces,)``, and the number of blocks."""
 MOST_SLOTS = 10**6
-"""Slots of a block above which the sums of a pool, a bit each, take too long."""
+"""Largest block size; above it, finding the sums of a pool takes too long."""
 MOST_LOOSE = 4_000
-"""Pieces that random blocks may leave over to be squeezed; more are packed by length."""
+"""Largest number of left-over pieces that are squeezed; more are packed by length."""
 WORK = 200_000
-"""Pieces that are pooled before squeezing gives up the last way: a quarter of a second."""
+"""Pieces pooled before squeezing gives up in the last way: a quarter of a second."""
 LITTLE_WORK = WORK // 5
-"""The same where another way follows; Action Genome takes about 600."""
+"""Pieces pooled if another way follows; Action Genome takes about 600."""
 
 
 def pack(
@@ -95,7 +94,7 @@ def _blocks_of(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Pack
 
 
 def _squeezed(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
-    """Pack at random; where that misses the bound, in the other ways; return the smallest."""
+    """Pack at random and, if that misses the bound, in the other ways; return the smallest."""
     bound = lower_bound(size_P, t_max)
     home_P, blocks = full_blocks(size_P, t_max, bound, rng)
     rest = np.flatnonzero(home_P < 0)
@@ -142,7 +141,7 @@ def _with_the_rest(
 def _in_random_order(
     home_P: np.ndarray, blocks: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pieces block after block, both in random order, and the pieces of every block."""
+    """Return the pieces block after block, all in random order, and the pieces per block."""
     place_P = rng.permutation(blocks)[home_P]
     for_piece = len(home_P).bit_length()
     for_chance = 63 - for_piece - blocks.bit_length()

@@ -1,11 +1,11 @@
-"""Blocks of several sizes in one plan: short sequences in short blocks, which are walked sooner.
+"""Blocks of several sizes in one plan: short sequences in short blocks take fewer steps.
 
-    sizes 10 and 5      |a a a a a a a|b b b|      a is longer than 5, b fills its block up
+    sizes 10 and 5      |a a a a a a a|b b b|      a is longer than 5; b fills up its block
                         |c c c|d d|    |e e e e .|
 
 With the same slots in a batch, blocks of half the size make twice the rows, and a loop over time
-takes half the steps. No sequence is cut. Two sizes are the natural number where blocks are filled
-up: with more, short sequences run out. For packers with one sequence in a block, these are buckets.
+takes half the steps. No sequence is cut. Two sizes suit packers that fill up blocks: with more,
+short sequences run out. For packers with one sequence per block, the sizes are buckets.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ from bload.packing.cost import Cost
 from bload.packing.plan import Plan
 
 CANDIDATES = 256
-"""Block sizes among which a menu is chosen, spread evenly over the sequences and their frames."""
+"""Number of candidate sizes, spread evenly over the sequences and their frames."""
 
 
 def choose_sizes(
@@ -32,20 +32,20 @@ def choose_sizes(
     *,
     fills: bool = True,
 ) -> tuple[int, ...]:
-    """Return up to `most` block sizes, `t_max` the last, with which an epoch costs least.
+    """Return up to `most` block sizes, `t_max` the last, that make an epoch cost least.
 
-    By dynamic programming over the lengths, after the buckets of FlexSP (arXiv 2412.01523). It
-    takes blocks that are filled up to have no padding.
+    It uses dynamic programming over the lengths, as FlexSP does for its buckets (arXiv 2412.01523),
+    and assumes that blocks that are filled up have no padding.
 
     Args:
-        lengths: frames of every sequence, ``(sequences,)``; what is longer than `t_max` counts as
+        lengths: frames of every sequence, ``(sequences,)``; those longer than `t_max` count as
             `t_max`.
-        batch_slots: slots of a batch, which holds ``batch_slots // size`` blocks.
-        cost: of slots, walked slots and batches.
+        batch_slots: slots in a batch, which holds ``batch_slots // size`` blocks.
+        cost: cost of slots, walked slots and batches.
         fills: False for packers that put one sequence into a block.
     """
     if fills and cost.walk == cost.launch == 0:
-        cost = Cost(walk=1)  # full blocks have equally many slots whatever their size
+        cost = Cost(walk=1)  # full blocks of any size have the same total of slots
     lengths = np.sort(np.minimum(lengths, t_max))
     size_K = _candidates(lengths, t_max)
     price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_slots // size_K)
@@ -64,7 +64,7 @@ def choose_sizes(
 
 
 def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
-    """Sizes worth a try: the lengths there are, or quantiles of them, and shares of `t_max`."""
+    """Return candidate sizes: the lengths, or quantiles of them, and fractions of `t_max`."""
     found = np.unique(lengths)
     if len(found) > CANDIDATES:
         share = np.linspace(0, 1, CANDIDATES // 2 + 1)[1:]
@@ -75,7 +75,7 @@ def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
 
 
 def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
-    """Blocks of size k for the sequences longer than size i, which come in order, ``(i, k)``."""
+    """Return the blocks of size k for sequences longer than size i, up to k, ``(i, k)``."""
     upto_K = np.searchsorted(lengths, size_K, side="right")
     count_KK = upto_K - upto_K[:, None]
     if not fills:
@@ -91,11 +91,11 @@ def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
 def _cheapest(
     start_K: np.ndarray, step_KK: np.ndarray, most: int, size_K: np.ndarray
 ) -> tuple[float, tuple[int, ...]]:
-    """The cheapest way of at most `most` sizes to the last one, and its cost.
+    """Return the lowest cost, and the sizes, at most `most` including the last, that have it.
 
     Args:
-        start_K: what it costs to begin with size k.
-        step_KK: what size k costs after size i, ``(i, k)``.
+        start_K: cost of beginning with size k.
+        step_KK: cost of size k after size i, ``(i, k)``.
     """
     step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
     cost_K, came = start_K, []
@@ -115,11 +115,11 @@ def _cheapest(
 def sizes_of(
     block_sizes: int | Sequence[int], plan: Plan, t_max: int, batch_slots: int, cost: Cost
 ) -> tuple[int, ...]:
-    """Return the block sizes that a loader's `block_sizes` asks for; none if there is one only.
+    """Return the block sizes for a loader's `block_sizes`; none if there is only one.
 
     Args:
-        block_sizes: the sizes, or how many to choose.
-        plan: of the packer, with blocks of `t_max` slots.
+        block_sizes: the sizes, or the number of sizes to choose.
+        plan: plan of the packer, with blocks of `t_max` slots.
 
     Raises:
         InputError: `block_sizes` is neither, or the packer makes batches of its own sizes.
@@ -166,11 +166,11 @@ def pack_block_sizes(
     rng: np.random.Generator,
     **options: Any,
 ) -> Plan:
-    """Pack with blocks of several sizes, in random order.
+    """Pack into blocks of several sizes, in random order.
 
-    From the largest size down, the sequences that need it are packed with as many random shorter
-    ones as fill their blocks up. A block then takes the smallest size that holds its frames, which
-    is all that happens to packers that put one sequence or clip into a block.
+    From the largest size down, the sequences that need a size are packed together with random
+    shorter ones that fill up their blocks. Each block then takes the smallest size that holds its
+    frames. Packers with one sequence or clip per block do only the last step.
 
     Args:
         pack: the packer.
@@ -201,7 +201,7 @@ def _joined(
     sizes: np.ndarray,
     rng: np.random.Generator,
 ) -> Plan:
-    """One plan of several, each over some of the sequences, its blocks in random order."""
+    """Join plans over parts of the sequences into one, with its blocks in random order."""
     blocks = [(mine, plan.block(b)) for mine, plan in parts for b in range(plan.blocks)]
     blocks = [blocks[i] for i in rng.permutation(len(blocks))]
     sequence = np.concatenate([mine[block.sequence] for mine, block in blocks])

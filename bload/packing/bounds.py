@@ -1,8 +1,8 @@
 """Lower bound on the number of blocks of any packing.
 
-The largest of three classical bounds of one-dimensional bin packing. They need only the number of
-segments of each length, so their cost hardly grows with the number of sequences. A packing that
-meets the bound is minimal; the minimum itself can lie above it.
+It is the largest of three classical bounds of one-dimensional bin packing. They need only the
+number of segments of each length, so their cost hardly grows with the number of sequences. A
+packing that meets the bound is minimal; the minimum itself can lie above it.
 """
 
 import numpy as np
@@ -12,16 +12,16 @@ from bload.errors import InputError
 
 
 def lower_bound(lengths: np.ndarray, t_max: int) -> int:
-    """Return a number of blocks of `t_max` slots that no packing of whole segments goes below.
+    """Return a lower bound on the blocks of `t_max` slots in any packing of whole segments.
 
     Args:
         lengths: segment lengths, ``(segments,)``, each 1 to `t_max`.
         t_max: slots in a block.
 
-    The bounds: the frames themselves, ceil(sum / t_max); for every size t, a block holds at most
+    The bounds: all frames need ceil(sum / t_max) blocks; for every size t, a block holds at most
     floor(t_max / t) segments of t frames or more; and L2 of Martello and Toth (Discrete Applied
-    Mathematics 28, 1990): segments longer than half a block take one block each, and what does
-    not fit beside them needs blocks of its own.
+    Mathematics 28, 1990): segments longer than half a block take one block each, and what does not
+    fit beside them needs more blocks.
 
     Raises:
         InputError: a segment is longer than a block.
@@ -35,7 +35,7 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
     sizes, counts = np.unique(lengths, return_counts=True)
     by_frames = -(-int(np.sum(lengths)) // t_max)
 
-    # of each size that there is: segments of that length or more
+    # for each size: number of segments of that length or more
     at_least = counts[::-1].cumsum()[::-1]
     by_size = int(np.max(-(-at_least // (t_max // sizes))))
 
@@ -44,18 +44,18 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
 
 def _martello_toth(sizes: np.ndarray, counts: np.ndarray, t_max: int) -> int:
     half = t_max // 2
-    small = sizes[sizes <= half]  # the least length that counts as small; one that there is is best
+    small = sizes[sizes <= half]  # least length that counts as small; an existing one is best
     if len(small) == 0:
         return int(counts.sum())
     numbers, sums = ([0, *np.cumsum(values)] for values in (counts, counts * sizes))
 
     def shorter(lengths: ArrayLike, than: list[int]) -> np.ndarray:
-        """Segments shorter than each of `lengths`, or frames in them."""
+        """Return the number of segments shorter than each of `lengths`, or their frames."""
         return np.array(than, dtype=np.int64)[np.searchsorted(sizes, lengths)]
 
     # segments longer than t_max - small: nothing small fits beside them
     huge = numbers[-1] - shorter(t_max - small + 1, numbers)
-    # longer than half a block, one to a block, with room for something small
+    # longer than half a block: one per block, with room for something small
     large = shorter(t_max - small + 1, numbers) - shorter(half + 1, numbers)
     large_frames = shorter(t_max - small + 1, sums) - shorter(half + 1, sums)
     small_frames = shorter(half + 1, sums) - shorter(small, sums)

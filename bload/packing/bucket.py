@@ -1,12 +1,12 @@
-"""Buckets: sequences of like length in a batch, each padded to the longest of the batch.
+"""Buckets: sequences of similar length in a batch, each padded to the longest of the batch.
 
     |a a a a a|      one sequence in a row; batches of short
     |b b b b .|      sequences have more rows
     |c c c c c|
 
-Sequences are sorted into buckets by length and drawn at random inside a bucket, as bucketing
-samplers do (Lhotse's, fairseq's, Hugging Face's grouping by length). Batches come in random order.
-Nothing is deleted; the sequences of a batch have like lengths. Cost: a sort and one pass.
+Sequences are sorted into buckets by length and drawn at random inside a bucket, as in the bucketing
+samplers of Lhotse, fairseq and Hugging Face. Batches come in random order. Nothing is deleted, but
+the sequences in a batch have similar lengths. Cost: a sort and one pass.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def pack(
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
         buckets: number of buckets.
-        batch_slots: slots of a batch, at least `t_max`; the loader gives its own.
+        batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """
     buckets = check_whole("buckets", buckets, 1)
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)

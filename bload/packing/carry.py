@@ -1,10 +1,10 @@
-"""Sequences longer than a block that nothing is forgotten of: the state passes from step to step.
+"""Carried state: sequences longer than a block pass their state from step to step.
 
     row 0   |a a a a a a|a a a a a a|a a b b b .|c c c c d d|      a is cut into three pieces, in
     row 1   |e e e f f f|g g g g g .|h h h h h h|h h i i i i|      three steps; a step is a column
 
-The pieces of a long sequence stand in the same row of successive steps of the same rank. Only the
-first is a start; the others go on with the row's state at the end of the step before, detached
+The pieces of a long sequence take the same row in successive steps of the same rank. Only the first
+is a start; the others continue with the row's state at the end of the step before, detached
 (truncated back-propagation through time). The last piece shares its block with short sequences,
 which stay whole.
 """
@@ -26,11 +26,12 @@ def pack_carry(
     rng: np.random.Generator,
     **options: Any,
 ) -> Plan:
-    """Cut what is longer than a block, and leave the other sequences to a packer.
+    """Cut sequences longer than a block, and pack the other sequences with `pack`.
 
     Args:
-        pack: the packer; what its blocks put side by side also fills up those of last pieces.
-        options: the packer's own, but for ``long``.
+        pack: the packer. Unless it puts one sequence per block, random short sequences first fill
+            up the blocks of last pieces.
+        options: options of the packer, except ``long``.
     """
     pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
     is_long = lengths[sequence] > t_max

@@ -1,4 +1,4 @@
-"""Cost of a micro-batch: a law in slots, or in milliseconds once it is fitted."""
+"""Cost of a micro-batch, in slots, or in milliseconds if it is fitted."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -13,25 +13,25 @@ from bload.packing.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of computing forward and backward, by what there is to compute."""
+    """Cost of a forward and backward pass, as a weighted sum."""
 
     slot: float = 1.0
-    """Of a slot, padding too."""
+    """Cost per slot, including padding."""
     frame: float = 0.0
-    """Of a frame: losses, and an encoder that skips padding."""
+    """Cost per frame: losses, and an encoder that skips padding."""
     pair: float = 0.0
-    """Of two frames of one sequence: attention by a ragged kernel."""
+    """Cost per pair of frames of one sequence: attention by a ragged kernel."""
     walk: float = 0.0
-    """Of a step of a loop over time, however many blocks take it at once."""
+    """Cost per step of a loop over time, for any number of blocks."""
     launch: float = 0.0
-    """Of a micro-batch."""
+    """Cost per micro-batch."""
 
     def __post_init__(self) -> None:
         if not all(0 <= value < np.inf for value in astuple(self)):
             raise InputError(f"a cost is {astuple(self)}; give finite numbers from 0 on")
 
     def of_blocks(self, plan: Plan) -> np.ndarray:
-        """Return what each block costs, ``(blocks,)``, but for the walk and the launch."""
+        """Return the cost of each block, ``(blocks,)``, without walk and launch."""
         squares = np.bincount(plan.block_of_segment(), plan.length.astype(float) ** 2, plan.blocks)
         costs: np.ndarray = (
             self.slot * plan.slots + self.frame * plan.block_frames + self.pair * squares
@@ -39,22 +39,21 @@ class Cost:
         return costs
 
     def of_shape(self, t_max: ArrayLike) -> np.ndarray:
-        """Return what micro-batches of blocks of `t_max` slots cost besides their blocks."""
+        """Return the cost of walk and launch for micro-batches with blocks of `t_max` slots."""
         return self.walk * np.asarray(t_max, dtype=float) + self.launch
 
 
 def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cost:
-    """Return the cost in milliseconds that explains timed micro-batches best, none of it negative.
+    """Fit a cost in milliseconds to timed micro-batches, with no coefficient below 0.
 
-    Least squares of relative errors under bounds of 0; with five numbers all sets of those that
-    are not 0 can be tried.
+    The fit minimises squared relative errors. All subsets of non-zero coefficients are tried.
 
     Args:
         work: slots, frames, pairs, walked slots and launches of every micro-batch.
-        seconds: that each took, ``(micro-batches,)``.
+        seconds: time of every micro-batch, ``(micro-batches,)``.
 
     Raises:
-        InputError: there are fewer times than numbers to find, or one is not above 0.
+        InputError: fewer than five times, a time not above 0, or not one time per micro-batch.
     """
     work_MW, times_M = np.array(work, dtype=float), 1000 * np.array(seconds, dtype=float)
     if len(work_MW) < 5 or len(work_MW) != len(times_M) or not np.all(times_M > 0):

@@ -1,14 +1,14 @@
 """Best-fit decreasing: the longest piece first, each into the fullest block with room for it.
 
 |d d d d d d d d|a|.|
-|e e e e e e|b b b|.|      many blocks of one recipe are handled as one, so the cost is that
-|e e e e e e|b b b|.|      of the number of different lengths, not of pieces
+|e e e e e e|b b b|.|      equal blocks are handled as one group, so the cost grows with
+|e e e e e e|b b b|.|      the number of different lengths, not of pieces
 """
 
 import numpy as np
 
 Recipe = tuple["Recipe", int, int] | None
-"""Contents of the blocks of a group: the recipe before, and a length with its number of pieces."""
+"""Contents of each block in a group: the recipe before, a length, and its number of pieces."""
 
 
 def best_fit_decreasing(
@@ -19,7 +19,7 @@ def best_fit_decreasing(
     Args:
         size_P: frames of every piece, ``(pieces,)``.
         t_max: slots in a block.
-        rng: decides which of the pieces of one length goes where.
+        rng: decides at random between pieces of equal length.
     """
     sizes, counts = np.unique(size_P, return_counts=True)
     groups = _groups(sizes.tolist(), counts.tolist(), t_max)
@@ -48,10 +48,10 @@ def best_fit_decreasing(
 
 
 def _groups(sizes: list[int], counts: list[int], t_max: int) -> list[tuple[int, Recipe]]:
-    """Return number and recipe of all groups of like blocks; sizes ascend."""
+    """Return number of blocks and recipe of each group of equal blocks; `sizes` ascend."""
     with_room: dict[int, list[tuple[int, Recipe]]] = {}
     full: list[tuple[int, Recipe]] = []
-    rooms = 0  # bit r is set when some block has r free slots
+    rooms = 0  # bit r is set if some block has r free slots
     for size, count in zip(reversed(sizes), reversed(counts), strict=True):
         while count:
             enough = rooms >> size

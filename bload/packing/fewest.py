@@ -1,14 +1,14 @@
-"""The fewest blocks of a few pieces, by going through all their subsets.
+"""Fewest blocks for a few pieces, by dynamic programming over their subsets.
 
-Every packing comes from some order of the pieces: fill a block until the next does not fit, then
-begin another. Of each subset it is enough to know the order that ends soonest on the line of all
-blocks, so n pieces take n 2**n steps (dynamic programming, as Held and Karp's).
+Every packing comes from some order of the pieces: fill a block until the next piece does not fit,
+then begin another. For each subset only the order that ends soonest matters. So n pieces take
+n * 2**n steps, as in the algorithm of Held and Karp.
 """
 
 import numpy as np
 
 FEW = 12
-"""Pieces of which all subsets are gone through: 2 ms."""
+"""Largest number of pieces for which this is used; it takes 2 ms."""
 
 
 def fewest_blocks(
@@ -19,7 +19,7 @@ def fewest_blocks(
     Args:
         size_P: frames of every piece, ``(pieces,)``, at most about twenty.
         t_max: slots in a block.
-        rng: shuffles the pieces, since the first of several best packings is taken.
+        rng: shuffles the pieces, because the first of several best packings is taken.
     """
     pieces = len(size_P)
     shuffled = rng.permutation(pieces)
@@ -44,7 +44,7 @@ def fewest_blocks(
 
 
 def _after(end: np.ndarray, size: np.ndarray, t_max: int) -> np.ndarray:
-    """Return where a piece ends that is put behind `end`, in the same block or the next."""
+    """Return the end of a piece that is put behind `end`, in the same block or the next."""
     room = -end % t_max
     after: np.ndarray = end + size + np.where(size <= room, 0, room)
     return after

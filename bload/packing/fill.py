@@ -1,12 +1,11 @@
-"""Random filling: blocks one after another, each with random pieces that fit until none does.
+"""Random filling: blocks one after another, each with random pieces until none fits.
 
     left     lengths 2 3 5, how many of each  4 1 2      room 4: five pieces fit, lengths 2 and 3
     draw     the n-th of the five, n random: n = 4 is the piece of length 3, and room 1 is left
 
-Which of the pieces of a length come when is a permutation of its own, so that only the counts of
-lengths change. A Fenwick tree (Software: Practice and Experience 24, 1994) keeps their sums: how
-many pieces fit, and which length the n-th has, both take as many steps as the number of different
-lengths has binary digits.
+Pieces of equal length come in a random order of their own, so only the counts of lengths change. A
+Fenwick tree (Software: Practice and Experience 24, 1994) keeps their sums. Finding how many pieces
+fit, and the length of the n-th, takes log2(different lengths) steps each.
 """
 
 import itertools
@@ -28,18 +27,18 @@ def fill(
     draw: Draw = "video",
     rooms: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw pieces among those that fit until none does, block after block.
+    """Draw random pieces that fit until none does, block after block.
 
     Args:
         lengths: frames of every piece, ``(pieces,)``, each at most `t_max`.
-        draw: ``video`` takes every piece that fits with equal chance, ``length`` every distinct
-            length that fits and then one of its pieces.
-        rooms: free slots of the blocks to fill, ``(blocks,)``; None: empty ones, until no piece is
-            left.
+        draw: ``video`` draws with equal chance among the pieces that fit, ``length`` among the
+            distinct lengths that fit and then among their pieces.
+        rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks until no
+            piece is left.
 
     Returns:
-        The numbers of the pieces in the order in which they stand, and how many each block holds,
-        both int64.
+        piece numbers in the order of their places, and the number of pieces in each block, both
+        int64.
     """
     check_choice("draw", draw, ("video", "length"))
     piece = rng.permutation(len(lengths))
@@ -49,7 +48,7 @@ def fill(
     blocks = _fill(sizes.tolist(), number.tolist(), each, draw, _chances(rng))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
-    if rooms is not None:  # nothing was left for the others
+    if rooms is not None:  # no piece was left for the other blocks
         counts = np.pad(counts, (0, len(rooms) - len(counts)))
     by_size = np.argsort(order, kind="stable")
     used = np.bincount(order, minlength=len(sizes))
@@ -61,10 +60,10 @@ def fill(
 def _fill(
     sizes: list[int], number: list[int], rooms: Iterable[int], draw: Draw, chances: Iterator[float]
 ) -> list[list[int]]:
-    """Fill blocks draw by draw, until no piece is left; return places in `sizes`.
+    """Fill blocks draw by draw until no piece is left; return places in `sizes`.
 
-    ``sums[i]`` is the sum of the weights of the ``i & -i`` places before i, where the weight of a
-    place is its number of pieces, or 1 if lengths are drawn.
+    ``sums[i]`` is the sum of the weights of the ``i & -i`` places before i. The weight of a place
+    is its number of pieces, or 1 if lengths are drawn.
     """
     places, each = len(sizes), draw == "video"
     top, left = 1 << places.bit_length() >> 1, sum(number)
@@ -104,6 +103,6 @@ def _fill(
 
 
 def _chances(rng: np.random.Generator) -> Iterator[float]:
-    """Yield uniform numbers, drawn many at a time: one at a time is slow in Python."""
+    """Yield uniform random numbers, drawn in bulk because single draws are slow in Python."""
     while True:
         yield from rng.random(1024).tolist()

@@ -3,9 +3,9 @@
     a a a a a -> |a a a|     the rest of a is deleted
     b         -> |b . .|
 
-With the paper's T = 22 = floor(mean length) on Action Genome's training split: 7,464 blocks,
-37,712 padded slots, 40,289 deleted frames. No reset inside a block. Every sequence is seen, long
-context is not. Cost: a few vector operations.
+With the paper's T = 22 = floor(mean length) on Action Genome's training split: 7,464 blocks, 37,712
+padded slots, 40,289 deleted frames. No state is reset inside a block. Every sequence is seen, but
+long context is lost. Cost: a few vector operations.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ def pack(
     """Keep one clip of at most `t_max` frames per sequence, in random order.
 
     Args:
-        place: frames to keep of a longer sequence: a ``random`` run, a ``fixed`` one (the same
-            in every plan) or the ``first``.
+        place: frames kept of a longer sequence: a ``random`` run, a ``fixed`` one (the same in
+            every plan), or the ``first`` ones.
     """
     kept = np.minimum(lengths, t_max)
     first = clip_offsets(lengths, kept, place, rng)

@@ -3,9 +3,9 @@
     |a a a a a .|
     |b b . . . .|
 
-Nothing is deleted and no state is reset inside a block, at the price of the most padding: 534,831
-slots on Action Genome's training split at T_max 94, 3.2 for each frame. Blocks come in random
-order. Cost: one permutation.
+Nothing is deleted and no state is reset inside a block, but padding is largest: 534,831 slots on
+Action Genome's training split at T_max 94, 3.2 per frame. Blocks come in random order. Cost: one
+permutation.
 """
 
 import numpy as np

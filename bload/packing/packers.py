@@ -3,15 +3,16 @@
     def pack(lengths, t_max, rng, *, option="default") -> Plan
 
 ``lengths`` is int64 ``(sequences,)``, at least 1 each; ``t_max`` is the number of slots in a block;
-``rng`` is a `numpy.random.Generator`, the only source of randomness. A packer touches no file,
-clock, rank or global random state, so the same arguments give the same plan on every rank and
-machine. Options are keyword-only, with defaults that JSON can hold.
+``rng`` is a `numpy.random.Generator`, the only source of randomness. A packer uses no file, clock,
+rank or global random state, so the same arguments give the same plan on every rank and machine.
+Options are keyword-only, with defaults that JSON can hold.
 
 Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
-pass it to `whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max``
-is then the length of a clip, by default the mean length instead of the longest. If it puts one
-sequence into a block, set ``pack.one_each = True``. If it makes the batches itself, set
-``pack.makes_batches = True``; an option ``batch_slots`` is then the loader's.
+pass it to `whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max`` is then the
+length of a clip, by default the mean length instead of the longest. If it puts one sequence into a
+block, set ``pack.one_each = True``. If it makes the batches itself, set
+``pack.makes_batches = True``: the loader then passes its ``batch_slots`` if there is such an
+option.
 """
 
 import inspect
@@ -39,7 +40,7 @@ PACKERS: dict[str, Callable[..., Plan]] = {
     "bload": bload.pack,
     "bload_exact": bload_exact.pack,
 }
-"""Name -> packer, in the order of the table."""
+"""Packers by name, in the order of the table."""
 
 
 def _find(packer: str) -> Callable[..., Plan]:
@@ -49,12 +50,12 @@ def _find(packer: str) -> Callable[..., Plan]:
 
 
 def cuts_clips(packer: str) -> bool:
-    """Return True if a block of this packer is one clip, so that ``t_max`` is a clip's length."""
+    """Return True if blocks of this packer are single clips, so ``t_max`` is a clip's length."""
     return bool(getattr(_find(packer), "cuts_clips", False))
 
 
 def makes_batches(packer: str) -> bool:
-    """Return True if this packer makes the batches itself, so that its blocks are its batches."""
+    """Return True if this packer makes the batches itself."""
     return bool(getattr(_find(packer), "makes_batches", False))
 
 
@@ -85,16 +86,16 @@ def make_plan(
     block_sizes: Sequence[int] = (),
     **options: Any,
 ) -> Plan:
-    """Make the plan of one epoch: a pure function of its arguments.
+    """Make the plan of one epoch; equal arguments give equal plans.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
-        seed: with `epoch`, of the random stream ``np.random.default_rng([seed, epoch])``.
+        seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
-        block_sizes: sizes of blocks, `t_max` the largest; none takes `t_max` alone.
-        options: the packer's own.
+        block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
+        options: options of the packer.
 
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.

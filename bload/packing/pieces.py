@@ -31,11 +31,11 @@ def whole_pieces(
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         t_max: slots in a block.
-        long: ``error`` refuses a sequence longer than `t_max`; ``split`` cuts it into pieces of
-            `t_max` frames and a rest, each with a start of its own: nothing is deleted, but the
-            recurrent state is cleared at every cut; ``truncate`` keeps the first `t_max` frames,
-            and the rest counts as deleted. ``carry`` is `bload.packing.carry`'s.
-        carry: whether ``long="carry"`` is a choice of the packer too, for the errors' sentences.
+        long: ``error`` refuses sequences longer than `t_max`. ``split`` cuts them into pieces of
+            `t_max` frames and a rest, each with its own start: nothing is deleted, but the
+            recurrent state is cleared at every cut. ``truncate`` keeps the first `t_max` frames and
+            counts the rest as deleted. `bload.packing.carry` handles ``carry``.
+        carry: True if error messages may offer ``long="carry"``.
 
     Returns:
         sequence, first frame and length of every piece, each int64 ``(pieces,)``.

@@ -1,4 +1,4 @@
-"""The plan of an epoch: the place of every frame, known before any file is read.
+"""Plan of an epoch: the place of every frame, known before any file is read.
 
     block 0   |a a a a|b b b|c|. .|      a, b, c segments; . padding; `|` before a letter: a start
     block 1   |d d d d d d d d|e e|
@@ -18,14 +18,14 @@ from bload.packing.bounds import lower_bound
 
 
 class InStep(NamedTuple):
-    """What a batch is in its optimiser step."""
+    """Place of a batch in its optimiser step."""
 
     frames: int = 0
-    """Frames of the step, on all ranks."""
+    """Frames of the step, over all ranks."""
     batches: int = 1
-    """Batches that this rank computes for it."""
+    """Batches of this rank in the step."""
     ends: bool = True
-    """True for the last of them."""
+    """True for the last of these batches."""
 
 
 WHOLE_STEP = InStep()
@@ -43,19 +43,19 @@ class Block:
     t_max: int
     """Slots of the block."""
     sequence: np.ndarray
-    """Number of each segment's sequence in the data set."""
+    """Sequence of each segment, as its number in the data set."""
     first: np.ndarray
-    """Frame of the sequence at which the segment begins."""
+    """Frame of the sequence at which each segment begins."""
     length: np.ndarray
     """Frames of each segment."""
     continues: bool = False
-    """True if the first segment goes on where the row's block of the step before ended."""
+    """True if the first segment continues the block of the same row in the previous step."""
     step: InStep = WHOLE_STEP
-    """Of the batch that it is in."""
+    """Place of the block's batch in its step."""
 
     @property
     def starts(self) -> np.ndarray:
-        """The slots at which a segment begins; the state is cleared there, if nothing continues."""
+        """First slot of each segment; the state is cleared there unless the segment continues."""
         starts: np.ndarray = np.cumsum(self.length) - self.length
         return starts
 
@@ -66,7 +66,7 @@ class Block:
 
 
 def filler_block(t_max: int, step: InStep = WHOLE_STEP) -> Block:
-    """Return an empty block, all padding, which is counted apart from the plan's own."""
+    """Return an empty block; its padding is counted apart from the plan's."""
     nothing = np.zeros(0, dtype=np.int64)
     return Block(-1, t_max, nothing, nothing, nothing, step=step)
 
@@ -76,21 +76,20 @@ class Plan:
     """All blocks of one epoch, in order.
 
     Args:
-        t_max: slots in a block, or in the largest.
+        t_max: slots in the largest block.
         sequence_lengths: frames of every sequence of the data set, ``(sequences,)``.
         sequence: number of every segment's sequence, ``(segments,)``, block after block.
         first: frame of the sequence at which each segment begins, ``(segments,)``.
         length: frames of each segment, ``(segments,)``.
         offsets: ``(blocks + 1,)``; block b holds the segments ``offsets[b]:offsets[b + 1]``.
-        slots: slots of every block, ``(blocks,)``; left out, each has `t_max`.
-        batches: ``(batches + 1,)``; the packer makes the batches itself, and batch i has the blocks
-            ``batches[i]:batches[i + 1]``. Left out, as many blocks of a size as fit are a batch.
-        carries: a segment that begins inside its sequence goes on with the state at the end of the
-            block with the frames before, see `bload.packing.carry`.
+        slots: slots of every block, ``(blocks,)``; by default `t_max` each.
+        batches: ``(batches + 1,)``, if the packer makes the batches: batch i has the blocks
+            ``batches[i]:batches[i + 1]``. By default, a batch is filled with blocks of one size.
+        carries: True if segments that begin inside a sequence continue with the state after the
+            frames before, see `bload.packing.carry`.
 
     Raises:
-        ValueError: a segment lies outside its sequence, a block overflows, or a frame appears
-            twice. A packer that returns is therefore right about these.
+        ValueError: a segment lies outside its sequence, a block overflows, or a frame is repeated.
     """
 
     t_max: int
@@ -188,7 +187,7 @@ class Plan:
 
     @property
     def placed(self) -> int:
-        """Frames that are in a block."""
+        """Frames in blocks."""
         return int(self.length.sum())
 
     @property
@@ -208,12 +207,12 @@ class Plan:
 
     @property
     def utilisation(self) -> float:
-        """Share of the slots that hold a frame."""
+        """Share of slots that hold a frame."""
         return self.placed / self.processed if self.blocks else 1.0
 
     @cached_property
     def has_one_size(self) -> bool:
-        """True if any blocks side by side are a batch: all have `t_max` slots."""
+        """True if all blocks have `t_max` slots and the packer makes no batches."""
         return len(self.batches) == 0 and bool(np.all(self.slots == self.t_max))
 
     @cached_property
@@ -225,10 +224,10 @@ class Plan:
 
     @cached_property
     def follows(self) -> np.ndarray:
-        """The block whose last segment goes on in the first of each block, ``(blocks,)``; else -1.
+        """Block that each block's first segment continues, ``(blocks,)``; -1 for none.
 
         Raises:
-            ValueError: a segment goes on in the middle of a block, or after one that is not full.
+            ValueError: a segment continues inside a block, or after a block that is not full.
         """
         follows = np.full(self.blocks, -1)
         later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
@@ -253,7 +252,7 @@ class Plan:
 
     @cached_property
     def lower_bound(self) -> int:
-        """Blocks that any packing of these segments needs at least (see `bload.packing.bounds`).
+        """Lower bound on the blocks of any packing of these segments (see `bload.packing.bounds`).
 
         A plan with ``blocks == lower_bound`` is proved minimal; one above it may be minimal too.
         """
@@ -261,7 +260,7 @@ class Plan:
 
     @property
     def lower_bound_padding(self) -> int:
-        """Slots without a frame that `lower_bound` blocks would have."""
+        """Padding that `lower_bound` blocks would have."""
         return self.lower_bound * self.t_max - self.placed
 
     def block(self, index: int, step: InStep = WHOLE_STEP) -> Block:
@@ -275,7 +274,7 @@ class Plan:
         return Block(index, slots, *columns, continues, step)
 
     def batch_of_block(self) -> np.ndarray:
-        """Return the batch of each block, ``(blocks,)``, where the packer has made them."""
+        """Return the batch of each block, ``(blocks,)``, if the packer makes batches."""
         return np.repeat(np.arange(len(self.batches) - 1), np.diff(self.batches))
 
     def block_of_segment(self) -> np.ndarray:
@@ -290,7 +289,7 @@ def plan_from_blocks(
     t_max: int,
     carries: bool = False,
 ) -> Plan:
-    """Make a plan from lists of piece numbers, one per block; the rest as `plan_from_arrays`."""
+    """Make a plan from lists of piece numbers, one per block; see `plan_from_arrays`."""
     sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(sizes.sum()))
     return plan_from_arrays(order, sizes, pieces, sequence_lengths, t_max, carries)
@@ -304,11 +303,11 @@ def plan_from_arrays(
     t_max: int,
     carries: bool = False,
 ) -> Plan:
-    """Make a plan from piece numbers in the order in which they stand, block after block.
+    """Make a plan from piece numbers, block after block.
 
     Args:
         order: piece numbers, ``(pieces,)``.
-        sizes: pieces of every block, ``(blocks,)``.
+        sizes: number of pieces in every block, ``(blocks,)``.
         pieces: sequence, first frame and length of every piece (see `bload.packing.pieces`).
     """
     sequence, first, length = (array[order] for array in pieces)

@@ -1,11 +1,11 @@
-"""Ragged batches: random whole sequences until a batch is full of frames, nothing padded.
+"""Ragged batches: random whole sequences until a batch is full of frames, without padding.
 
-    batch of 10    |a a a a|b b b|c c|      the next one, of 4 frames, does not fit
+    batch of 10    |a a a a|b b b|c c|      d, of 4 frames, does not fit
                    |d d d d|e e e e e|
 
-A batch is a block of its own with as many slots as it has frames, so no two have the same shape,
-and every rank waits for the one whose batch is fullest (`Schedule.imbalance`). A state is cleared
-at every start, as in a packed block. The usual way to feed attention with variable lengths: batches
+A batch is one block with as many slots as frames. So shapes differ from batch to batch, and every
+rank waits for the one with the fullest batch (`Schedule.imbalance`). The state is cleared at every
+start, as in a packed block. This is the usual way to feed attention with variable lengths: batches
 by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
 """
 
@@ -29,7 +29,7 @@ def pack(
     Args:
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
-        batch_slots: frames of a batch, at least `t_max`; the loader gives its own.
+        batch_slots: frames in a batch, at least `t_max`; the loader passes its own.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))

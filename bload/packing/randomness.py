@@ -1,4 +1,4 @@
-"""Two measures of randomness: how often pairs of sequences meet again, and which lengths meet."""
+"""Measures of randomness: how often pairs of sequences meet again, and which lengths meet."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from bload.packing.plan import Plan
 
 
 def repeat_share(one: Plan, two: Plan) -> float:
-    """Return the share of the pairs that share a block in `one` that share a block in `two` too.
+    """Return the share of pairs with a common block in `one` that have a common block in `two` too.
 
-    Fresh random blocks of k of n sequences give about (k - 1) / (n - 1).
+    Random blocks of k of n sequences give about (k - 1) / (n - 1).
 
     Args:
-        one: the plan of an epoch.
+        one: plan of an epoch.
         two: another plan of the same lengths, such as that of the next epoch.
     """
     first, second = (np.unique(_pairs(plan)) for plan in (one, two))
@@ -21,11 +21,11 @@ def repeat_share(one: Plan, two: Plan) -> float:
 
 
 def partner_information(plans: list[Plan]) -> float:
-    """Return the mutual information, in nats, of the lengths of two segments in one block.
+    """Return the mutual information, in nats, of the lengths of two segments in a block.
 
-    It is 0 when the length of a segment says nothing about the others in its block. Lengths are put
-    into ten classes of equal number; pairs are weighted so that every segment counts once, and the
-    Miller-Madow correction (Miller, 1955) takes away what chance alone would give.
+    It is 0 if the length of a segment says nothing about the others in its block. Lengths are
+    binned into ten classes of equal number, and pairs are weighted so that every segment counts
+    once. The Miller-Madow correction (Miller, 1955) subtracts the amount expected by chance.
 
     Args:
         plans: plans of the same lengths, for instance of several epochs, which are pooled.
@@ -54,7 +54,7 @@ def partner_information(plans: list[Plan]) -> float:
 
 
 def _mates(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Return all ordered pairs of different segments of one block."""
+    """Return all ordered pairs of different segments in a block."""
     sizes = np.diff(plan.offsets)
     ones, twos = [], []
     for size in np.unique(sizes[sizes > 1]):

@@ -1,23 +1,23 @@
 """Blocks of few different lengths: how often to use which recipe, by linear programming.
 
-    1,204.5 times |9 9 9 5|      a recipe is the lengths of a block; the counts of all lengths are
-      310.0 times |9 7 7 7|      to be met with as few blocks as can be, in fractions of a block
+    1,204.5 times |9 9 9 5|      a recipe is the lengths in a block; the fewest blocks, in
+      310.0 times |9 7 7 7|      fractions of a block, must meet the counts of all lengths
        88.5 times |5 5 5 5 5 5|
 
-The sum, rounded up, is a lower bound, nearly always that of the best packing (Gilmore and Gomory,
-Operations Research 9, 1961). Whole numbers of the recipes pack all but a few pieces. Columns are
-generated: the next recipe is the one of most worth at the present prices of lengths. Only
-elementwise arithmetic is used, so that every machine rounds alike.
+The sum, rounded up, is a lower bound, and nearly always the optimum (Gilmore and Gomory, Operations
+Research 9, 1961). Whole numbers of the recipes pack all but a few pieces. Columns are generated:
+the next recipe is worth most at the present prices of lengths. Only elementwise arithmetic is used,
+so that every machine rounds alike.
 """
 
 import numpy as np
 
 PAIRS = 20_000
-"""Different lengths times slots above which this would take longer than a second."""
+"""Largest product of different lengths and slots; above it, this takes more than a second."""
 STEPS_PER_LENGTH = 8
-"""Recipes tried, for each different length, before the best so far are taken."""
+"""Recipes tried per different length before the best so far are taken."""
 CLOSE = 1e-7
-"""Rounding that is overlooked."""
+"""Tolerance for rounding errors."""
 
 
 def whole_recipes(
@@ -28,11 +28,11 @@ def whole_recipes(
     Args:
         size_P: frames of every piece, ``(pieces,)``.
         t_max: slots in a block.
-        rng: decides which of the pieces of one length goes where.
+        rng: decides at random between pieces of equal length.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 for those that are left; the number of blocks;
-        and a number of blocks that no packing goes below.
+        the block of every piece, ``(pieces,)``, -1 if it is left over; the number of blocks; and a
+        lower bound on the blocks of any packing.
     """
     size_D, count_D = np.unique(size_P, return_counts=True)
     recipe_RD, times_R, least = _best_recipes(size_D, count_D, t_max)
@@ -51,11 +51,11 @@ def whole_recipes(
 def _best_recipes(
     size_D: np.ndarray, count_D: np.ndarray, t_max: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return as many recipes as lengths, ``(recipes, lengths)``, how often to use each, a bound.
+    """Return one recipe per length, ``(recipes, lengths)``, how often to use each, and a bound.
 
-    The revised simplex method; `inverse_DR` is that of the matrix whose rows are the recipes. The
-    bound holds at every step (Farley, Operations Research 38, 1990): prices at which no block is
-    worth more than 1 make all pieces together worth no more than the blocks that they need.
+    This is the revised simplex method; `inverse_DR` is the inverse of the matrix whose rows are the
+    recipes. The bound holds at every step (Farley, Operations Research 38, 1990): at prices where
+    no block is worth more than 1, pieces are worth at most the number of blocks they need.
     """
     kinds, least = len(size_D), 0
     recipe_RD = np.diag(t_max // size_D)
@@ -83,7 +83,7 @@ def _best_recipes(
 
 
 def _most_worth(size_D: np.ndarray, worth_D: np.ndarray, t_max: int) -> np.ndarray:
-    """Return the recipe of most worth, ``(lengths,)``: an unbounded knapsack."""
+    """Return the recipe that is worth most, ``(lengths,)``: an unbounded knapsack."""
     best_T = np.zeros(t_max + 1)
     taken = np.full(t_max + 1, -1)
     fitting = np.searchsorted(size_D, np.arange(t_max + 1), "right").tolist()

@@ -1,12 +1,12 @@
-"""Full blocks from random ones, all of them at the same time.
+"""Rounds: full blocks from random ones, all at the same time.
 
     |a a a a|b b b|. . .|      put in what fits     |a a a a|b b b|c|. .|
                                exchange             |a a a a|d d d d d|c|    b is loose now
 
 A round keeps some pieces loose and cuts the others into random blocks. Each block gets loose pieces
-that happen to fit; then one of its pieces is exchanged for a loose one that is longer by what the
-block has room for. Blocks that stay short are taken apart, and the next round begins with what is
-loose. Rounds get smaller by a factor of about five, and end when hardly a block gets full.
+that happen to fit. Then one of its pieces is exchanged for a loose one that is longer by the room
+left. Blocks that are still not full are taken apart for the next round. Rounds get smaller by a
+factor of about five, and end when few blocks become full.
 """
 
 import numpy as np
@@ -14,31 +14,31 @@ import numpy as np
 LOOSE = 0.3
 """Share of the pieces that a round keeps loose."""
 FITS = 2
-"""Loose pieces that are tried in each block with room."""
+"""Number of loose pieces tried in each block with room."""
 EXCHANGES = 3
-"""Times that all short blocks look for an exchange."""
+"""Number of times that blocks with room look for an exchange."""
 FEWEST = 200
-"""Pieces with which no other round begins."""
+"""Largest number of loose pieces that do not begin another round."""
 PROGRESS = 0.1
-"""Share of a round's blocks that must get full for another to begin."""
+"""Share of a round's blocks that must become full for another round."""
 STEPS = 48
-"""Full blocks that a line is long: about as many steps, whatever the number of pieces."""
+"""Length of a line in full blocks, and so about the number of steps for any number of pieces."""
 CHUNK = 2**17
-"""Pieces that are packed at the same time, which bounds the memory."""
+"""Number of pieces packed at the same time, which bounds the memory."""
 
 
 def full_blocks(
     size_P: np.ndarray, t_max: int, blocks: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Pack most pieces into random blocks that are full.
+    """Pack most pieces into full random blocks.
 
     Args:
         size_P: frames of every piece, ``(pieces,)``.
         t_max: slots in a block.
-        blocks: of the packing to be reached; where these have slots to spare, so has each block.
+        blocks: target for the number of blocks; its spare slots are shared by all blocks.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 for those that are left, and how many blocks.
+        the block of every piece, ``(pieces,)``, -1 if it is left over, and the number of blocks.
     """
     home_P = np.full(len(size_P), -1, dtype=np.int32)
     loose = rng.permutation(len(size_P)).astype(np.int32)
@@ -51,7 +51,7 @@ def full_blocks(
             some = _Round(chunk, size_P, t_max)
             for _ in range(FITS):
                 if some.frames_loose() * len(size_P) <= frames * len(some.loose):
-                    some.fit()  # takes the short ones away; exchanges take the long ones
+                    some.fit()  # uses up short pieces; exchanges use long ones
             for _ in range(EXCHANGES):
                 some.exchange(rng)
             ready_B = some.room_B <= spared
@@ -68,18 +68,17 @@ def full_blocks(
 
 
 def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut a random order of pieces into blocks: one ends before the piece that does not fit.
+    """Cut a random order of pieces into blocks; a piece that does not fit begins the next block.
 
         |a a a a|b b b|. . .|d d d ...      d begins the next block
 
-    The order is cut into lines that are walked at the same time, one block of every line per step.
-    Returns the first piece of every block and the one after its last, ``(blocks,)`` each.
+    The order is cut into lines, which are walked at the same time, one block per line and step.
+    Return the first piece of every block and the one after its last, ``(blocks,)`` each. The last
+    block of a line, which may be cut short, is left out with its pieces.
 
     Args:
-        lengths: of the pieces in their random order, ``(pieces,)``, each 1 to `t_max`.
+        lengths: frames of the pieces in their random order, ``(pieces,)``, each 1 to `t_max`.
         t_max: slots in a block.
-
-    The block that the end of a line cuts short is left out: its pieces are in no block.
     """
     end_P = np.cumsum(lengths, dtype=np.int64)
     lines = 1 + int(end_P[-1]) // (t_max * STEPS)
@@ -96,7 +95,7 @@ def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Round:
-    """Blocks, B, of pieces, and loose pieces; lengths are looked up in `size_P`."""
+    """B blocks of pieces, and loose pieces; `size_P` holds the lengths of all pieces."""
 
     def __init__(self, pieces: np.ndarray, size_P: np.ndarray, t_max: int) -> None:
         self.size_P, self.t_max = size_P, t_max
@@ -111,7 +110,7 @@ class _Round:
         self.room_B = t_max - frames.astype(np.int64)
 
     def _put(self, loose: np.ndarray, blocks: np.ndarray) -> None:
-        """Put loose pieces, by their place among the loose, into blocks, one into each."""
+        """Put loose pieces, given by their index in `loose`, into blocks, one piece per block."""
         new = self.loose[loose]
         self.loose = np.delete(self.loose, loose)
         self.piece = np.concatenate([self.piece, new])
@@ -119,11 +118,11 @@ class _Round:
         self.room_B[blocks] -= self.size_P[new]
 
     def frames_loose(self) -> int:
-        """Return the frames of the loose pieces."""
+        """Return the frames of all loose pieces."""
         return int(self.size_P[self.loose].sum())
 
     def fit(self) -> None:
-        """Try the next loose piece in every block with room; those that do not fit go last."""
+        """Try the next loose piece in every block with room; pieces that do not fit go last."""
         block = np.flatnonzero(self.room_B)[: len(self.loose)]
         fits = self.size_P[self.loose[: len(block)]] <= self.room_B[block]
         self._put(np.flatnonzero(fits), block[fits])
@@ -131,7 +130,7 @@ class _Round:
         self.loose = np.roll(self.loose, -missed)
 
     def exchange(self, rng: np.random.Generator) -> None:
-        """Fill blocks: put in a loose piece that fills the room, or one of theirs grows by it."""
+        """Fill blocks: add a loose piece that fits exactly, or swap a piece for a longer one."""
         size = self.size_P[self.loose]
         self.loose = self.loose[_sorting(size)]
         number = np.bincount(size, minlength=self.t_max + 1)
@@ -160,7 +159,7 @@ class _Round:
 
 
 def _sorting(values: np.ndarray) -> np.ndarray:
-    """Return what ``np.argsort(values, kind="stable")`` does, sooner; values are below 2**31."""
+    """Return ``np.argsort(values, kind="stable")``, computed faster; values are below 2**31."""
     keys = (values.astype(np.int64) << 32) | np.arange(len(values))
     keys.sort()
     return keys & (2**32 - 1)

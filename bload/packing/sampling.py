@@ -1,15 +1,15 @@
-"""Sampling: clips of exactly `t_max` frames; a sequence shorter than that is dropped whole.
+"""Sampling: clips of exactly `t_max` frames; shorter sequences are dropped.
 
     a a a a a a a -> |a a a|     the rest of a is deleted
     b b           -> nothing
 
-No padding and no reset inside a block, but frames and long context are lost. With the paper's
-T = 22 = floor(mean length) on Action Genome's training split: 3,387 clips, 92,271 frames deleted
-(51,982 of them in 4,077 short videos, 40,289 cut from longer ones). ``clips=all`` cuts every
-sequence into all the clips it yields and deletes 79,093.
+There is no padding and no reset inside a block, but frames and long context are lost. With the
+paper's T = 22 = floor(mean length) on Action Genome's training split: 3,387 clips, 92,271 frames
+deleted (51,982 in 4,077 short videos, 40,289 cut from longer ones). ``clips=all`` cuts every
+sequence into all clips that it yields and deletes 79,093.
 
-Which 22 frames the paper keeps could not be read. A random place lets later epochs see other frames
-of the long sequences; the short ones are never seen. Cost: a few vector operations.
+It is unknown which 22 frames the paper keeps. With a random place, later epochs see other frames of
+the long sequences; short ones are never seen. Cost: a few vector operations.
 """
 
 from typing import Literal
@@ -34,12 +34,12 @@ def pack(
     """Cut clips of `t_max` frames, in random order.
 
     Args:
-        place: where a sequence's clip (or row of clips) begins: ``random``, drawn in every plan;
-            ``fixed``, drawn once for all plans of these lengths; or its ``first`` frame.
+        place: where the clip (or the row of clips) of a sequence begins: ``random``, drawn in every
+            plan; ``fixed``, drawn once for all plans of these lengths; or at its ``first`` frame.
         clips: ``one`` per sequence, or ``all`` floor(length / t_max) of them, side by side.
 
     Raises:
-        InputError: every sequence is shorter than `t_max`, so that all would be deleted.
+        InputError: every sequence is shorter than `t_max`, so all would be deleted.
     """
     check_choice("clips", clips, ("one", "all"))
     if lengths.max() < t_max:
@@ -64,7 +64,7 @@ pack.cuts_clips = True  # type: ignore[attr-defined]
 def clip_offsets(
     lengths: np.ndarray, kept: np.ndarray, place: Place, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the first frame of the run of `kept` frames of each sequence, ``(sequences,)``."""
+    """Return the first of the `kept` frames of each sequence, ``(sequences,)``."""
     check_choice("place", place, ("random", "fixed", "first"))
     if place == "first":
         return np.zeros_like(lengths)

@@ -1,11 +1,11 @@
-"""Sequences one by one: a batch is one sequence and has as many slots as frames, nothing padded.
+"""Sequences one by one: a batch is one sequence with as many slots as frames, without padding.
 
     |a a a a a|      with micro_batches > 1 the gradients of several sequences add up
     |b b|            before a step
 
-What trains sequences of any lengths with the least code. Every sequence is a forward and a backward
-pass, so that small ones keep a device idle, and ranks wait for the one with the longest. Cost: one
-permutation.
+This trains sequences of any lengths with the least code. Every sequence takes a forward and a
+backward pass, so small ones keep a device idle, and ranks wait for the one with the longest. Cost:
+one permutation.
 """
 
 import numpy as np

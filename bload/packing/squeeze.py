@@ -1,13 +1,13 @@
-"""Fewer blocks by pooling two at a time, until a bound is reached or the work is done.
+"""Squeezing: pools two blocks at a time until a bound is reached or the work is done.
 
     |a a a a|b b b|c|. .|      |a a a a|b b b|c|f f|
     |d d d d d d d|. . .|  ->  |d d d d d d d|g g g|
     |f f|g g g|. . . . .|
 
-Again and again, pool two blocks, mostly the emptiest and a random one: one of the two gets the
-fullest subset of the pool that fits, drawn at random among the fullest, and the other the rest. A
-block that runs empty is dropped. Every move keeps a valid packing. The sums that a pool can reach
-are the bits of one Python integer.
+Every move pools two blocks, mostly the emptiest and a random one. One block gets the fullest subset
+of the pool that fits, drawn at random if there are several; the other gets the rest. Empty blocks
+are dropped, and the packing stays valid. The sums that a pool can reach are the bits of one Python
+integer.
 """
 
 from heapq import heapify, heappop, heappush
@@ -15,16 +15,16 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 PARTNER_WITH_ROOM = 0.8
-"""Share of moves that pool a block with room. The others pool the emptiest with any block, mostly
-a full one: they swap pieces, so that the emptiest gets lengths that fit the last gaps."""
+"""Share of moves that pool a random block with room. The others pool the emptiest with any
+block, mostly a full one, so that it gets lengths that fit the last gaps."""
 STIR = 0.5
-"""Share of those that pool it with any block instead of the emptiest, which moves gaps about."""
+"""Share of these moves that pool it with any block, not the emptiest, to move gaps about."""
 BITS = 10_000
-"""Slots of a block whose sums cost as much as the rest of the work on one piece."""
+"""Slots in a block at which finding the sums costs as much as all other work on a piece."""
 MOST = 6_000
-"""Pieces that are loose or in blocks with room, of which lists are made."""
+"""Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3
-"""Full blocks that take part in squeezing, for each of the others."""
+"""Random blocks that take part, for each block with room."""
 
 
 def squeeze(
@@ -41,11 +41,11 @@ def squeeze(
         blocks: one list of piece numbers per block.
         size: frames of every piece.
         t_max: slots in a block.
-        work: pieces that may be pooled, each counted ``1 + t_max // BITS`` times.
+        work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
     """
     blocks = [list(block) for block in blocks]
     room = [t_max - sum(size[piece] for piece in block) for block in blocks]
-    # Both contain every block with room, and stale entries that are dropped when they come up.
+    # Both contain every block with room, and stale entries, which are dropped when drawn.
     with_room = [b for b in range(len(blocks)) if room[b]]
     emptiest_first = [(-room[b], b) for b in with_room]
     heapify(emptiest_first)
@@ -71,7 +71,7 @@ def squeeze(
         left_over -= len(pool)
         fuller, rest, left = fullest_subset(pool, size, t_max, chances)
         if not room[one]:
-            with_room.append(one)  # it gets room now; block two never does
+            with_room.append(one)  # block one gains room; block two never does
         blocks[one], room[one] = rest, room[one] + room[two] - left
         blocks[two], room[two] = fuller, left
         if not rest:
@@ -91,10 +91,10 @@ def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
 def fullest_subset(
     pool: list[int], size: dict[int, int] | list[int], t_max: int, chances: "Chances"
 ) -> tuple[list[int], list[int], int]:
-    """Split a pool into a subset that fills a block as far as possible, the rest, the room left.
+    """Return the fullest subset of a pool that fits into a block, the rest, and the room left.
 
-    Bit s of ``reach[i]`` is set when some of the first i pieces sum to s. Among several fullest
-    subsets a fair coin decides piece by piece.
+    Bit s of ``reach[i]`` is set if some of the first i pieces sum to s. A fair coin for each piece
+    chooses among several fullest subsets.
     """
     chances.shuffle(pool)
     fits = (1 << (t_max + 1)) - 1
@@ -119,7 +119,7 @@ def fullest_subset(
 
 
 class Chances:
-    """Uniform numbers from a generator, drawn many at a time: one at a time is slow in Python."""
+    """Uniform random numbers, drawn in bulk because single draws are slow in Python."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -151,17 +151,17 @@ def squeeze_tail(
     rng: np.random.Generator,
     work: int,
 ) -> int:
-    """Put loose pieces into blocks, empty some blocks, and return how many there are then.
+    """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
     Args:
-        home_P: the block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
-        blocks: blocks before.
+        home_P: block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
+        blocks: number of blocks before.
         size_P: frames of every piece, ``(pieces,)``.
         t_max: slots in a block.
-        bound: blocks to stop at.
-        work: of `squeeze`.
+        bound: number of blocks to stop at.
+        work: as in `squeeze`.
     """
-    takes_part_B = np.append(_choose(home_P, blocks, size_P, t_max, rng), True)  # -1: loose
+    takes_part_B = np.append(_choose(home_P, blocks, size_P, t_max, rng), True)  # index -1: loose
     piece = np.flatnonzero(takes_part_B[home_P])
     sizes = size_P[piece].tolist()
     size = dict(zip(piece.tolist(), sizes, strict=True))
@@ -183,7 +183,7 @@ def squeeze_tail(
 def _choose(
     home_P: np.ndarray, blocks: int, size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return which blocks take part, ``(blocks,)``: the emptiest with room, and some at random."""
+    """Choose blocks that take part, bool ``(blocks,)``: the emptiest with room, and random ones."""
     placed = np.flatnonzero(home_P >= 0)
     home = home_P[placed]
     pieces_B = np.bincount(home, minlength=blocks)
@@ -201,7 +201,7 @@ def _choose(
 
 
 def _side_by_side(pieces: list[int], size: dict[int, int], t_max: int) -> list[list[int]]:
-    """Return blocks of the pieces in their order; the next begins with what does not fit."""
+    """Return blocks of the pieces in their order; a piece that does not fit begins the next."""
     blocks: list[list[int]] = []
     room = 0
     for piece in pieces:

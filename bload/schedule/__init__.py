@@ -1,1 +1,1 @@
-"""Scheduling: plan -> the batches of every rank in every step."""
+"""Scheduling: plan -> the batches of each rank in each step."""

@@ -1,11 +1,11 @@
-"""The schedule of a plan: equal steps by construction, for any number of ranks.
+"""Schedule of a plan: equal steps by construction, for any number of ranks.
 
     lengths -> Plan -> Cost -> order -> share -> Schedule
 
-An order says which blocks make a step, a share which rank computes which of them. A rank computes
-its part of a step in one or more micro-batches, each of blocks of one size; then all ranks take
-one optimiser step together. With blocks of one size a step depends on how many blocks it has alone:
-2 ranks of 4 blocks and 8 ranks of 1 block train the same steps, but under `queue`.
+An order assigns blocks to steps; a share assigns the blocks of a step to ranks. A rank computes its
+part of a step in one or more micro-batches, each of blocks of one size; then all ranks take one
+optimiser step together. With blocks of one size, a step depends only on its number of blocks: 2
+ranks of 4 blocks and 8 ranks of 1 block train the same steps, except with `queue`.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from bload.schedule.shares import SHARES
 
 Last = Literal["fill", "drop"]
 MOST_BLOCKS = 10**8
-"""Blocks of a step, fillers included."""
+"""Largest number of blocks in a step, including fillers."""
 BALANCES = {
     "none": ("plan", "turns"),
     "pairs": ("plan", "equal"),
@@ -33,7 +33,7 @@ BALANCES = {
     "window": ("window", "equal"),
     "queue": ("queue", "equal"),
 }
-"""Name -> its order and its share."""
+"""Order and share of each balance, by name."""
 
 
 def make_schedule(
@@ -50,25 +50,24 @@ def make_schedule(
     rng: np.random.Generator | None = None,
     **options: Any,
 ) -> Schedule:
-    """Say which blocks of a plan each rank computes in each step.
+    """Assign the blocks of a plan to steps, ranks and micro-batches.
 
     Args:
-        plan: the plan of the epoch.
+        plan: plan of the epoch.
         ranks: number of ranks.
-        batch_slots: slots of a micro-batch, rounded down to whole blocks, at least one.
-        micro_batches: of a rank and step; the last step may have fewer.
+        batch_slots: slots in a micro-batch, rounded down to whole blocks, at least one.
+        micro_batches: micro-batches per rank and step; the last step may have fewer.
         balance: a key of `BALANCES`.
-        cost: of a block, which all but ``none`` balance.
-        speeds: of the ranks, ``(ranks,)``, for ``counts``; None if they are equally fast.
-        last: how to treat a last step that the plan does not fill: ``fill`` adds empty blocks,
+        cost: cost of a block, used by all but ``none``.
+        speeds: speeds of the ranks, ``(ranks,)``, for ``counts``; None if they are equally fast.
+        last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
-        even: give every rank as many micro-batches in a step as the one with most, if only of
-            fillers.
-        rng: of the order, where it draws.
-        options: of the order: ``steps`` of a window, ``levels`` of a queue.
+        even: give all ranks the same number of micro-batches in a step by adding fillers.
+        rng: random generator of the order.
+        options: options of the order: ``steps`` of a window, ``levels`` of a queue.
 
     Raises:
-        InputError: an option is unknown or out of range, or dropping would leave no step at all.
+        InputError: an option is unknown or out of range, or dropping would leave no step.
     """
     check_choice("last", last, ("fill", "drop"))
     check_options(balance, cost, options)
@@ -111,7 +110,7 @@ def make_schedule(
 
 
 def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
-    """Raise InputError unless `balance` is one of `BALANCES` and these are its options."""
+    """Raise InputError unless `balance` is a key of `BALANCES` that has these options."""
     check_choice("balance", balance, BALANCES)
     if not isinstance(cost, Cost):
         raise InputError(f"cost is {cost!r}; give a bload.Cost")
@@ -131,7 +130,7 @@ def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
 
 
 def _check_any(steps: int, plan: Plan, size: int) -> None:
-    """Refuse to drop all there is."""
+    """Raise InputError if dropping leaves no step."""
     if not steps:
         raise InputError(
             f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
@@ -142,7 +141,7 @@ def _check_any(steps: int, plan: Plan, size: int) -> None:
 def _in_rows(
     plan: Plan, ranks: int, rows: int, micro_batches: int, last: Last, rng: np.random.Generator
 ) -> Schedule:
-    """Deal so that a block stands in the row of the one that it goes on from, a step later."""
+    """Schedule each block in the row of the block that it continues, one step later."""
     size = ranks * micro_batches * rows
     grid = place_in_rows(plan, size, rng)
     if last == "drop":
@@ -152,7 +151,7 @@ def _in_rows(
     return Schedule(
         plan,
         ranks,
-        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # in turn
+        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # rows go to ranks in turn
         np.full(batches, plan.t_max),
         np.arange(batches + 1) * rows,
         np.arange(len(grid) * ranks + 1) * micro_batches,
@@ -161,20 +160,20 @@ def _in_rows(
 
 @dataclass(frozen=True)
 class _Units:
-    """Units to be ordered and shared: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
+    """Units to order and share: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
 
     block: np.ndarray
     offsets: np.ndarray
 
 
 def _units(plan: Plan, batch_slots: int) -> _Units:
-    """The blocks one by one; if they have several sizes, as many of one size as fit."""
+    """Return single blocks, or micro-batches of one size if the plan has several sizes."""
     if plan.has_one_size or len(plan.batches):
         offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
         return _Units(np.arange(plan.blocks), offsets)
     by_size = np.argsort(plan.slots, kind="stable")
     slots = plan.slots[by_size]
-    nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # of its size
+    nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # index among blocks of its size
     first = np.flatnonzero(nth % (batch_slots // slots) == 0)
     units = np.split(by_size, first[1:])
     units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random
@@ -190,11 +189,11 @@ def _placed(
     rows: int,
     even: bool,
 ) -> Schedule:
-    """Put the units of each rank and step, a group, into its micro-batches.
+    """Put the units of each rank and step, a group, into micro-batches.
 
     Args:
-        rows: units of a micro-batch.
-        even: give every rank as many as the one with most in a step.
+        rows: units in a micro-batch.
+        even: give all ranks of a step the largest number of micro-batches among them.
     """
     group = np.repeat(np.arange(len(steps)) * ranks, [len(step) for step in steps])
     group = group + np.concatenate([[], *ranks_of]).astype(np.int64)
@@ -224,5 +223,5 @@ def _placed(
 
 
 def blocks_per_rank(batch_slots: int, t_max: int) -> int:
-    """Return the whole blocks in `batch_slots` slots, at least one."""
+    """Return the number of whole blocks in `batch_slots` slots, at least one."""
     return max(1, check_whole("batch_slots", batch_slots, 0) // t_max)

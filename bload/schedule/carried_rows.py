@@ -1,4 +1,4 @@
-"""Rows for blocks that go on in one another: the same row, a step later."""
+"""Rows for blocks that continue one another: the same row, one step later."""
 
 import heapq
 
@@ -8,14 +8,14 @@ from bload.packing.plan import Plan
 
 
 def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the block of every row in every step, -1 for a filler, ``(steps, rows)``.
+    """Return the block in every row of every step, -1 for a filler, ``(steps, rows)``.
 
-    Blocks that go on in one another stand in one row, in successive steps; the longest such chains
-    are placed first, each into the row with the fewest blocks. The chains of a row come in random
-    order, and rows that end early end with fillers.
+    A chain of blocks that continue one another takes one row in successive steps. The longest
+    chains are placed first, each into the row with the fewest blocks. The chains of a row come in
+    random order, and rows that end early end with fillers.
 
     Args:
-        rows: of all ranks together.
+        rows: number of rows over all ranks.
     """
     goes_on = np.full(plan.blocks, -1)
     later = np.flatnonzero(plan.follows >= 0)

@@ -1,9 +1,9 @@
-"""Orders of the units: U units by their cost, in random order -> the units of every step.
+"""Orders of U units: the cost of each unit, in random order -> the units of every step.
 
     def order(cost_U, size, ranks, rng) -> [units of step 0, units of step 1, ...]
 
-A unit is a block, or with blocks of several sizes a micro-batch. Every step has `size` units, the
-last one at most that. Only `queue` looks at `ranks`.
+A unit is a block, or a micro-batch if blocks have several sizes. Every step has `size` units, the
+last one at most that. Only `queue` uses `ranks`.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Order = Callable[[np.ndarray, int, int, np.random.Generator], list[np.ndarray]]
 
 
 def plan(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """As the plan has them: every step is a random draw."""
+    """Keep the order of the plan, so that every step is a random draw."""
     units = np.arange(len(cost_U))
     return [units[i : i + size] for i in range(0, len(units), size)]
 
@@ -22,9 +22,9 @@ def plan(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) ->
 def window(
     cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator, *, steps: int = 16
 ) -> list[np.ndarray]:
-    """Sorted by cost within windows of so many steps; the steps of a window in random order.
+    """Sort units by cost within windows of `steps` steps, and shuffle the steps of each window.
 
-    Steps of like cost need no further balance, at a price in randomness.
+    Steps of similar cost need no further balance, but the order is less random.
     """
     made: list[np.ndarray] = []
     for units in plan(cost_U, size * steps, ranks, rng):
@@ -43,9 +43,9 @@ def queue(
     *,
     levels: tuple[float, ...] = (0.7, 0.85, 0.95),
 ) -> list[np.ndarray]:
-    """Costly units wait, by level, until there is one for every rank.
+    """Hold costly units back, by level, until there is one for every rank.
 
-    After the outlier queues of WLB-LLM (arXiv 2503.17924).
+    It follows the outlier queues of WLB-LLM (arXiv 2503.17924).
 
     Args:
         levels: quantiles of the cost at which the levels begin.
@@ -53,7 +53,7 @@ def queue(
     level_U = np.searchsorted(np.quantile(cost_U, levels), cost_U, side="right")
     waiting: list[list[int]] = [[] for _ in range(len(levels) + 1)]
     made: list[np.ndarray] = []
-    ready: list[int] = []  # costly ones, as many as ranks at a time
+    ready: list[int] = []  # costly units, added by groups of one per rank
     plain = waiting[0]
     for unit, level in enumerate(level_U.tolist()):
         waiting[level].append(unit)

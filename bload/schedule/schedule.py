@@ -1,4 +1,4 @@
-"""Work of each rank in each step, and cost of the epoch."""
+"""Schedule of an epoch: the work of each rank in each step, and its cost."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +13,14 @@ SLOTS = Cost()
 
 @dataclass(frozen=True, slots=True)
 class EpochAccount:
-    """Cost of an epoch once its plan is scheduled, all ranks together."""
+    """Cost of an epoch's schedule, over all ranks."""
 
     steps: int
-    """Steps of every rank."""
+    """Steps per rank."""
     blocks: int
-    """Blocks of the plan that are trained."""
+    """Trained blocks of the plan."""
     padding: int
-    """Empty slots of those blocks."""
+    """Empty slots of these blocks."""
     filler: int
     """Slots of the empty blocks added so that every rank takes every step."""
     deleted: int
@@ -33,20 +33,20 @@ class EpochAccount:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Blocks of every micro-batch of every rank and step.
+    """Blocks in every micro-batch, by step and rank.
 
     Args:
-        plan: whose blocks are scheduled.
+        plan: plan whose blocks are scheduled.
         ranks: number of ranks.
-        block: numbers of blocks, micro-batch after micro-batch; -1 is a filler, ``(entries,)``.
+        block: block numbers, micro-batch after micro-batch, ``(entries,)``; -1 is a filler.
         slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
         offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.
-        shares: ``(steps x ranks + 1,)``; rank r computes in step s the micro-batches from
-            ``shares[s * ranks + r]`` to the next of `shares`.
+        shares: ``(steps x ranks + 1,)``; in step s, rank r computes the micro-batches ``shares[i]``
+            to ``shares[i + 1] - 1``, where i is ``s * ranks + r``.
 
     Raises:
         ValueError: a block is scheduled twice or into a micro-batch of another size, a rank has no
-            micro-batch in some step, or a block that goes on from another is not in its row.
+            micro-batch in a step, or a block that continues another is not in its row.
     """
 
     plan: Plan
@@ -78,8 +78,8 @@ class Schedule:
             object.__setattr__(self, name, array)
 
     def _check_rows(self) -> None:
-        """Refuse a block that is not in the row of the one that it goes on from, a step later."""
-        grid = self.block.reshape(self.steps, -1)  # fails unless all steps are alike
+        """Raise ValueError unless a block that continues another is in its row, a step later."""
+        grid = self.block.reshape(self.steps, -1)  # fails unless all steps have equally many blocks
         place = np.full(self.plan.blocks, -1)
         place[grid[grid >= 0]] = np.flatnonzero(grid.ravel() >= 0)
         later = np.flatnonzero((self.plan.follows >= 0) & (place >= 0))
@@ -92,16 +92,16 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """Steps of every rank."""
+        """Steps per rank."""
         return (len(self.shares) - 1) // self.ranks
 
     def micro_batches(self, step: int, rank: int) -> range:
-        """Return the numbers of the micro-batches of a rank in a step."""
+        """Return the numbers of a rank's micro-batches in a step."""
         group = step * self.ranks + rank
         return range(int(self.shares[group]), int(self.shares[group + 1]))
 
     def blocks(self, micro_batch: int) -> np.ndarray:
-        """Return the blocks of a micro-batch, ``(rows,)``; -1 is a filler."""
+        """Return the blocks in a micro-batch, ``(rows,)``; -1 is a filler."""
         return self.block[self.offsets[micro_batch] : self.offsets[micro_batch + 1]]
 
     def blocks_of_step(self, step: int) -> np.ndarray:
@@ -110,23 +110,23 @@ class Schedule:
         return self.block[self.offsets[first] : self.offsets[last]]
 
     def frames_in_step(self, step: int) -> int:
-        """Return the frames that all ranks train in a step."""
+        """Return the frames of a step over all ranks."""
         block = self.blocks_of_step(step)
         return int(self.plan.block_frames[block[block >= 0]].sum())
 
     @property
     def most_segments(self) -> int:
-        """Segments of the micro-batch that has most."""
+        """Largest number of segments in a micro-batch."""
         of_block = np.append(np.diff(self.plan.offsets), 0)[self.block]
         return int(np.add.reduceat(of_block, self.offsets[:-1]).max())
 
     @property
     def has_blocks(self) -> np.ndarray:
-        """The micro-batches that are not fillers alone, ``(micro-batches,)``."""
+        """True for micro-batches with at least one block of the plan, ``(micro-batches,)``."""
         return np.maximum.reduceat(self.block, self.offsets[:-1]) >= 0
 
     def costs(self, cost: Cost = SLOTS) -> np.ndarray:
-        """Return what each micro-batch costs, ``(micro-batches,)``."""
+        """Return the cost of each micro-batch, ``(micro-batches,)``."""
         of_block = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
         filled = np.repeat(self.slots, np.diff(self.offsets))[self.block < 0]
         of_block[self.block < 0] = cost.slot * filled
@@ -135,12 +135,12 @@ class Schedule:
         return costs
 
     def loads(self, cost: Cost = SLOTS) -> np.ndarray:
-        """Return what each rank computes in each step, ``(steps, ranks)``."""
+        """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
         loads: np.ndarray = np.add.reduceat(self.costs(cost), self.shares[:-1])
         return loads.reshape(self.steps, self.ranks)
 
     def imbalance(self, cost: Cost = SLOTS) -> float:
-        """Return how much longer an epoch takes than with the cost of each step spread evenly.
+        """Return the time of an epoch relative to one whose steps are spread evenly over ranks.
 
         A step lasts as long as its slowest rank.
         """
@@ -149,7 +149,7 @@ class Schedule:
 
     @cached_property
     def account(self) -> EpochAccount:
-        """Frames that the epoch trains and deletes, and slots that it pads."""
+        """Account of the epoch: steps, blocks, frames and slots."""
         block = self.block[self.block >= 0]
         frames, slots = (int(of[block].sum()) for of in (self.plan.block_frames, self.plan.slots))
         processed = int((np.diff(self.offsets) * self.slots).sum())

@@ -1,4 +1,4 @@
-"""Shares of the ranks in a step: the cost of U units -> the rank of each, ``(U,)``.
+"""Shares of a step's U units: the cost of each unit -> the rank that computes it, ``(U,)``.
 
 def share(cost_U, ranks, speed_R) -> rank_U
 """
@@ -12,15 +12,15 @@ Share = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 def turns(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
-    """One after another, in turn, as cards are dealt."""
+    """Assign units to ranks in turn, as cards are dealt."""
     return np.arange(len(cost_U)) % ranks
 
 
 def equal(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
-    """As many for every rank and of like cost, by differencing.
+    """Give all ranks equal numbers of units at about equal cost, by differencing.
 
-    Karmarkar and Karp (1982) with equal numbers: the groups of one unit a rank that differ most
-    are joined, the costliest of one with the cheapest of the other.
+    Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
+    two of largest spread, the costliest of one with the cheapest of the other.
     """
     each = -(-len(cost_U) // ranks)
     units = np.full(each * ranks, -1)
@@ -45,12 +45,12 @@ def equal(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
 
 
 def free(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
-    """The costliest first, to the rank that is done with it first, in whatever numbers."""
+    """Assign the costliest unit first, to the rank that finishes it first; numbers may differ."""
     rank_U, busy_R = np.zeros(len(cost_U), dtype=np.int64), np.zeros(ranks)
     held_R = np.zeros(ranks, dtype=np.int64)
     for unit in np.argsort(-cost_U, kind="stable"):
         done_R = busy_R + cost_U[unit] / speed_R
-        rank = np.lexsort((held_R, done_R))[0]  # of those done first, the one with fewest units
+        rank = np.lexsort((held_R, done_R))[0]  # on a tie, the rank with fewest units
         rank_U[unit], busy_R[rank] = rank, done_R[rank]
         held_R[rank] += 1
     return rank_U

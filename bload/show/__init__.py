@@ -1,1 +1,1 @@
-"""Tables, recommendations and pictures of plans; the command line."""
+"""Tables, recommendations and pictures of plans."""

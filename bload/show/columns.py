@@ -1,4 +1,4 @@
-"""The table as text: its columns, and the notes that explain them."""
+"""Table of loaders as text: its columns, and notes that explain them."""
 
 import textwrap
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ COLUMNS: Sequence[Column] = (
     ("repeat", "repeat_share", ".5f"),
     ("nats", "partner_information", ".5f"),
 )
-"""Those without a key in the rows are left out."""
+"""Columns of the table; those without a key in the rows are left out."""
 NOTES = {
     "lower_bound_blocks": "fewest: a lower bound on the blocks of any packing of the kept frames",
     "lower_bound_padding": "least: the padding of as many blocks",
@@ -37,16 +37,16 @@ NOTES = {
     "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
 }
-"""Key of a row -> what its column means, where the title does not say it."""
+"""Explanations of columns, by key of the row."""
 VARIANT_NOTES = (
     "clips=all: every whole clip of a video, where sampling draws one per video and epoch",
     "draw=length: draws a length that fits, then a video of it, as the authors' code does",
 )
-"""Meaning of the rows' options."""
+"""Explanations of the options in the first column."""
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Format the rows as text for a terminal, one line per row of the table."""
+    """Format the rows as text for a terminal, one line per row."""
     columns = [column for column in COLUMNS if column[1] in rows[0]]
     lines = [[title for title, _, _ in columns]]
     lines += [[_cell(row[key], form) for _, key, form in columns] for row in rows]
@@ -59,17 +59,17 @@ def format_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def padding_table(lengths: ArrayLike, **options: Any) -> str:
-    """Return what each loader would pad, delete and compute, as text.
+    """Return a text table of what each loader pads, deletes and computes.
 
         print(padding_table(source.lengths, ranks=8))
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        options: those of `bload.show.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
+        options: options of `bload.show.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
             ``batch_slots``.
 
     Raises:
-        InputError: lengths that are none, or do not fit into `t_max`.
+        InputError: lengths that are invalid or do not fit into `t_max`.
     """
     return format_table(table_rows(check_lengths(lengths), **{"ranks": 1, **options}))
 

@@ -1,4 +1,4 @@
-"""Drawing the blocks of plans, and the label and colour of each loader in every chart."""
+"""Pictures of plans, and the label and colour of each loader in every chart."""
 
 import colorsys
 import zlib
@@ -37,7 +37,7 @@ LOOKS = {
     "bload": Look("BLoad", "#0f62ad", "BLoad: random whole videos that fit"),
     "bload_exact": Look("BLoad exact", "#0a7a52", "BLoad exact: squeezed into fewer blocks"),
 }
-"""Loaders with a look of their own; others need no entry."""
+"""Looks of known loaders; others need no entry."""
 
 
 def label_of(name: str) -> str:
@@ -47,7 +47,7 @@ def label_of(name: str) -> str:
 
 
 def colour_of(name: str) -> str:
-    """Return a loader's colour for matplotlib, whatever options follow its name."""
+    """Return a loader's colour for matplotlib; options after its name do not change it."""
     loader = name.split(" ")[0]
     if loader in LOOKS:
         return LOOKS[loader].colour
@@ -57,15 +57,15 @@ def colour_of(name: str) -> str:
 
 
 def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:
-    """Draw the first blocks of each plan, one panel per loader, on one scale of frames.
+    """Draw the first blocks of each plan, one panel per loader, on the same scale of frames.
 
     Args:
-        plans: loader name -> plan.
-        path: file to write; the suffix decides the format, ``.png`` or ``.svg``.
-        rows: blocks shown per panel, at most.
+        plans: plans by name of the loader.
+        path: file to write, ``.png`` or ``.svg``.
+        rows: largest number of blocks per panel.
 
     Raises:
-        InputError: another suffix, a path that cannot be written, or matplotlib is not installed.
+        InputError: another suffix, a path that cannot be written, or missing matplotlib.
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):

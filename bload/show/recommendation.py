@@ -1,4 +1,4 @@
-"""The recommended size of a block: no sequence cut, and few slots empty on all ranks."""
+"""Recommended block size: no sequence is cut, and few slots are empty on all ranks."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from bload.packing.plan import Plan
 from bload.schedule.balance import make_schedule
 
 EMPTY = 0.02
-"""Share of empty slots, padding and fillers, that is few enough."""
+"""Largest accepted share of empty slots, padding and fillers."""
 CUT = 0.01
-"""Share of the sequences that may be split where nothing else helps."""
+"""Largest share of sequences that may be split if no other size is accepted."""
 CUT_SAVES = 0.05
-"""Share of the slots that splitting must save over the best size that splits nothing."""
+"""Share of slots that splitting must save over the best size that splits nothing."""
 MULTIPLES = (1, 2, 3, 4)
 PARTS = (2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Steps and slots of an epoch on all ranks, means over its plans."""
+    """Steps and slots of an epoch on all ranks, averaged over its plans."""
 
     steps: float
     slots: float
@@ -35,12 +35,12 @@ class Work:
 def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> Work:
     """Count the slots that ranks compute or wait for, before any training.
 
-    It predicts time where a step takes as long as its slots, as in a recurrent model whose kernels
-    are busy; overheads per step, reading and communication are not in it.
+    The count predicts time if a step takes as long as its slots, as in a recurrent model whose
+    kernels are busy. It leaves out overheads per step, reading and communication.
 
     Args:
-        plans: of one loader, an epoch each.
-        batch_slots: slots of a rank and step, rounded down to whole blocks, at least one.
+        plans: plans of one loader, one per epoch.
+        batch_slots: slots per rank and step, rounded down to whole blocks, at least one.
     """
     loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
     slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
@@ -49,15 +49,15 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A block size for `bload_exact`, and what it costs."""
+    """Block size for `bload_exact`, and its cost."""
 
     t_max: int
     long: Long
-    """The option for longer sequences that it needs."""
+    """Option for longer sequences."""
     empty: float
-    """Share of the slots of all ranks that hold no frame: padding and fillers."""
+    """Share of slots without a frame, padding and fillers, over all ranks."""
     cut: int
-    """Sequences that are longer, which ``long="split"`` cuts."""
+    """Number of longer sequences, which ``long="split"`` cuts."""
     ranks: int
 
     def __str__(self) -> str:
@@ -75,16 +75,16 @@ def recommend_t_max(
 ) -> Recommendation:
     """Recommend a block size for `bload_exact`.
 
-    The longest sequence is taken where at most 2 % of the slots are then empty. Otherwise small
-    multiples of it are tried, which help where few sequences share a block, then fractions that
-    cut at most 1 % of the sequences, which help where a few long sequences leave too few blocks
-    for the ranks. Where none does, the one of least empty slots is taken; one that cuts sequences
-    has to save 5 % of the slots.
+    The longest length is taken if it leaves at most 2 % of the slots empty. Otherwise, small
+    multiples of it are tried, which help if few sequences share a block; then fractions that cut at
+    most 1 % of the sequences, which help if a few long sequences leave too few blocks for the
+    ranks. If none is accepted, the size with the fewest empty slots is taken; a size that cuts
+    sequences must save 5 % of the slots.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        batch_slots: slots of a rank and step, and so the largest block; None takes one block of
-            any size.
+        batch_slots: slots per rank and step, which also limit the block size; None takes one block
+            of any size.
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())

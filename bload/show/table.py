@@ -1,4 +1,4 @@
-"""The table of loaders: padding, deletion and predicted work, beside the lower bound."""
+"""Table of loaders: padding, deletion and predicted work, beside the lower bound."""
 
 import time
 from dataclasses import asdict
@@ -23,7 +23,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "sampling": ({}, {"clips": "all"}),
     "bload": ({"draw": "length"}, {}),
 }
-"""Packers with more than one row, by the options of each row."""
+"""Options of each row, for packers with several rows."""
 
 
 def sized_plan(
@@ -37,7 +37,7 @@ def sized_plan(
     batch_slots: int = 0,
     **options: Any,
 ) -> Plan:
-    """Make a plan of any packer: `clip` slots if it cuts clips, else `t_max`, with its `long`.
+    """Make a plan with any packer: `clip` slots if it cuts clips, else `t_max` slots and `long`.
 
     Packers that make batches themselves split where others carry.
     """
@@ -60,22 +60,21 @@ def table_rows(
     ranks: int | None = None,
     batch_slots: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Compute one row per packer and variant; counts that vary between epochs are means.
+    """Compute one row per packer and variant; counts that vary between epochs are averaged.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        t_max: block size of packers that keep sequences whole; None for the longest sequence.
-        clip: block size of packers that cut clips; None for floor(mean length).
+        t_max: block size of packers that keep sequences whole; None takes the longest length.
+        clip: block size of packers that cut clips; None takes floor(mean length).
         long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
         epochs: plans drawn per row.
-        randomness: add ``repeat_share`` and ``partner_information`` (at least two epochs are drawn
-            for them), None for loaders that never put two sequences together.
-        ranks: predict the work on so many, see `bload.show.recommendation`; None leaves it out.
-        batch_slots: slots per step of a rank for that prediction; None takes one
-            block of a loader that keeps sequences whole.
+        randomness: add ``repeat_share`` and ``partner_information``, from at least two epochs; they
+            are None for loaders that never put two sequences into a block.
+        ranks: ranks to predict the work for, see `bload.show.recommendation`; None leaves it out.
+        batch_slots: slots per rank and step for that prediction; None takes one whole block.
 
     Raises:
-        InputError: as `make_plan` does.
+        InputError: as in `make_plan`.
     """
     whole = t_max or int(lengths.max())
     batch_slots = batch_slots or whole
@@ -127,5 +126,5 @@ def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
 
 
 def _mean(counts: list[int]) -> int | float:
-    """Return the mean, as an int where all counts are equal."""
+    """Return the mean, as an int if all counts are equal."""
     return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
