@@ -2,10 +2,10 @@
 
     python eval.py checkpoint=runs/NAME                 the last checkpoint of a run
     python eval.py checkpoint=runs/NAME/best.pt split=train
-    python eval.py checkpoint=runs                      every run there, a line each at the end
+    python eval.py checkpoint=runs                      every run there, and a table of all
     python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
-    python eval.py checkpoint=runs/NAME pictures=4      draws four videos, beside the checkpoint
-    python eval.py checkpoint=runs/NAME starts=ignored  states run over from video to video
+    python eval.py checkpoint=runs/NAME pictures=4      draw four videos, beside the checkpoint
+    python eval.py checkpoint=runs/NAME starts=ignored  states are kept from video to video
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
     python eval.py --help                               every key with its value
 
@@ -49,7 +49,7 @@ Source = tuple[VideoSource, Yardsticks | None]
 
 @dataclass(frozen=True)
 class Trained:
-    """A checkpoint as read: what to call it, the model in it, and the data to measure it on."""
+    """A loaded checkpoint: its name, its model, and the data to measure it on."""
 
     path: Path
     name: str
@@ -66,7 +66,7 @@ def main(cfg: EvalJob) -> None:
 
 
 def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
-    """Evaluate every checkpoint that was asked for."""
+    """Evaluate every checkpoint of a job."""
     choose_kernels(cfg.amp, deterministic=False, one_shape=False)
     with ranks.together():
         paths = find_checkpoints(cfg.checkpoint)
@@ -105,7 +105,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
-    """Before hours of work, refuse files that cannot be written; raises `InputError`."""
+    """Raise `InputError`, before hours of work, if an output file cannot be written."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
         other = path.exists() and not path.is_file()
         if other or not path.absolute().parent.is_dir():
@@ -120,7 +120,7 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
 def evaluate_one(
     cfg: EvalJob, trained: Trained, ranks: Ranks, alone: bool
 ) -> tuple[RecallMeter, dict[str, float]]:
-    """Evaluate one checkpoint, with all that was asked for; print what it is and its figures."""
+    """Evaluate one checkpoint: print its figures, write and draw what `cfg` asks for."""
     began = time.perf_counter()
     config, source, yardsticks = trained.checkpoint["config"], trained.source, trained.yardsticks
     epoch, starts = trained.checkpoint["epoch"], cfg.starts or config["train"]["starts"]
@@ -176,8 +176,8 @@ def evaluate_one(
 
 
 def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Source]) -> Source:
-    """The data a model was trained on, or those at `root`; equal ones are opened once."""
-    if cfg.root:  # read what is there, and make nothing
+    """Return the data at `cfg.root`, else those of the model's training; open each only once."""
+    if cfg.root:  # only read; no data are made
         size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
         dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
     else:

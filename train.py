@@ -3,10 +3,10 @@
     torchrun train.py loader=bload                      one process; makes synthetic data if needed
     torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
     torchrun train.py experiment=action_genome dataset.root=/data/ag
-    python train.py -m loader=naive,bload               one after another; torchrun does that too
+    python train.py -m loader=naive,bload               one run after another, under torchrun too
     python train.py --help                              what can be set
 
-The same command goes on where a run stopped.
+Run the same command again to resume a run that stopped.
 """
 
 import time
@@ -45,7 +45,7 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 
 
 def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
-    """Train what is left of a run; return its summary."""
+    """Start or resume a run; return its summary."""
     folder = RunFolder.of(cfg, ranks.world_size)
     with ranks.together():
         if cfg.run.resume not in ("auto", "never"):
@@ -81,7 +81,7 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
 
 
 def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
-    """Build the model, on this rank's device, and what trains it."""
+    """Build the model on this rank's device, with its optimiser, losses and letterbox."""
     sampler = data.loader.sampler
     letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
     torch.manual_seed(cfg.train.seed)
@@ -99,7 +99,7 @@ def open_training(cfg: TrainJob, ranks: Ranks, data: Data) -> Training:
 def open_run(
     cfg: TrainJob, folder: RunFolder, training: Training, data: Data
 ) -> tuple[Progress, str, bool]:
-    """Bring the run to where it goes on; from here its folder always has a checkpoint.
+    """Begin or restore a run; afterwards its folder always has a checkpoint.
 
     Returns:
         The run's progress, a message to print, and True for a new run.
@@ -143,10 +143,10 @@ def train_epochs(
     progress: Progress,
     tracker: Tracker,
 ) -> None:
-    """Train and evaluate what is left of a run.
+    """Train and evaluate the remaining epochs.
 
     Raises:
-        Stopped: a signal asked for it; the run is saved.
+        Stopped: on a signal, once the run is saved.
     """
     ranks, loader, epochs = training.ranks, data.loader, training.cfg.epochs
     first_epoch = loader.sampler.epoch
@@ -164,13 +164,13 @@ def train_epochs(
             evaluate_run(cfg, folder, training, data, progress, tracker, epochs_done)
             save()
 
-    for epoch in range(first_epoch, epochs + 1):  # the last round is the last evaluation alone
+    for epoch in range(first_epoch, epochs + 1):  # the last round only evaluates
         loader.set_epoch(epoch)
         evaluate_if_due(epoch, loader.step)
         if epoch == epochs:
             return
         sums: dict[str, float] = {}
-        for saved in progress.epoch_sums[ranks.rank :: ranks.world_size]:  # of other ranks, perhaps
+        for saved in progress.epoch_sums[ranks.rank :: ranks.world_size]:  # maybe of other ranks
             add(sums, saved)
         carried = open_carried(progress.carried, loader, ranks.device)
         workers_start = epoch == first_epoch and cfg.train.workers > 0
@@ -221,7 +221,7 @@ def train_epochs(
             print(epoch_line(epoch + 1, epochs, figures), flush=True)
         progress.epochs.append(figures)
         progress.epoch_sums, progress.carried = [], []
-        loader.set_epoch(epoch + 1)  # so that this checkpoint goes on there
+        loader.set_epoch(epoch + 1)  # so that this checkpoint resumes there
         save()
         if ranks.stopping():
             raise ranks.stopped(f"{folder.last}: epoch {epoch + 1} is done")
@@ -236,9 +236,9 @@ def evaluate_run(
     tracker: Tracker,
     epochs_done: float,
 ) -> None:
-    """Evaluate on the test split, and keep the weights if they are the best so far.
+    """Evaluate on the test split; save the weights if they are the best so far.
 
-    The recall of every relation is written into the run's folder.
+    The recall of every relation is written to the run's folder.
     """
     progress.recall = evaluate(
         training.model_to_evaluate(),
@@ -272,7 +272,7 @@ def finish(
     progress: Progress,
     tracker: Tracker,
 ) -> dict[str, Any]:
-    """Write the summary, draw the run's page, print what it reached."""
+    """Write and print the summary, and draw the run's page."""
     summary = run_summary(cfg, folder.path, training, data.loader, progress)
     if training.ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, summary)

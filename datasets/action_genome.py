@@ -23,19 +23,19 @@ class VideoSource:
     """One split of a data set: what training, evaluation, the measure and pictures read.
 
     Videos have several sizes. `read` gives frames as they are stored, in the top left corner of a
-    canvas that all have in common; `datasets.letterbox.Letterbox` resizes them on the device to
-    `image_size_hw`. Boxes in the targets stay in native pixels. Holds paths and flat arrays only,
-    so workers of a data loader get it cheaply.
+    common canvas; `datasets.letterbox.Letterbox` resizes them on the device to `image_size_hw`.
+    Boxes in the targets stay in native pixels. It holds only paths and flat arrays, which are cheap
+    to send to data workers.
 
     Args:
         root: the folder of the data set; frame ``VIDEO/NUMBER.png`` is in its ``frames/``.
         split: ``train`` or ``test``.
         videos: at least one; classes and relations are those of `annotations.vocabulary`.
         image_size_hw: height and width of the pictures that the network sees.
-        cache: a folder for resized frames, which is filled now if it is empty; None decodes.
-        progress: show a bar while it is filled.
+        cache: a folder for resized frames, filled now if it is empty; None decodes files each time.
+        progress: show a bar while the cache is filled.
 
-    Raises `InputError` for missing frames, and for videos whose frames differ in size.
+    Raises `InputError` if frames are missing, or differ in size within a video.
 
     Attributes: `lengths`, int64 ``(V,)``, frames per video; `videos`, their names; `canvas_hw`,
     the size of the frames as read.
@@ -69,7 +69,7 @@ class VideoSource:
         return len(self.videos)
 
     def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
-        """Return targets of `length` frames of video `sequence` from `first` on; read no image."""
+        """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""
         frames = int(self.lengths[sequence])
         if first < 0 or length < 1 or first + length > frames:
             raise IndexError(f"video {self.videos[sequence]!r} has {frames} frames")
@@ -78,7 +78,7 @@ class VideoSource:
     def read(
         self, sequence: int, first: int, length: int
     ) -> tuple[torch.Tensor, tuple[FrameTargets, ...]]:
-        """Return frames, uint8 ``(T, 3, H, W)`` on the canvas, zeros around them; and targets.
+        """Return frames, uint8 ``(T, 3, H, W)``, on the canvas with zeros around, and targets.
 
         Raises `InputError` for an image that cannot be read.
         """
@@ -107,8 +107,8 @@ class VideoSource:
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` is that of `datasets.annotations.read.read_annotations`; `steps` says what each of
-    its rules left. Raises `InputError` for faults in the annotations, too.
+    `small_boxes` is that of `datasets.annotations.read.read_annotations`; `steps` holds what each
+    of its rules left. Raises `InputError` also for faults in the annotations.
     """
 
     def __init__(

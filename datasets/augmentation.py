@@ -1,7 +1,7 @@
 """Random changes of a video's frames and boxes, drawn once per video and epoch.
 
 A recurrent model must not see a flip in mid-video, and resuming, ranks and packing must not change
-what it sees: the draw is a function of (seed, epoch, video).
+what it sees, so the draw is a function of (seed, epoch, video).
 
 Labels stay as they are. No relation of Action Genome says left or right (*in front of*, *behind*
 and *on the side of* are the person's front, back and side), so a flip changes none; and a crop
@@ -32,7 +32,7 @@ class Augmentation(AugmentConfig):
 
     @property
     def changes(self) -> bool:
-        """False if every video stays as it is."""
+        """True if any video may change."""
         return any(getattr(self, field.name) for field in fields(AugmentConfig))
 
     def __call__(
@@ -43,7 +43,7 @@ class Augmentation(AugmentConfig):
         video: int,
         epoch: int,
     ) -> tuple[Tensor, list[FrameTargets], float]:
-        """Change a run of frames of one video, on any device.
+        """Change consecutive frames of one video, on any device.
 
         Args:
             frames_TCHW: uint8 pictures without any border.
@@ -78,7 +78,7 @@ def _seed_of(*numbers: int) -> int:
 def _window(
     cut_4: np.ndarray, reach_4: np.ndarray, size_hw: tuple[int, int]
 ) -> tuple[int, int, int, int]:
-    """Top, left, height and width of what stays when these shares of the margins are cut."""
+    """Return top, left, height and width that remain after cutting these shares of the margins."""
     sides_4 = np.array([size_hw[1], size_hw[0]] * 2)
     reach_4 = np.clip(reach_4, 0, 1)
     margin_4 = np.concatenate((reach_4[:2], 1 - reach_4[2:]))

@@ -1,8 +1,8 @@
-"""From the config of a data set to its source, its letterbox and its yardsticks.
+"""Source, letterbox and yardsticks of a data set, from its config.
 
-A new data set is a file with two things, and an entry in `DATASETS`: a `DatasetConfig` subclass
-with its keys, and a function (config, split, progress) -> `VideoSource`. What needs torch is
-imported in the functions, so that configs can be checked without it.
+A new data set is a file with a `DatasetConfig` subclass for its keys and a function (config, split,
+progress) -> `VideoSource`, and an entry in `DATASETS`. Modules that need torch are imported in the
+functions, so that configs can be checked without it.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def _entry(name: str) -> tuple[type[DatasetConfig], Callable[..., Any]]:
 
 
 def check_kind(cfg: DatasetConfig) -> None:
-    """Raise `InputError` if real data are at the root of a synthetic data set, or the other way."""
+    """Raise `InputError` if real data are at the root of a synthetic data set, or vice versa."""
     root = Path(cfg.root)
     if (root / MADE_BY).exists():
         if cfg.name == "action_genome":
@@ -80,10 +80,10 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
     """Return the config of the data that a checkpoint's model was trained on, not augmented.
 
     Args:
-        saved: what the checkpoint's config holds as ``dataset``.
+        saved: the group ``dataset`` of the checkpoint's config.
 
     Raises:
-        InputError: the data are not here, and opening them could make them; or the config is of
+        InputError: the data are missing, and none are made in their place; or the config is of
             another version.
     """
     schema, _ = _entry(saved["name"])
@@ -100,7 +100,7 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
 
 
 def build_letterbox(source: "VideoSource", augment: AugmentConfig | None, seed: int) -> "Letterbox":
-    """Build what brings training batches of `source` onto the device, augmented by `augment`."""
+    """Build the letterbox of training batches of `source`, augmented by `augment`."""
     from datasets.augmentation import Augmentation
     from datasets.letterbox import Letterbox
 
@@ -108,7 +108,7 @@ def build_letterbox(source: "VideoSource", augment: AugmentConfig | None, seed: 
 
 
 def build_yardsticks(source: "VideoSource", cfg: DatasetConfig) -> "Yardsticks | None":
-    """Build what the recall on synthetic data is compared with; None for other data."""
+    """Build the yardsticks of the recall on synthetic data; None for other data."""
     if not isinstance(cfg, SyntheticConfig):
         return None
     from datasets.synthetic.yardsticks import make_yardsticks

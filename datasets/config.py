@@ -1,6 +1,6 @@
-"""The configs of data sets: every key, its type and its meaning.
+"""Configs of data sets: every key, its type and its meaning.
 
-Values are in ``configs/dataset/``. They are checked here where nothing later would name the key.
+Values are in ``configs/dataset/``. They are checked here if no later error would name the key.
 """
 
 from dataclasses import dataclass, field, fields
@@ -13,12 +13,12 @@ from datasets.synthetic.world import World
 
 @dataclass
 class AugmentConfig:
-    """Bounds of random changes to a video in training; all zeros change nothing."""
+    """Bounds of random changes to training videos; zero changes nothing."""
 
-    flip: float = 0.0  # chance that a video is mirrored, left to right
-    jitter: float = 0.0  # brightness, contrast, saturation: times 1 - jitter to 1 + jitter
-    crop: float = 0.0  # up to this share of each margin around what is annotated is cut away
-    shrink: float = 0.0  # pictures are up to this share smaller than the canvas
+    flip: float = 0.0  # probability of mirroring a video, left to right
+    jitter: float = 0.0  # factors of brightness, contrast and saturation: 1 - jitter to 1 + jitter
+    crop: float = 0.0  # largest share to cut from each margin around annotated boxes
+    shrink: float = 0.0  # largest share by which pictures are smaller than the canvas
 
     def __post_init__(self) -> None:
         for name, most in {"flip": 1, "jitter": 1, "crop": 1, "shrink": 0.9}.items():
@@ -31,11 +31,11 @@ class AugmentConfig:
 class DatasetConfig:
     """One data set in the files of Action Genome."""
 
-    name: str  # of the kind of data: action_genome or synthetic
+    name: str  # kind of data: action_genome or synthetic
     root: str  # folder with annotations/ and frames/
     frame_size: list[int]  # height and width of the canvas that frames are fitted into
-    small_boxes: str = "keep"  # of 16 pixels or less: keep, file (out as published) or computed
-    cache: str | None = None  # folder for resized frames: filled by the first run, then read
+    small_boxes: str = "keep"  # of 16 pixels or less: keep, or drop by file (published) or computed
+    cache: str | None = None  # folder for resized frames, filled by the first run
     # random changes to training videos; null: none
     augment: AugmentConfig | None = field(default_factory=AugmentConfig)
 
@@ -52,15 +52,15 @@ class SyntheticConfig(DatasetConfig):
     """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
 
     train_videos: int  # videos to make for training
-    test_videos: int  # and for testing
+    test_videos: int  # videos to make for testing
     image_size: int  # pixels per side, as written to disk
-    seed: int  # of all that is drawn
+    seed: int  # for all random draws
     object_classes: int  # classes in use besides the person, 2 to 34
     max_objects: int  # a video has 1 to this many objects, of distinct classes
-    cue_rate: float  # chance that a frame shows the cue of a state again after its first frame
-    dwell: float  # mean frames that a state lasts
-    delay_rate: float  # chance that an object's first cue comes later than the object
-    drop_rate: float  # chance, before each frame that counts, of one that the reader drops
+    cue_rate: float  # probability that a later frame of a state shows its cue again
+    dwell: float  # mean length of a state, in frames
+    delay_rate: float  # probability that an object's first cue comes after its first frame
+    drop_rate: float  # probability of an extra frame, to be dropped, before each labelled frame
 
     @property
     def knobs(self) -> dict[str, Any]:

@@ -1,20 +1,20 @@
-"""Cores of the processor, and how many processes read on them."""
+"""Processor cores, and the number of data workers on them."""
 
 import os
 
 MOST = 8
-"""Reading processes of a rank that are started where nobody says how many."""
+"""Most data workers per rank if their number is not given."""
 
 
 def cores() -> int:
-    """Return how many cores this process may use: those of its Slurm task or container's set."""
+    """Return the number of cores that this process may use, as set by Slurm or a container."""
     if hasattr(os, "sched_getaffinity"):  # on Linux
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def readers(wanted: int) -> int:
-    """Return how many processes read for a rank: `wanted`, or its share of the cores for -1."""
+    """Return the number of data workers of a rank: `wanted`, or for -1 its share of the cores."""
     if wanted >= 0:
         return wanted
     return min(MOST, max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))

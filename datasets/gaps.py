@@ -11,13 +11,13 @@ from datasets.annotations.frame_names import frame_number
 
 
 def frame_gaps(batch: Batch, before_B: Tensor | None = None) -> Tensor:
-    """Return the number of video frames since the frame before, ``(B, T)`` float.
+    """Return the number of video frames since the previous frame of the row, ``(B, T)`` float.
 
-    Action Genome annotates frames at irregular distances, which follow from the numbers in their
-    names. The gap is 0 where a video starts and on padding.
+    Action Genome annotates frames at irregular distances, given by the numbers in their names. The
+    gap is 0 where a video starts and on padding.
 
     Args:
-        before_B: the last number of every row a step before, for rows that go on.
+        before_B: number of each row's last frame in the previous step, for rows that continue.
     """
     number_BT = frame_numbers(batch)
     before_B1 = number_BT[:, :1] if before_B is None else before_B[:, None]
@@ -34,8 +34,8 @@ def frame_numbers(batch: Batch) -> Tensor:
 
 
 def last_numbers(batch: Batch) -> Tensor:
-    """Return the number of the frame in the last slot of each row, ``(B,)`` float, else 0.
+    """Return the number of the frame in the last slot of each row, ``(B,)`` float, 0 on padding.
 
-    A video goes on in the next step only where it fills its row to the end.
+    A video continues in the next step only if it fills its row to the end.
     """
     return frame_numbers(batch)[:, -1]

@@ -1,4 +1,4 @@
-"""Frames as the network sees them: resized on the device, all on one canvas, proportions kept.
+"""Frames as the network sees them: resized on the device to one canvas, proportions kept.
 
 B blocks, T slots, C channels, H x W pixels; h x w pixels of a picture on its canvas.
 """
@@ -19,7 +19,7 @@ class Letterbox:
     """Resizes the videos of a batch, as large as they fit, into the top left of the canvas.
 
     Args:
-        source: what the batches were read from; its `image_size_hw` is the canvas.
+        source: source of the batches; its `image_size_hw` is the canvas.
         augmentation: changes frames and boxes of a video alike; None for evaluation.
     """
 
@@ -30,7 +30,7 @@ class Letterbox:
     def __call__(
         self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
     ) -> tuple[Batch, Tensor | None]:
-        """Move a batch to `device` and resize it there; the right size comes through untouched.
+        """Move a batch to `device` and resize it there; frames of the right size stay as they are.
 
         Returns:
             the batch, its frames ``(B, T, 3, H, W)`` uint8 and its targets changed by the
@@ -69,7 +69,7 @@ class Letterbox:
 
 
 def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
-    """Return block, slot, first of its frames among the targets, length and video of each."""
+    """Return block, slot, index of the first target, length and video of each segment."""
     segments = batch.segments
     first_S = segments.length_S.cumsum(0) - segments.length_S
     columns = (segments.block_S, segments.slot_S, first_S, segments.length_S, segments.sequence_S)

@@ -16,13 +16,13 @@ def write_whole(
 
     It is on the disk, not only in the system's memory, when this returns.
 
-    Raises:
-        InputError: `path` is no plain file.
-
     Args:
-        path: written in a folder that exists.
+        path: in a folder that exists.
         content: text (UTF-8), bytes, or a function that writes to the path it is given.
         previous: where the old file is kept, in the same folder; None replaces it.
+
+    Raises:
+        InputError: `path` is no plain file.
     """
     path = Path(path)
     if path.exists() and not path.is_file():  # a device, which a rename would take away

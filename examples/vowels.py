@@ -1,7 +1,7 @@
-"""Tell nine speakers by two vowels, on real data; also by torchrun, then on several ranks.
+"""Recognise nine speakers by two vowels, on real data; under torchrun on several ranks.
 
     pip download aeon --no-deps            # the data are a file in its wheel
-    python examples/vowels.py aeon-*.whl   # one, two or all three ways to batch them
+    python examples/vowels.py aeon-*.whl   # three ways to batch them, or those named
 
 Kudo, Toyama and Shimbo, "Multidimensional Curve Classification Using Passing-Through Regions"
 (Pattern Recognition Letters 20, 1999), JapaneseVowels of the UCI archive, CC BY 4.0; they reach

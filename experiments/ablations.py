@@ -5,10 +5,9 @@
     python train.py -m experiment=temporal                  # 15
     python -m experiments.ablations [FOLDER]
 
-5 epochs of `bload`, three seeds each; all is compared to the first value. Nothing was predicted.
-That runs of one seed are compared too, which have the same first weights and blocks, was decided
-after the first runs had been seen (docs/LOG.md, "Ablations"). Seconds are left out: other jobs ran
-beside these runs.
+5 epochs of `bload`, three seeds each, compared with the first value. Nothing was predicted. The
+comparison seed by seed, with the same first weights and blocks, was added after the first runs had
+been seen (docs/LOG.md, "Ablations"). Seconds are left out, since other jobs ran at the same time.
 """
 
 from pathlib import Path
@@ -25,11 +24,11 @@ ORDER = {
     "train.padding": ["masked", "repeated"],
     "model.temporal": ["dds", "gru", "attention", "scan", "none"],
 }
-"""Varied key -> its values; all are compared to the first."""
+"""Varied key -> its values; the first is the baseline."""
 
 
 def table(runs: pd.DataFrame) -> str:
-    """Recall@20 by the key that the runs differ in, beside the work it took."""
+    """Tabulate Recall@20, and the work it took, by the key in which the runs differ."""
     varied = [key for key in ORDER if runs[key].nunique() > 1]
     if len(varied) != 1:
         raise InputError(

@@ -1,14 +1,14 @@
-"""Alternatives: what else could feed the ranks, and how fast, padding computed or skipped?
+"""Alternatives: what else could feed the ranks, and how fast, with padding computed or skipped?
 
     export OMP_NUM_THREADS=1                                # 40 minutes in all, on two cores
     python -m experiments.alternatives --measure dataset.cache=data/cache64
     torchrun --nproc_per_node=2 -m experiments.alternatives --measure dataset.cache=data/cache64
     python -m experiments.alternatives                      # the table of what was measured
 
-Lengths are Action Genome's (``experiment=alternatives``). Every way to feed trains a network of its
-own and all take turns: in each round every one works through the same share of its epoch. Valid
-frames per second are those of whole training steps, reading and batching included, over all ranks.
-`single` adds up as many videos as the others' batches hold on average. Nothing was predicted.
+Lengths are Action Genome's (``experiment=alternatives``). Each way trains its own network, and all
+take turns: in each round every way works through the same share of its epoch. Speed is in valid
+frames per second of whole training steps over all ranks, reading and batching included. `single`
+adds up as many videos as other batches hold on average. Nothing was predicted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ BASE = ("bload_exact", "computed")
 
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
-    """A row for each way and round, in which all have taken turns."""
+    """Return a row for each way and round; the ways take turns in each round."""
     jobs = [_with_as_many_frames(job) for job in jobs_of("alternatives", overrides)]
     ways = [Way(job, ranks) for job in jobs]
     turns = take_turns(ways, share, rounds)
@@ -37,7 +37,7 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
 
 
 def _with_as_many_frames(cfg: TrainJob) -> TrainJob:
-    """The config, under ``single`` with as many videos in a step as fill the others' batches."""
+    """Return the config; ``single`` gets as many videos in a step as fill the others' batches."""
     if cfg.loader.name != "single":
         return cfg
     mean = float(build_source(cfg.dataset, "train", progress=True).lengths.mean())
@@ -65,7 +65,7 @@ def _rows(way: Way, turns: Sequence[Turn]) -> Iterator[dict]:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """The ways side by side: speed on each number of ranks beside `BASE`, round by round."""
+    """Tabulate the ways: speed on each number of ranks, over that of `BASE`, round by round."""
     turns = dict([*rows.groupby([*WAY, "ranks"], sort=False)])
     counts = sorted(rows.ranks.unique())
     few, many = counts[0], counts[-1]

@@ -6,15 +6,15 @@
     OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 -m experiments.balance --measure \\
         dataset.cache=data/cache64                      # half an hour on two cores
 
-A step lasts as long as its slowest rank. The first table is counted, no frame is read: the time of
-an epoch over that of the same work, fillers left out, spread evenly over all ranks in every step; 1
-is perfect. Blocks are packed by bload_exact, and a block costs its slots and, over `T_max`, the
-squared lengths in it, as attention does by kernels that skip what they mask. `Spread` is the loss
+A step lasts as long as its slowest rank. The first table is counted, without reading frames: the
+time of an epoch over that of the same work, without fillers, spread evenly over all ranks in every
+step; 1 is perfect. Blocks are packed by bload_exact. A block costs its slots plus the squared
+lengths in it over `T_max`, like attention by kernels that skip masked parts. `Spread` is the loss
 in randomness: the standard deviation over steps of the mean cost of their blocks, divided by that
 of random steps; 1 is as random, 3 means that a step's blocks are alike.
 
-The second table is measured, which take turns in training: the processor seconds of the
-busier rank over the mean. Beside them stands the imbalance that the same plans predict.
+The second table is measured in training, in turns: the processor seconds of the busier rank over
+the mean, beside the imbalance that the same plans predict.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ TAIL = 20_000
 
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
-    """A row for each loader and balance, which have taken turns on these ranks."""
+    """Return a row for each loader and balance, which take turns on these ranks."""
     ways = [Way(job, ranks) for job in jobs_of("balance", overrides)]
     rows = []
     for way, turns in zip(ways, take_turns(ways, share, rounds), strict=True):
@@ -73,14 +73,35 @@ def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Schedule
     return make_schedule(plan, ranks, micro_batches=blocks, balance=how, cost=cost, rng=rng)
 
 
+def delay(plan: Plan, ranks: int, blocks: int) -> str:
+    """Say how many steps later `queue` trains the costliest 30 % of the blocks."""
+    cost = Cost(slot=1, pair=1 / plan.t_max)
+    step_WB = [_steps(_deal(plan, ranks, blocks, how, cost)) for how in ("none", "queue")]
+    cost_B = cost.of_blocks(plan)
+    later = (step_WB[1] - step_WB[0])[cost_B >= np.quantile(cost_B, 0.7)]
+    return (
+        f"{later.mean():.1f} steps later on average, {later.max()} at most, of "
+        f"{step_WB[1].max() + 1} ({ranks} ranks, {blocks} block{'s' * (blocks > 1)} each)"
+    )
+
+
+def _steps(schedule: Schedule) -> np.ndarray:
+    """The step of every block."""
+    step_B = np.zeros(schedule.plan.blocks, dtype=int)
+    for step in range(schedule.steps):
+        block = schedule.blocks_of_step(step)
+        step_B[block[block >= 0]] = step
+    return step_B
+
+
 def _spread(schedule: Schedule, cost: Cost) -> float:
-    """Standard deviation over full steps of the mean cost of a step's blocks."""
+    """Return the standard deviation over full steps of the mean cost of a step's blocks."""
     count = np.array([(schedule.blocks_of_step(step) >= 0).sum() for step in range(schedule.steps)])
     return float(schedule.loads(cost).sum(axis=1)[count == count.max()].std())
 
 
 def plans_of(file: str) -> dict[str, Plan]:
-    """The lengths of a file, packed; without one Action Genome's and a long tail."""
+    """Pack the lengths of a file, or without one Action Genome's and a long tail."""
     if file:
         return {Path(file).stem: make_plan(read_lengths(file), "bload_exact")}
     drawn = np.random.default_rng(0).lognormal(6.0, 1.3, TAIL)
@@ -90,7 +111,7 @@ def plans_of(file: str) -> dict[str, Plan]:
 
 
 def counted_table(plans: dict[str, Plan], ranks: int) -> str:
-    """Over ideal and spread of every balance, a column for each plan."""
+    """Tabulate time over ideal and spread of every balance, a column for each plan."""
     cells = []
     for blocks, how in product(BLOCKS, BALANCES):
         over, spread = [], []
@@ -106,8 +127,11 @@ def counted_table(plans: dict[str, Plan], ranks: int) -> str:
 
 
 def tables(rows: pd.DataFrame, lengths: str, ranks: int) -> str:
-    """The tables of what is counted and of what was measured; of a file's lengths the first."""
-    counted = counted_table(plans_of(lengths), ranks)
+    """Format the counted and the measured table; for the lengths of a file only the first."""
+    plans = plans_of(lengths)
+    late = [delay(next(iter(plans.values())), *size) for size in ((ranks, 1), (ranks, 4), (2, 1))]
+    counted = f"{counted_table(plans, ranks)}\n\nUnder `queue` the costliest 30 % of the blocks of "
+    counted += f"{next(iter(plans))} come {'; '.join(late)}."
     return counted if lengths else f"{counted}\n\n{measured_table(rows)}"
 
 

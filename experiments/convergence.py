@@ -5,12 +5,12 @@
         train.warmup_epochs=0.1353 train.evals_per_epoch=4
     python -m experiments.convergence [FOLDER]
 
-The rate is constant after the warm-up and the average of the last weights is evaluated on the way,
-so that each point of a curve could be the end. Predicted were an end of `bload` level with that of
-`naive`, one of `sampling` below it, and over 3 times the work of `bload` for `naive` to the common
-level, which is 90 % of naive's mean end (docs/LOG.md, "How far training goes under each loader: the
-plan, written before any run"). The README's row of the work to the same Recall@20 is the share of
-naive's slots. Seconds are left out: other jobs ran beside these runs.
+The rate is constant after the warm-up, and evaluations are of an average of the last weights, so
+that each point of a curve could be the end. Predicted: `bload` ends level with `naive`, `sampling`
+ends below, and `naive` takes over 3 times the work of `bload` to the common level, 90 % of naive's
+mean end (docs/LOG.md, "How far training goes under each loader: the plan, written before any run").
+The README gives the work to the same Recall@20 as a share of naive's slots. Seconds are left out,
+since other jobs ran at the same time.
 """
 
 import math
@@ -30,26 +30,26 @@ from experiments.study import markdown, study
 
 LOADER, SEED = "loader.name", "train.seed"
 SHARE = 0.9
-"""Share of a Recall@20 that is to be reached."""
+"""Share of a Recall@20 to be reached."""
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The runs, and the points of their curves at which Recall@20 is known."""
+    """Read the runs, and the points of their curves with a known Recall@20."""
     runs = read_runs(folder, "convergence")
     curves = read_curves(folder).dropna(subset="recall")
     return runs, curves.merge(runs[["run", LOADER, SEED]], on="run")
 
 
 def each(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
-    """A figure of each curve: a row per seed, a column per loader; NaN where there is no run."""
+    """Compute a figure of each curve: a row per seed, a column per loader; NaN without a run."""
     found = {(seed, loader): figure(of) for (seed, loader), of in curves.groupby([SEED, LOADER])}
     return pd.Series(found).unstack().reindex(columns=[*PACKERS])
 
 
 def work_to(level: float, curve: pd.DataFrame, of: str = "processed") -> float:
-    """Slots, or sums `of`, at which Recall@20, straight between evaluations, first reaches a level.
+    """Return the slots, or sums `of`, at which Recall@20 first reaches a level; NaN: never.
 
-    NaN: never.
+    Recall@20 is interpolated linearly between evaluations.
     """
     work, recall = [0.0, *curve[of]], [0.0, *curve.recall]
     for last, reached in enumerate(recall[1:]):
@@ -60,25 +60,25 @@ def work_to(level: float, curve: pd.DataFrame, of: str = "processed") -> float:
 
 
 def to_level(level: float, curves: pd.DataFrame, of: str = "processed") -> pd.DataFrame:
-    """`work_to` a level of each curve."""
+    """Compute `work_to` a level for each curve."""
     return each(curves, lambda curve: work_to(level, curve, of))
 
 
 def common_level(curves: pd.DataFrame) -> float:
-    """`SHARE` of the mean Recall@20 at which naive ends."""
+    """Return `SHARE` of the mean Recall@20 at which naive ends."""
     return SHARE * each(curves, _end).naive.mean()
 
 
 def work_before(level: float, curve: pd.DataFrame) -> float:
-    """Slots at the last evaluation before the first that reaches a level; NaN: there is none."""
+    """Return the slots at the last evaluation before a level is reached; NaN: there is none."""
     first = int((curve.recall >= level).to_numpy().argmax())
     return float(curve.processed.iloc[first - 1]) if first else math.nan
 
 
 def loss_fell(curve: pd.DataFrame) -> float:
-    """Percent by which the loss fell from the fourth fifth of the slots to the last.
+    """Return the percent by which the loss fell from the fourth fifth of the slots to the last.
 
-    An epoch's loss stands for all of its slots.
+    An epoch's loss is that of all its slots.
     """
     curve = curve.dropna(subset="loss")  # evaluations inside an epoch have none
     ends = curve.processed.to_numpy(dtype=float)
@@ -92,20 +92,20 @@ def loss_fell(curve: pd.DataFrame) -> float:
 
 
 def recall_rose(curve: pd.DataFrame) -> float:
-    """Points by which the mean Recall@20 rose from the fourth fifth of the slots to the last."""
+    """Return the points by which mean Recall@20 rose from the fourth fifth of slots to the last."""
     share = curve.processed / curve.processed.iloc[-1]
     last, before = curve.recall[share > 0.8], curve.recall[(share > 0.6) & (share <= 0.8)]
     return float(last.mean() - before.mean())
 
 
 def times(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
-    """How many times the other work, by seed; empty if a run did not get there."""
+    """Format the ratio of work to other work, by seed; empty if a run did not get there."""
     missing = work.isna().any() or other.isna().any()
     return "" if missing else ratio(work, other, by_pair=True).text(digits)
 
 
 def tables(folder: Path) -> str:
-    """Where each loader ends, the work to get there, and differences by seed."""
+    """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
     done = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
     ends, best = each(curves, _end), each(curves, lambda curve: curve.recall.max())
@@ -156,10 +156,10 @@ def _end(curve: pd.DataFrame) -> float:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Mean Recall@20 over seeds, between the lowest and the highest, by slots."""
+    """Draw mean Recall@20 over seeds, between the lowest and the highest, by slots."""
     _, curves = read(folder)
     axis = figure.add_subplot(
-        xlabel="thousand slots processed, padding included", title="Recall@20, %", xscale="log"
+        xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
     marks = dict(zip(PACKERS, "osD^vPXp", strict=True))
     for loader in each(curves, _end).dropna(axis=1, how="all"):
@@ -176,4 +176,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    study("convergence", __doc__, tables, draw)
+    title = "Naive padding takes three times the slots to the same Recall"
+    study("convergence", __doc__, tables, draw, title=title)

@@ -1,14 +1,14 @@
-"""Deadlock: do ranks with unevenly many steps wait for ever, as the paper says?
+"""Deadlock: do ranks with unequal numbers of steps wait for ever, as the paper says?
 
     python -m experiments.deadlock --measure    # a minute on two CPU cores, 5 s of it waiting
     python -m experiments.deadlock              # the table of what was measured
 
 Two ranks on the CPU (gloo) train a small GRU for an epoch on feature sequences with Action
-Genome's lengths: with plain DDP and a clip of one sequence per step, the same with torch's
-``Join``, with plain DDP where the rank that is done exits, and with each of the loaders. DDP
-averages gradients in the backward pass, so a rank that has one step more waits there. Gloo gives up
-after the process group's timeout, 30 minutes unless set; here it is seconds. Ranks that do not end
-are killed, and they end with the process that started them.
+Genome's lengths: under plain DDP with a clip of one sequence per step, the same with torch's
+``Join``, plain DDP in which a finished rank exits, and each of the loaders. DDP averages gradients
+in the backward pass, so a rank with one step more waits there. Gloo gives up after the process
+group's timeout, by default 30 minutes, here seconds. Ranks that do not end are killed, at the
+latest with the process that started them.
 """
 
 import json
@@ -40,9 +40,9 @@ from training.stopping import detach_worker
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
 UNEVEN = "uneven"
 RANKS, CLIP, FRAMES = 2, 16, 376
-"""Frames per step of plain DDP, and per rank and step of a loader."""
+"""Ranks; frames per step of plain DDP; slots per rank and step of a loader."""
 PATIENCE, LIMIT = 300.0, 600.0
-"""Gloo's timeout in seconds where nobody should run into it, and when ranks are killed."""
+"""Seconds: gloo's timeout if none is expected, and the time after which ranks are killed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Epoch:
     patience: float = PATIENCE
 
     def batches(self, rank: int) -> BlockLoader:
-        """The epoch of one of the ranks."""
+        """Return the epoch of one of the ranks."""
         source = draw(self.lengths)
         if self.loader == UNEVEN:
             mine = source.part(rank, RANKS)
@@ -66,7 +66,7 @@ class Epoch:
 
 
 def measure(videos: int, timeout: float) -> list[dict]:
-    """A row for each way to train: steps that each rank has and has done, and how it ended."""
+    """Return a row for each way to train: steps planned and done by each rank, and how it ended."""
     drawn = np.random.default_rng(0).choice(action_genome_lengths(), videos)
     lengths = tuple(drawn.tolist())
     epochs = [Epoch(way, UNEVEN, lengths) for way in (JOIN, EXITS)]
@@ -90,7 +90,7 @@ def _row(epoch: Epoch) -> dict:
 
 
 def run_ranks(epoch: Epoch) -> list[dict]:
-    """Train an epoch, and return how each rank ended. Neither is left when this returns."""
+    """Train an epoch in two processes, which end with this call; return how each rank ended."""
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["experiments.sync", "torch._dynamo"])
     with TemporaryDirectory() as folder:
@@ -133,12 +133,12 @@ def _train(rank: int, epoch: Epoch, folder: str) -> None:
             for batch in batches:
                 train_on(parallel, optimiser, batch)
                 done += 1
-    except RuntimeError as error:  # without the place in gloo's source, and without advice
+    except RuntimeError as error:  # without gloo's source line and advice
         says = re.sub(r"^\[\S+\] ", "", " ".join(str(error).split())).split(". ")[0]
     seconds = time.monotonic() - began
     end = {"planned": len(batches), "steps": done, "seconds": seconds, "says": says}
     Path(folder, f"{rank}.json").write_text(json.dumps(end))
-    if epoch.way != EXITS:  # as one that goes on to evaluate, it stays until the other is done
+    if epoch.way != EXITS:  # stay until the other is done, like a rank that evaluates
         _meet(store, rank, "ends")
 
 
@@ -155,7 +155,7 @@ def _meet(store: dist.Store, rank: int, where: str) -> None:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Steps that each rank had to do and did, and how that ended."""
+    """Tabulate the steps of each rank, planned and done, and how they ended."""
     cells = [
         [
             row.way if row.loader == UNEVEN else f"{row.way}, `{row.loader}`",

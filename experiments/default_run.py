@@ -1,4 +1,4 @@
-"""The default run: what does it learn, of what can be reached?
+"""The default run: how much of what can be learned does it learn?
 
     torchrun train.py loader=bload                          # 5 minutes; then `eval.py relations=`
     python train.py -m run.root=runs/learning train.seed=0,1,2      # and as docs/results.md says
@@ -22,7 +22,7 @@ RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
 
 
 def tables(folder: Path) -> str:
-    """Recall@20 of networks by work, means and standard deviations, beside ideal observers'."""
+    """Tabulate Recall@20 by work, mean and standard deviation, beside ideal observers."""
     run, rows = read_runs(folder).iloc[0], list[list[object]]()
     if not (folder / "relations.csv").exists():
         raise InputError(f"{folder} has no relations.csv; eval.py relations= writes one for a run")
@@ -45,13 +45,13 @@ def tables(folder: Path) -> str:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Bars of all relations, best first within their group, with how many of each there are."""
+    """Draw bars of all relations, best first within their group, with their counts."""
     found = pd.read_csv(folder / "relations.csv")
     found = found.query("kind == 'relation' and constraint == 'with' and k == 20")
     found = found.sort_values("recall", ascending=False)
     found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
     found = found.reset_index(drop=True)
-    axis = figure.add_subplot(title="Recall@20 with constraint, %")
+    axis = figure.add_subplot(xlabel="Recall@20 with constraint, %")
     for group, of in found.groupby("group", sort=False):
         bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
     counts = found.triplets.map(" ({:,})".format)
@@ -60,4 +60,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    study("default_run", __doc__, tables, draw, height=6.4)
+    title = "Rare relations are learned least"
+    study("default_run", __doc__, tables, draw, title=title, height=6.4)

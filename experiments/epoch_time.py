@@ -6,11 +6,11 @@
         dataset.image_size=96 dataset.cache=data/cache96
     python -m experiments.epoch_time                        # the tables of what was measured
 
-Every loader trains a network of its own, and all take turns, since the machine does other things
-too: in each round every one works through the same share of its epoch. Seconds are those of whole
-training steps, reading included. For each loader and round the median step counts, which leaves out
-more of what interrupts a step now and then the more steps there are (naive has four times those of
-bload). Ratios to naive are geometric means over rounds. What was expected is in docs/LOG.md,
+Each loader trains its own network, and all take turns, since the machine does other things too: in
+each round every loader works through the same share of its epoch. Seconds are those of whole
+training steps, reading included. For each loader and round the median step counts; it leaves out
+occasional interruptions, and more of them the more steps there are (naive has four times those of
+bload). Ratios to naive are geometric means over rounds. For what was expected, see docs/LOG.md,
 "Protocol of the second timing, written before it was run".
 """
 
@@ -27,7 +27,7 @@ from training.ranks import Ranks
 
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
-    """A row for each loader and round, in which all have taken turns."""
+    """Return a row for each loader and round; the loaders take turns in each round."""
     jobs = jobs_of("epoch_time", overrides)
     ways = [Way(job, ranks) for job in jobs]
     return [
@@ -48,7 +48,7 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Times faster than naive in each measurement; then the steps that this is about."""
+    """Tabulate times faster than naive in each measurement; then steps and their cost."""
     rows = rows.assign(seconds=rows.seconds_a_step * rows.steps)
     known = rows.drop_duplicates("loader").set_index("loader")
     loaders = [*known.index]

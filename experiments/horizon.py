@@ -1,4 +1,4 @@
-"""How far back labels reach: what are whole videos worth where a cue is shown only once?
+"""How far back labels reach: what are whole videos worth if a cue is shown only once?
 
     python train.py experiment=frames                   # the network that all runs start from
     python train.py -m experiment=horizon
@@ -6,14 +6,14 @@
     python train.py -m experiment=start_table           # a fourth seed for it
     python -m experiments.horizon [FOLDER]
 
-A state's cue is shown when it begins, and states last 8, 16 or 32 frames on average, or as long as
-the video. Predicted were a gain of whole videos over fresh clips that grows with the horizon, a
-larger one over clips that are always the same, and a start table that is worth more the longer
-states last (docs/LOG.md, "When whole videos beat clips: the plan, written before any run"). Two
-predictions of clips fixed anywhere, below first clips and below fresh ones ("Frames that are gone"
-there), were not put to the test: nobody trained on such clips. A control repeats the cues:
+A state shows its cue when it begins, and lasts 8, 16 or 32 frames on average, or as long as the
+video. Predicted: whole videos gain over fresh clips, more so at a longer horizon; they gain more
+over clips that are always the same; the start table is worth more the longer states last
+(docs/LOG.md, "When whole videos beat clips: the plan, written before any run"). Two predictions for
+clips fixed anywhere, below first clips and below fresh ones ("Frames that are gone" there), were
+not tested, since no run trained on such clips. A control repeats the cues:
 ``dataset.dwell=16 dataset.cue_rate=0.4 loader=sampling,bload`` ("The recipe or the cue"). Seconds
-are left out: other jobs ran beside these runs.
+are left out, since other jobs ran at the same time.
 """
 
 from dataclasses import asdict
@@ -34,11 +34,11 @@ from experiments.study import markdown, study
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
 FIRST, NO_TABLE = "sampling, first clips", "bload, no start table"
 WAYS = ("sampling", FIRST, "ragged", "bload", "bload_exact", NO_TABLE)
-"""Ways to train: the loader, and what differs from its defaults."""
+"""Ways to train: the loader, and its difference from the defaults."""
 
 
 def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The runs with their `way`: those whose cues are shown once, and those of the control."""
+    """Read the runs with their `way`: those whose cues are shown once, and those of the control."""
     runs = read_runs(folder, "horizon")
     place = runs.get("loader.place", runs["loader.name"])  # there if sampling is
     way = runs["loader.name"].mask(place == "first", FIRST)
@@ -48,14 +48,14 @@ def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def less(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
-    """`bload` less another way in points: a row per seed, a column per horizon; NaN if not run."""
+    """Return `bload` less another way in points: a row per seed, a column per horizon, or NaN."""
     all_of_them = pd.MultiIndex.from_product([WAYS, sorted(runs[DWELL].unique())])
     by = runs.pivot(index=SEED, columns=["way", DWELL], values=key).reindex(columns=all_of_them)
     return by["bload"] - by[other]
 
 
 def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
-    """Differences that were predicted to be above 0, in words -> points by seed."""
+    """Return differences that were predicted to be above 0: words -> points by seed."""
     fresh, first, table = (less(runs, way) for way in ("sampling", FIRST, NO_TABLE))
     near, far = fresh.columns[[0, -1]]
     return {
@@ -67,9 +67,9 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
 
 @cache
 def observers(world: World, clip: int) -> tuple[list[float], float]:
-    """Recall@20 of observers that recall nothing, a clip and everything, in percent.
+    """Return Recall@20, in percent, of observers that recall nothing, a clip and everything.
 
-    Then the share of what has to be remembered in a fresh clip whose cue came before the clip.
+    Also return the percentage of what must be remembered in a fresh clip whose cue came before it.
     """
     scripts = write_scripts(world, "test")
     memories = (MEMORYLESS, clip, EVERYTHING)
@@ -78,7 +78,7 @@ def observers(world: World, clip: int) -> tuple[list[float], float]:
 
 
 def of_worlds(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[float]]:
-    """Observer -> its Recall@20 by horizon; then what fresh clips cut off by horizon."""
+    """Return observer -> its Recall@20 by horizon, and what fresh clips cut off by horizon."""
     clip, found = int(runs.t_max.min()), []
     for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
         knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()}
@@ -89,7 +89,7 @@ def of_worlds(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[float]]:
 
 
 def tables(folder: Path) -> str:
-    """Recall@20 of every way, differences by seed, what was predicted, and the control."""
+    """Tabulate Recall@20 of every way, differences by seed, the predictions, and the control."""
     once, again = read_ways(folder)
     horizons = [_named(dwell) for dwell in sorted(once[DWELL].unique())]
     ideal, cut = of_worlds(once)
@@ -139,14 +139,15 @@ def _named(dwell: float) -> str:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Means over seeds with the lowest and the highest, by horizon, between the observers."""
+    """Draw means over seeds with the lowest and the highest, by horizon, between the observers."""
     runs, _ = read_ways(folder)
     horizons = sorted(runs[DWELL].unique())
-    axis = figure.add_subplot(xlabel="a state lasts", title="Recall@20, %")
+    axis = figure.add_subplot(xlabel="a state lasts", ylabel="Recall@20, %")
     axis.set_xticks(range(len(horizons)), [_named(dwell) for dwell in horizons])
-    for (name, by), broken in zip(of_worlds(runs)[0].items(), (":", "-.", "--"), strict=True):
+    observers = [*of_worlds(runs)[0].items()]
+    for (name, by), broken in zip(observers[::2], (":", "--"), strict=True):
         axis.plot(by, ls=broken, color=INK, lw=1.3, label=name.removeprefix("an "))
-    ways = [way for way in WAYS if way in {*runs.way}]
+    ways = [way for way in WAYS if way in {*runs.way} - {"ragged"}]  # as bload, see the table
     for place, way in enumerate(ways):
         by = runs[runs.way == way].groupby(DWELL).recall.agg(["mean", "min", "max"])
         loader, comma, option = way.partition(",")
@@ -165,4 +166,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    study("horizon", __doc__, tables, draw, height=4.8)
+    title = "Clips lose what a label needs from far back; whole videos keep it"
+    study("horizon", __doc__, tables, draw, title=title, height=4.8)

@@ -1,6 +1,6 @@
-"""Ways to train that take turns on one machine, so that its changing speed meets all alike.
+"""Ways to train that take turns on one machine, so that changes in its speed affect all alike.
 
-They run in one process, or in each rank that torchrun has started, with a thread each.
+They run in one process, or in each rank that torchrun started, on one thread each.
 """
 
 import time
@@ -24,13 +24,13 @@ from training.step import train_step
 
 
 def turn_options(share: float, rounds: int) -> Options:
-    """The options of a study whose ways to train take turns, with its defaults."""
+    """Return the options of a study whose ways to train take turns, with its defaults."""
     shares = {"share": (share, "of each epoch, in all rounds"), "rounds": (rounds, "of turns")}
     return {"overrides": ([], "of the config"), **shares}
 
 
 def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
-    """The jobs of ``train.py -m experiment=...``, which read in their own process."""
+    """Return the jobs of ``train.py -m experiment=...``, without data workers."""
     from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
 
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
@@ -46,7 +46,7 @@ def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
 
 
 def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
-    """Call `measure` with the ranks that torchrun has started, or one; rank 0 returns its rows."""
+    """Run `measure` on the ranks that torchrun started, or on one; rank 0 returns its rows."""
 
     def measure_here(**options: Any) -> list[dict]:
         torch.set_num_threads(1)
@@ -62,9 +62,8 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
 class Turn:
     """The steps that a way took in one turn.
 
-    Attributes: `frames` of all ranks, without padding; `busy`, seconds of the processor in this
-    process, without those that it waits for another rank; `peak_mib`, the most memory above what
-    was there before the turn.
+    Attributes: `frames` of all ranks, without padding; `busy`, this process's processor seconds,
+    without waiting for other ranks; `peak_mib`, peak memory above that before the turn.
     """
 
     frames: list[int] = field(default_factory=list)
@@ -91,7 +90,7 @@ class Way:
         self.steps = self.loader.by_step()
 
     def take(self, steps: int) -> Turn:
-        """Take so many steps; reading and batching are in their times."""
+        """Take so many steps; their times include reading and batching."""
         device, turn = self.ranks.device, Turn()
         trim_memory()
         before = taken_memory(device) / 2**20
@@ -110,7 +109,7 @@ class Way:
 
 
 def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
-    """The steps of each round: `share` of all, spread evenly; InputError if one has none."""
+    """Spread `share` of all steps evenly over rounds; InputError if a round has none."""
     ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
     found = [end - begin for begin, end in pairwise(ends)]
     if min(found) < 1:
@@ -119,7 +118,7 @@ def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
 
 
 def take_turns(ways: Sequence[Way], share: float, rounds: int) -> list[list[Turn]]:
-    """The turns of every way, in each round one: `share` of each one's epoch in all."""
+    """Let every way take a turn in each round, `share` of its epoch in all; return all turns."""
     counts = [steps_by_round(way.loader.steps, share, rounds) for way in ways]
     turns: list[list[Turn]] = [[] for _ in ways]
     for number in range(rounds):

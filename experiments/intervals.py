@@ -18,7 +18,7 @@ class Interval:
     high: float = math.nan
 
     def text(self, digits: int = 1, *, sign: bool = False) -> str:
-        """``60.1 [58.0, 62.2]``, with a `sign` ``+0.3 [-0.1, 0.7]``; empty for nothing."""
+        """Format: ``60.1 [58.0, 62.2]``, with a `sign` ``+0.3 [-0.1, 0.7]``; empty for nothing."""
         if math.isnan(self.mean):
             return ""
         mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
@@ -28,30 +28,30 @@ class Interval:
 
 
 def student(values: Iterable[float]) -> Interval:
-    """The mean of independent values with Student's interval."""
+    """Return the mean of independent values with Student's interval."""
     return _interval(values)
 
 
 def welch(values: Iterable[float], others: Iterable[float]) -> Interval:
-    """The mean of `values` less that of `others` with Welch's interval: unpaired samples."""
+    """Return the mean of `values` less that of `others` with Welch's interval: unpaired samples."""
     return _interval(values, others)
 
 
 def paired(values: pd.Series, others: pd.Series) -> Interval:
-    """The mean difference of values with the same index, such as the seed."""
+    """Return the mean difference of values with the same index, such as the seed."""
     return student((values - others).dropna())
 
 
 def signed(differences: Iterable[float]) -> str:
-    """The mean of independent differences with Student's interval, as tables show it."""
+    """Format the mean of independent differences with Student's interval, as tables show it."""
     return student(differences).text(sign=True)
 
 
 def ratio(values: Iterable[float], others: Iterable[float], *, by_pair: bool = False) -> Interval:
-    """The ratio of the geometric means of positive values; the interval is of logarithms.
+    """Return the ratio of the geometric means of positive values; the interval is of logarithms.
 
     Args:
-        by_pair: True if the first of `values` belongs to the first of `others`, and so on.
+        by_pair: True if `values` and `others` are pairs, in order.
     """
     a, b = (np.log(np.asarray([*one], dtype=float)) for one in (values, others))
     found = student(a - b) if by_pair else welch(a, b)

@@ -1,12 +1,12 @@
-"""Lengths of other data: what does packing save where lengths vary otherwise than in videos?
+"""Lengths of other data: what does packing save if lengths vary in other ways than in videos?
 
     python -m experiments.lengths                       # 20 s on one core
     python -m experiments.lengths --lengths FILE.csv    # your own, as `bload table` reads them
 
-Nothing is trained: each loader plans an epoch for 8 ranks, a rank takes the slots of one longest
-sequence per step, and slots are counted, those included for which ranks wait. Action Genome's
-lengths are its own. The others are drawn from published laws, in lengths.json with their sources,
-whole and cut as training often cuts them; T_max is the longest of a draw. Nothing was predicted.
+Nothing is trained: each loader plans an epoch for 8 ranks, with the slots of one longest sequence
+per rank and step. All slots are counted, also those for which ranks wait. Action Genome's lengths
+are its own. The others are drawn from published laws (sources in lengths.json), whole and cut as
+usual in training; T_max is the longest of a draw. Nothing was predicted.
 """
 
 import json
@@ -26,7 +26,7 @@ from experiments.study import CHARTS, command, markdown, publish, refusal, save_
 
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
-"""Ends the name of lengths that are cut; blocks of twice the longest."""
+"""Ending of the name of cut lengths; name of blocks of twice the longest."""
 PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
 COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
 
@@ -36,7 +36,7 @@ class Law:
     """A published distribution of lengths.
 
     Between two quantiles, or edges of a histogram, the logarithm of a length grows evenly. With a
-    `tail` that between the last two is of a Pareto law with this exponent.
+    `tail`, lengths between the last two follow a Pareto law of this exponent.
     """
 
     data: str
@@ -45,16 +45,16 @@ class Law:
     lengths: Sequence[float]
     mean: float
     cut: int
-    """The length to which training often cuts what is longer."""
+    """Length to which training often cuts longer sequences."""
     percent: Sequence[float] = ()
-    """Of the sequences that have at most these lengths, from 0 to 100."""
+    """Percentage, 0 to 100, of the sequences that have at most these lengths."""
     counts: Sequence[int] = ()
-    """Of the sequences between two of these lengths, in place of `percent`."""
+    """Number of sequences between two of these lengths, in place of `percent`."""
     std: float | None = None
     tail: float = 0
 
     def at(self, share: np.ndarray) -> np.ndarray:
-        """The whole lengths that these shares of the sequences, 0 to 1, do not exceed, int64."""
+        """Return the lengths that these shares of the sequences, 0 to 1, do not exceed, int64."""
         percent = self.percent or 100 * np.cumsum([0, *self.counts]) / sum(self.counts)
         known = np.array(percent) / 100
         found = np.exp(np.interp(share, known, np.log(self.lengths)))
@@ -73,7 +73,7 @@ LAWS = {
 
 
 def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Every kind of lengths: its name, and the lengths of each draw."""
+    """Yield every kind of lengths: its name, and the lengths of each draw."""
     yield "videos", [action_genome_lengths()] * DRAWS
     for name, law in LAWS.items():
         draws = [law.at(np.random.default_rng(seed).random(SEQUENCES)) for seed in range(DRAWS)]
@@ -82,7 +82,7 @@ def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
 
 
 def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.DataFrame:
-    """A row for each loader and draw; `times` is naive's slots over the loader's."""
+    """Count a row for each loader and draw; `times` is naive's slots over the loader's."""
     rows = []
     for seed, lengths in enumerate(draws):
         longest, mean, naive = int(lengths.max()), lengths.mean(), 0
@@ -107,7 +107,7 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
 
 
 def tables(found: pd.DataFrame) -> str:
-    """Times fewer slots than naive padding, and what decides them; means over draws."""
+    """Tabulate times fewer slots than naive padding, and what decides them; means over draws."""
     saved, rest = [], []
     for kind, mine in found.groupby("kind", sort=False):
         mean = mine.groupby("loader").mean(numeric_only=True)
@@ -126,10 +126,10 @@ def tables(found: pd.DataFrame) -> str:
 
 
 def draw(found: pd.DataFrame, figure: Figure) -> None:
-    """Slots that blocks save by coefficient of variation, beside no padding and its floor."""
+    """Draw slots that blocks save by coefficient of variation, beside no padding and its floor."""
     axis = figure.add_subplot(
         xlabel="coefficient of variation of the lengths",
-        title="slots saved over naive padding, %",
+        ylabel="slots saved over naive padding, %",
         ylim=(0, 107),
     )
     mean = found.groupby(["kind", "loader"], sort=False).mean(numeric_only=True)
@@ -162,7 +162,8 @@ def main() -> None:
     chart = "" if file else "![What packing saves](charts/lengths.svg)\n\n"
     publish("lengths", chart + tables(found), committed=not file)
     if not file:
-        save_chart(CHARTS / "lengths.svg", partial(draw, found), height=4.6)
+        title = "Blocks save nearly all of the padding"
+        save_chart(CHARTS / "lengths.svg", title, partial(draw, found), height=4.6)
 
 
 if __name__ == "__main__":

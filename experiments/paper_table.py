@@ -98,9 +98,12 @@ def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None
     equal = "Recall@20, equal epochs, equal slots per step"
     rows.append(Row(equal, recalls, _known(packed.recall_at_20_paper), _reached(runs), 1))
     if work is not None:
-        rows.append(Row("Recall@20, equal work", recalls, {}, _reached(work), 1))
-        share = "work to the same Recall@20, naive = 1"
-        rows.append(Row(share, "long-training", {}, same_recall(), 2))
+        naive = work[(work[LOADER] == "naive") & (work["train.slots"] == _budget(work))]
+        short = f"naive {1 - naive.slots.mean() / _budget(work):.0%} less"
+        rows.append(Row(f"Recall@20, equal work ({short})", recalls, {}, _reached(work), 1))
+        level, shares = same_recall()
+        share = f"slots until {level:.1f} % Recall@20, naive = 1"
+        rows.append(Row(share, "long-training", {}, shares, 2))
     return rows
 
 
@@ -127,11 +130,12 @@ def speeds() -> Figures:
     return {name: ratio(epoch["naive"], of, by_pair=True) for name, of in epoch.items()}
 
 
-def same_recall() -> Figures:
-    """Share of naive's slots to the common level of long training."""
+def same_recall() -> tuple[float, Figures]:
+    """The common level of long training in percent, and the share of naive's slots to it."""
     _, curves = convergence.read(RESULTS / "convergence")
-    slots = convergence.to_level(convergence.common_level(curves), curves)
-    return {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
+    level = convergence.common_level(curves)
+    slots = convergence.to_level(level, curves)
+    return level, {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
 
 
 def table_of(rows: list[Row], form: str, link: bool = False) -> str:
@@ -250,7 +254,8 @@ def main() -> None:
     publish("paper_table", "\n\n".join(tables), committed=committed)
     panels = {"equal epochs": runs, "equal work": work} if committed else {"": runs, " ": runs}
     path = (args.folder or CHARTS) / "paper_table.svg"
-    save_chart(path, partial(draw, panels, folders))
+    title = "Packing beats sampling at equal epochs, not at equal work" if committed else ""
+    save_chart(path, title, partial(draw, panels, folders))
 
 
 if __name__ == "__main__":

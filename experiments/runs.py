@@ -1,4 +1,4 @@
-"""Tables of runs and of what they reached on the way, from run folders or from committed CSV files.
+"""Tables of runs and of their curves, from run folders or from committed CSV files.
 
     python -m experiments.runs runs/horizon results/horizon
 
@@ -17,13 +17,13 @@ from training.folder import metric_lines, read_object
 
 
 def read_runs(folder: Path | str, experiment: str = "") -> pd.DataFrame:
-    """One row per finished run: its config (``train.seed``), its summary (``with/recall@20``).
+    """Read one row per finished run: its config (``train.seed``), its summary (``with/recall@20``).
 
     Also `recall` and `remembered`, Recall@20 with constraint of all relations and of those whose
     evidence is in an earlier frame, in percent; and `slots` and `all_steps` of the whole training.
 
     Args:
-        experiment: leaves out runs of another, such as ``horizon`` those of ``paper_table``.
+        experiment: keep only runs of experiments whose name begins with this.
 
     Raises:
         InputError: there is no finished run.
@@ -61,11 +61,11 @@ def _run(folder: Path) -> dict:
 
 
 def read_curves(folder: Path | str) -> pd.DataFrame:
-    """One row per epoch of each run, and per evaluation inside an epoch.
+    """Read one row per epoch of each run, and per evaluation inside an epoch.
 
-    `epoch` counts what is done, from 1, with its fraction. `seconds`, `processed` (slots) and
-    `frames` are sums since the beginning of the run; they grow evenly inside an epoch. `recall` and
-    `remembered` are as in `read_runs`, NaN where nothing was evaluated.
+    `epoch` counts finished epochs, with a fraction. `seconds`, `processed` (slots) and `frames` are
+    sums since the beginning of the run, interpolated inside an epoch. `recall` and `remembered` are
+    as in `read_runs`, NaN without an evaluation.
     """
     folder = Path(folder)
     if (folder / "curves.csv").exists():

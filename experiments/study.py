@@ -1,4 +1,4 @@
-"""The command of every study: read a folder, print tables, draw, keep docs/results.md right."""
+"""The command of every study: read a folder, print tables, draw, update docs/results.md."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT
 
 
 def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str = "pipe") -> str:
-    """A table, in Markdown; all but the first `words` columns are figures, set to the right."""
+    """Format a Markdown table; all but the first `words` columns are figures, set to the right."""
     sides = ["left"] * words + ["right"] * (len(headers) - words)
     return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
 
@@ -47,12 +47,13 @@ def study(
     tables: Callable[[Path], str],
     draw: Callable[[Path, Figure], None] | None = None,
     *,
+    title: str = "",
     height: float = 4.0,
 ) -> None:
     """Run the command ``python -m experiments.NAME [FOLDER]``.
 
     Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block of
-    docs/results.md and docs/charts/NAME.svg. With one, the chart is FOLDER/NAME.svg.
+    docs/results.md and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
 
     Args:
         about: the docstring of the study.
@@ -65,33 +66,34 @@ def study(
     folder = given or RESULTS / name
     publish(name, tables(folder), committed=given is None)
     if draw:
-        save_chart((given or CHARTS) / f"{name}.svg", partial(draw, folder), height)
+        save_chart((given or CHARTS) / f"{name}.svg", title, partial(draw, folder), height)
 
 
-def save_chart(path: Path, draw: Callable[[Figure], None], height: float = 4.0) -> None:
-    """Write a chart as SVG, with texts as texts and a legend above it if lines have labels.
+def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: float = 4.0) -> None:
+    """Write a chart as SVG, with texts as texts and a legend below it if lines have labels.
 
-    Its bytes depend on matplotlib's version alone, which the file names.
+    Its bytes depend only on matplotlib's version, which the file names.
     """
     salt = {"svg.hashsalt": path.stem, "svg.fonttype": "none"}
     with style.context([STYLE, salt]):
         figure = Figure((WIDTH, height), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10.5)
         draw(figure)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if labels:
-            figure.legend(handles, labels, loc="outside upper left", ncols=2, borderaxespad=0)
+            figure.legend(handles, labels, loc="outside lower left", ncols=2, borderaxespad=0)
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def command(name: str, about: str | None) -> argparse.ArgumentParser:
-    """The command line of a study, whose docstring is its help."""
+    """Make the command line of a study; its docstring is the help."""
     parser = argparse.ArgumentParser(f"python -m experiments.{name}", None, about)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 
 def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
-    """Print a block of tables; with `committed` figures it also replaces that of the document.
+    """Print a block of tables; `committed` figures also replace those in the document.
 
     The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
     """
@@ -126,7 +128,7 @@ def measuring(
     Args:
         measure: makes the rows from `options`; none on ranks other than the first.
         tables: makes the block, in Markdown, from the rows and the options `shown`.
-        key: that of `write_rows`.
+        key: for `write_rows`.
     """
     parser, shown = command(name, about), shown or {}
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
@@ -148,7 +150,7 @@ def measuring(
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The rows that a study has measured; InputError if there are none."""
+    """Read the rows that a study has measured; InputError if there are none."""
     if not path.exists():
         raise InputError(f"there is no {path}; measure first")
     return pd.read_csv(path)
@@ -158,7 +160,7 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     """Write measured rows, with the processor, torch's version and the commit beside them.
 
     Args:
-        key: rows of the file with other values of this column stay; without it none do.
+        key: column; earlier rows with other values of it are kept, and none without it.
     """
     made = surroundings()
     cpu, version = made["machine"]["cpu"], made["versions"]["torch"]

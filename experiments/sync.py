@@ -4,13 +4,13 @@
     torchrun --nproc_per_node=2 -m experiments.sync --measure    # again with 4
     python -m experiments.sync                                   # the table of what was measured
 
-Ranks on the CPU (gloo) train a small GRU on feature sequences, each of which is seen once, after
-the online training of Ergen and Kozat (arXiv 1710.08744). A step trains as many slots whatever the
-number of ranks. Data are dealt to the ranks at random, the same steps in all runs, or each rank has
-the sequences of its own classes, and all stop with the first that has no more. The loss is that of
-sequences that nobody trained on: with the mean of all ranks' weights, which `train.py` evaluates
-and saves, and the mean of the losses that each rank's own weights give. Bytes are those that a
-rank's process wrote (on Linux). Nothing was predicted but the bytes, by training/sync.py.
+Ranks on the CPU (gloo) train a small GRU on feature sequences, each seen once, after the online
+training of Ergen and Kozat (arXiv 1710.08744). A step has equally many slots on any number of
+ranks. Data are dealt to the ranks at random, the same steps in all runs; or each rank has the
+sequences of its own classes, and all stop when the first has no more. The loss is on held-out
+sequences: that of the mean of all ranks' weights, which `train.py` evaluates and saves, and the
+mean of the losses with each rank's own weights. Bytes are those that a rank's process wrote (on
+Linux). Only the bytes were predicted, by training/sync.py.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ FEATURES, CLASSES, WIDTH = 16, 4, 64
 SHORTEST, LONGEST = 4, 16
 """Frames of a sequence; a block has as many slots as the longest."""
 SLOTS, RATE, EVERY = 256, 3e-3, 8
-"""Of a step, all ranks together; of Adam; steps between averages of sync=local."""
+"""Slots per step on all ranks; Adam's learning rate; steps between averages of sync=local."""
 HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
 DATA = ("dealt", "own")
 """Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes."""
 SHARES = (25, 50, 100)
-"""Percent of the data after which they are."""
+"""Percentages of the data after which losses are measured."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Sequences:
         return self.features[sequence][first : first + length], [self.classes[sequence]] * length
 
     def part(self, rank: int, ranks: int) -> "Sequences":
-        """Those of one of several ranks: of two classes on two ranks, of one on four."""
+        """Return the sequences of one rank: of two classes on two ranks, of one on four."""
         return Sequences(self.features[rank::ranks], self.classes[rank::ranks])
 
 
 def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Sequences:
-    """Random features, of which every frame leans towards the class of its sequence.
+    """Draw random features; every frame leans towards the class of its sequence.
 
-    One frame tells little about the class, so it pays to remember the earlier ones. Sequences that
-    are held out have the same classes and other noise.
+    One frame tells little about the class, so remembering earlier ones pays. Held-out sequences
+    have the same classes and other noise.
     """
     random = torch.Generator().manual_seed(seed)
     direction_KF = torch.randn(CLASSES, FEATURES, generator=random) / FEATURES**0.5
@@ -83,7 +83,7 @@ def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Seque
 
 
 class Classifier(nn.Module):
-    """A GRU that is clear at every start, and a linear layer on its state."""
+    """A GRU that is cleared at every start, and a linear layer on its state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,17 +99,17 @@ class Classifier(nn.Module):
 
 
 def new_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
-    """Build the classifier that every rank begins with, and its optimiser."""
+    """Build the classifier with which every rank begins, and its optimiser."""
     torch.manual_seed(0)
     model = Classifier()
     return model, torch.optim.Adam(model.parameters(), lr=RATE)
 
 
 def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
-    """Take one step on the frames of a batch; for a batch of empty blocks the gradient is zero.
+    """Take one step on the frames of a batch; a batch of empty blocks has zero gradients.
 
-    It divides by the slots of a rank, of which all have as many: the gradients of all ranks average
-    to that of the whole step.
+    The loss is divided by the slots of a rank, equally many on all ranks, so that the ranks'
+    gradients average to that of the whole step.
     """
     optimiser.zero_grad()
     (model(batch) / batch.valid_BT.numel()).backward()
@@ -117,7 +117,7 @@ def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -
 
 
 def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
-    """A row for each seed, way to deal the data and way to share what is learned."""
+    """Return a row for each seed, way to deal the data and way to share what is learned."""
     count, rows = ranks.world_size, []
     alone = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
@@ -141,11 +141,11 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
 
 
 def _train(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
-    """Train on every block once; return the losses, and what a step sends."""
+    """Train on every block once; return the losses, and the bytes sent per step."""
     model, optimiser = new_classifier()
     several = ranks.world_size > 1
     parallel = DistributedDataParallel(model) if several and sync == "allreduce" else model
-    steps = min(ranks.gather(loader.steps))  # of their own sequences ranks may have one block more
+    steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
     points = {max(1, steps * share // 100): share for share in SHARES}
     losses, sent = {}, 0
     for step, batch in zip(range(steps), loader, strict=False):
@@ -161,17 +161,17 @@ def _train(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
 
 @torch.no_grad()
 def _loss(model: nn.Module, test: Batch) -> float:
-    """Mean over all frames."""
+    """Return the mean loss over all frames."""
     return float(model(test) / test.valid_BT.sum())
 
 
 def _written() -> int:
-    """Bytes that this process has written so far: while it trains, to other ranks (Linux)."""
+    """Return the bytes that this process has written: in training, to other ranks (Linux)."""
     return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Means over seeds; `sd` is that of the last loss less that of allreduce, seed by seed."""
+    """Tabulate means over seeds; `sd` is that of the last loss less allreduce's, seed by seed."""
     same = ["ranks", "data", "seed"]
     base = rows[rows.sync == "allreduce"].set_index(same).loss_100
     rows = rows.assign(less=rows.loss_100 - rows[same].join(base, on=same).loss_100)

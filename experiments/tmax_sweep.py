@@ -5,8 +5,8 @@
 
 `bload_exact` fills blocks of any size, so that all sizes have 87 or 88 steps an epoch. Below the
 longest video, 86 frames, videos are split and the state is cleared at each cut. Sizes were to be
-judged by their Recall@20 less that at 86, by seed (docs/LOG.md, "How far training goes under each
-loader: the plan, written before any run"). Seconds are left out: other jobs ran beside these runs.
+judged by Recall@20 less that at 86, by seed (docs/LOG.md, "How far training goes under each loader:
+the plan, written before any run"). Seconds are left out, since other jobs ran at the same time.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ from experiments.study import markdown, study
 
 
 def tables(folder: Path) -> str:
-    """Padding beside the least possible and Recall@20 by `T_max`, less that of the middle one."""
+    """Tabulate padding beside the least possible, and Recall@20, by `T_max`."""
     runs = read_runs(folder, "tmax_sweep")
     recall = runs.pivot(index="train.seed", columns="t_max", values="recall")
     middle, rows = recall.columns[recall.shape[1] // 2], []
@@ -39,10 +39,10 @@ def tables(folder: Path) -> str:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Recall@20 of seeds and their mean with its interval, and the padding, by `T_max`."""
+    """Draw Recall@20 of seeds, with mean and interval, and the padding, by `T_max`."""
     left, right = figure.subplots(1, 2)
-    left.set(title="Recall@20, %", xlabel="T_max")
-    right.set(title="padded slots per epoch", xlabel="T_max")
+    left.set(ylabel="Recall@20, %", xlabel="T_max, slots")
+    right.set(ylabel="padded slots per epoch", xlabel="T_max, slots")
     for t_max, mine in read_runs(folder, "tmax_sweep").groupby("t_max"):
         size, recall, colour = f"{t_max:.0f}", student(mine.recall), colour_of("bload_exact")
         left.errorbar(size, recall.mean, recall.high - recall.mean, marker="o", color=colour)
@@ -51,4 +51,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    study("tmax_sweep", __doc__, tables, draw, height=3.0)
+    title = "The size of a block hardly changes Recall@20"
+    study("tmax_sweep", __doc__, tables, draw, title=title, height=3.2)

@@ -1,6 +1,6 @@
 """The DDS-style scene-graph network, its losses and its predictions.
 
-What needs torch is imported when it is asked for, so that configs can be checked without it.
+Modules that need torch are imported on demand, so that configs can be checked without it.
 """
 
 from importlib import import_module

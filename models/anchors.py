@@ -1,4 +1,4 @@
-"""Starting places of an anchored network: a point per query, and the person's place in each frame.
+"""Anchors of a network: a point per query, and the person's place in each frame.
 
 DETR's plain queries need a checkpoint or hundreds of epochs to find their places (Anchor DETR,
 arXiv 2109.07107; DAB-DETR, arXiv 2201.12329); a small network from scratch does not get that long.
@@ -18,8 +18,8 @@ NARROW, WIDE = 1 / 12, 1 / 3
 class Windows(nn.Module):
     """Attention windows around the points: a learned Gaussian per head (SMCA, arXiv 2101.07448).
 
-    The first head begins without one and sees the whole picture, the others with widths from
-    `WIDE` to `NARROW`.
+    The first head starts without a window and sees the whole picture; the others start with widths
+    from `WIDE` to `NARROW`.
     """
 
     points_N2: Tensor
@@ -38,11 +38,11 @@ class Windows(nn.Module):
 
 
 class PersonPlace(nn.Module):
-    """Place of the one person of a frame: the mean place of the tokens that look like one.
+    """Place of the person in a frame: the mean centre of the tokens that look like a person.
 
-    The tokens' centres, weighted by a softmax over all of them (integral regression, arXiv
-    1711.08229). Person boxes are predicted relative to it, so that not every query has to search
-    the picture for the person before it can describe its pair.
+    The mean is weighted by a softmax over all tokens (integral regression, arXiv 1711.08229).
+    Person boxes are predicted relative to it, so that a query need not search the picture for the
+    person.
     """
 
     def __init__(self, width: int) -> None:
@@ -56,7 +56,7 @@ class PersonPlace(nn.Module):
     ) -> Tensor:
         """Return reference boxes ``(I, 1, 4)``: centre and size in logits.
 
-        Centres of the tokens are ``(S, 2)`` or ``(I, S, 2)``; `inside_IS` is False beside the
+        Centres of the tokens are ``(S, 2)`` or ``(I, S, 2)``; `inside_IS` is False outside the
         picture.
         """
         score_IS = self.score(tokens_ISD).squeeze(-1)
@@ -67,6 +67,6 @@ class PersonPlace(nn.Module):
 
 
 def point_references(queries: int) -> Tensor:
-    """Boxes centred on the points, a quarter of the frame's sides, in logits ``(N, 4)``."""
+    """Return boxes around the points, a quarter of the frame's sides, in logits ``(N, 4)``."""
     points_N2 = spread_points(queries)
     return torch.cat((points_N2.logit(), torch.full_like(points_N2, 0.25).logit()), dim=-1)

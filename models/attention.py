@@ -12,8 +12,8 @@ class Attention(nn.Module):
     """Attention with the parameters of `torch.nn.MultiheadAttention`, batch first.
 
     Names and layout (``in_proj_weight``, ``in_proj_bias``, ``out_proj``) are those of PyTorch's
-    module, so that a DETR checkpoint fits. It never returns its weights, which is what lets the
-    fused kernel run.
+    module, so that a DETR checkpoint fits. It never returns its weights, so the fused kernel can
+    run.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
@@ -29,10 +29,10 @@ class Attention(nn.Module):
     def forward(
         self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None = None
     ) -> Tensor:
-        """Let every query read the memory; returns ``(I, Q, D)``.
+        """Let every query read the memory; return ``(I, Q, D)``.
 
-        `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; where a bool one is
-        False, the memory is not seen.
+        `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; a bool one hides the
+        memory where it is False.
         """
         width, dropout = len(self.out_proj.bias), self.dropout if self.training else 0.0
         if query_IQD.shape[-2] * self.heads <= width and not dropout and key_ISD.dim() == 3:
@@ -48,9 +48,9 @@ class Attention(nn.Module):
         return self.out_proj(join_heads(read))
 
     def among(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Self-attention, the position ``(S, D)`` or ``(I, S, D)`` added to queries and keys.
+        """Self-attention; the position ``(S, D)`` or ``(I, S, D)`` is added to queries and keys.
 
-        All projections are one product; the position's own is added to it.
+        One matrix product computes all projections; the projected position is added to it.
         """
         placed = 2 * tokens_ISD.shape[-1]
         projected = F.linear(tokens_ISD, self.in_proj_weight, self.in_proj_bias)
@@ -67,11 +67,11 @@ class Attention(nn.Module):
     def _read_by_few(
         self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None
     ) -> Tensor:
-        """The same for few queries, which are projected to the memory instead of it to them.
+        """Compute `forward` for few queries: they are projected to the memory, not it to them.
 
-        Products of two weights stand between queries and keys, and between values and outputs, so
-        that nothing is computed per memory token but scores and sums. What a key's offset adds to
-        all scores of a query alike, the softmax takes away.
+        Weights are multiplied with each other first, those of queries with those of keys and those
+        of values with those of outputs, so that a memory token costs only scores and sums. The
+        keys' bias adds the same to all scores of a query, which the softmax cancels.
         """
         heads = self.heads
         query_HED, key_HED, value_HED = self.in_proj_weight.view(3, heads, -1, query_IQD.shape[-1])

@@ -1,11 +1,12 @@
-"""From frames to a grid of features, one frame at a time.
+"""Backbones: from frames to grids of features, one frame at a time.
 
 I pictures, C channels, H and W pixels or tokens. No backbone mixes frames: batch norm is frozen
 (its statistics are constants) and the small stack uses group norm, so a frame's features never
 depend on what else is in the block.
 
-A backbone is called with frames ``(I, 3, H, W)``, zero beside pictures that do not fill them, and
-`inside_IHW`, bool, False beside the pictures, or None where all fill them. It has ``channels``.
+A backbone is called with frames ``(I, 3, H, W)``, zero outside the pictures, and `inside_IHW`,
+bool, False outside the pictures, or None if all fill the canvas. Its ``channels`` are those of its
+output.
 """
 
 from collections import OrderedDict
@@ -23,7 +24,7 @@ from models.config import BACKBONES
 
 
 class FrozenNorm(FrozenBatchNorm2d):
-    """torchvision's, in the precision of its input: one operation that keeps bf16 in bf16."""
+    """torchvision's frozen norm as one operation in the input's precision; bf16 stays bf16."""
 
     def forward(self, x: Tensor) -> Tensor:
         scale_C = self.weight * (self.running_var + self.eps).rsqrt()
@@ -35,7 +36,7 @@ class FrozenNorm(FrozenBatchNorm2d):
 class ResNet(nn.Sequential):
     """The stages of a ResNet.
 
-    As in DETR, what is beside a picture is not masked: frozen norms gather no statistics there,
+    As in DETR, the canvas outside a picture is not masked: frozen norms gather no statistics there,
     but after the first layer it is no longer zero, and the tokens along the border see it.
     """
 
@@ -46,7 +47,7 @@ class ResNet(nn.Sequential):
 
 
 def resnet(name: str) -> ResNet:
-    """ResNet-50 (2,048 channels) or 18 (512) up to its last stage: stride 32 (arXiv 1512.03385)."""
+    """Build ResNet-50 (2,048 channels) or 18 (512) up to its stride of 32 (arXiv 1512.03385)."""
     network = torchvision.models.get_model(name, norm_layer=FrozenNorm)
     blocks = [block for block in network.modules() if isinstance(block, BasicBlock | Bottleneck)]
     # A frozen norm with no statistics normalises nothing: without this, every residual block
@@ -62,8 +63,8 @@ def resnet(name: str) -> ResNet:
 class Conv(nn.Sequential):
     """Three strided convolutions for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels.
 
-    A picture on a larger canvas gets what it gets alone: norms leave out what is beside it, and
-    every layer finds zeros there.
+    The canvas does not change a picture's features: norms leave out what is outside the picture,
+    and every layer finds zeros there.
     """
 
     channels = 128
@@ -89,7 +90,7 @@ class Conv(nn.Sequential):
 
 
 def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Tensor) -> Tensor:
-    """Apply `norm` with statistics from what is inside the pictures alone."""
+    """Apply `norm` with statistics only from inside the pictures."""
     grouped = features_ICHW.to(norm.weight.dtype).unflatten(1, (norm.num_groups, -1))
     inside = inside_IHW[:, None, None]
     count = inside.sum((-1, -2), keepdim=True) * grouped.shape[2]
@@ -105,7 +106,7 @@ def masked_group_norm(norm: nn.GroupNorm, features_ICHW: Tensor, inside_IHW: Ten
 class Pointwise(nn.Conv2d):
     """A 1 x 1 convolution whose outputs are tokens, ``(I, C, H, W)`` -> ``(I, H, W, D)``.
 
-    It is one matrix product on features that lie channels last.
+    On channels-last features it is one matrix product.
     """
 
     def __init__(self, channels: int, width: int) -> None:
@@ -122,7 +123,7 @@ def build_backbone(name: str) -> ResNet | Conv:
 
 
 def freeze_first_stage(backbone: nn.Module) -> None:
-    """Train nothing before a ResNet's second stage, as DETR does with pretrained weights.
+    """Freeze all before a ResNet's second stage, as DETR does with pretrained weights.
 
     Other backbones have no such stage and stay as they are.
     """

@@ -1,4 +1,4 @@
-"""A branch of the network: queries that read the encoded frames, then the frames before.
+"""A branch of the network: queries that read the encoded frames, then the past.
 
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W waves.
 """
@@ -21,8 +21,8 @@ from models.transformer import LayerSizes, SpatialDecoder
 
 GAP_WAVES = 16
 SLOWEST, FASTEST = 0.3, 8.0
-"""Radians by which a wave turns while the gap, plus one frame, grows e-fold: half a turn from 0 to
-35,000 frames, and 3 radians from one frame to two."""
+"""Radians per e-fold of gap + 1: the slowest wave makes half a turn from 0 to 35,000 frames, the
+fastest turns by 3 radians from 1 to 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Tokens:
 
     memory_ISD: Tensor
     placed_ISD: Tensor
-    """With their positions."""
+    """`memory_ISD` with the positions added."""
     centres: Tensor
     """Centres (x, y) of the tokens as shares of the picture: ``(S, 2)``, or ``(I, S, 2)``."""
     inside_IS: Tensor | None
-    """Bool, False on tokens beside the picture; None: all are in it."""
+    """Bool, False on tokens outside the picture; None: all are inside."""
     grid: tuple[int, int]
     """Rows and columns."""
 
@@ -43,8 +43,8 @@ class Tokens:
 class GapEmbedding(nn.Module):
     """Embedding of the time since the previous frame, for frames at unequal distances.
 
-    Sines and cosines of log(1 + gap), which resolve small gaps finely and large ones coarsely, and
-    a linear layer. That layer starts at zero: training starts as without gaps.
+    A linear layer on sines and cosines of log(1 + gap), which resolve small gaps finely and large
+    ones coarsely. The layer starts at zero: training starts as without gaps.
     """
 
     speeds_W: Tensor
@@ -98,11 +98,11 @@ class Branch(nn.Module):
         spread: Spread = HERE,
         state: Any = None,
     ) -> tuple[Tensor, Any]:
-        """Return the embeddings of all layers, spatial and temporal, ``(L, B, T, N, D)``.
+        """Return embeddings of the spatial and temporal layers, ``(L, B, T, N, D)``, and the state.
 
-        Also return the state of the temporal part. `computed_BT` marks the slots whose tokens are
-        given, on the ranks that `spread` says; `orders` as in `models.temporal.layers.in_chunks`,
-        `gap_BT` and `state` as in `models.dds.DDS.forward`.
+        `computed_BT` marks the slots whose tokens are given, and `spread` the ranks that have them;
+        `orders` as in `models.temporal.layers.in_chunks`, `gap_BT` and `state`, that of the
+        temporal part, as in `models.dds.DDS.forward`.
         """
         spatial_LIND = spread.home(self.spatial(tokens))
         spatial = put(spatial_LIND, (start_BT.shape[0], start_BT.shape[1]), computed_BT)
@@ -120,7 +120,7 @@ class Branch(nn.Module):
         seen = as_keys(tokens.inside_IS)
         if self.windows is None:
             return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, seen)
-        # Values with positions too: boxes are places, and few layers are there to find them.
+        # Values have positions too: boxes are places, and few layers are there to find them.
         windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
         if seen is not None:
             windows = windows.masked_fill(~seen, float("-inf"))
@@ -128,5 +128,5 @@ class Branch(nn.Module):
 
 
 def as_keys(inside_IS: Tensor | None) -> Tensor | None:
-    """The tokens that attention may see, for all heads and queries: bool ``(I, 1, 1, S)``."""
+    """Shape the mask of tokens for all heads and queries: bool ``(I, 1, 1, S)``."""
     return None if inside_IS is None else inside_IS[:, None, None]

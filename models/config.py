@@ -1,4 +1,4 @@
-"""The configs of the network and its losses: every key, its type and its meaning."""
+"""Configs of the network and its losses: every key, its type and its meaning."""
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -8,17 +8,18 @@ from models.temporal import PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
 WORDS = ("detr", "resnet50", "resnet18")
-"""Weights with names: DETR's, with a ResNet-50, and torchvision's own."""
+"""Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
 SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
-"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are no number."""
+"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are not
+numbers."""
 
 
 def share_of(choice: str) -> float:
     """Return the share of the pictures to recompute that ``model.checkpoint`` names.
 
     Raises:
-        InputError: it is no name in `SHARES` and no number from 0 to 1.
+        InputError: it is neither a name in `SHARES` nor a number from 0 to 1.
     """
     if choice in SHARES:
         return SHARES[choice]
@@ -34,7 +35,7 @@ def share_of(choice: str) -> float:
 
 
 def missing_weights(weights: str | None) -> str:
-    """Why ``model.weights`` cannot be read, if it is a file that is not there; else nothing."""
+    """Say why ``model.weights`` cannot be read, if it names a missing file; else return ''."""
     if weights is None or weights in WORDS or "://" in weights or Path(weights).is_file():
         return ""
     return (
@@ -48,31 +49,31 @@ class ModelConfig:
     """A name and the arguments of `models.dds.DDS`.
 
     Fields with ``computed: False`` in their metadata do not change what the network computes, and
-    are no arguments of it; ``defining: False`` marks those that do not change training either.
+    are not arguments of it; those with ``defining: False`` do not change training either.
     """
 
-    name: str  # that of the config file
+    name: str  # of the config file
     backbone: str  # resnet50, resnet18 or conv (three layers, for tiny frames)
-    temporal: str  # what reaches a frame of those before: dds, gru, attention, scan, none
+    temporal: str  # temporal part: dds, gru, attention, scan, none
     width: int  # of tokens and embeddings
-    heads: int  # of attention; a divisor of the width
-    feedforward: int  # width inside of feedforward layers
-    encoder_layers: int  # over the tokens of a frame
-    decoder_layers: int  # spatial, of each of the two branches
-    temporal_layers: int  # of each branch
-    queries: int  # pairs of a person and an object that may be found in a frame
+    heads: int  # of attention; must divide the width
+    feedforward: int  # hidden width of feed-forward layers
+    encoder_layers: int  # self-attention over the tokens of a frame
+    decoder_layers: int  # spatial decoder layers of each branch
+    temporal_layers: int  # temporal layers of each branch
+    queries: int  # person-object pairs predicted per frame
     dropout: float  # 0 to 0.99
-    norm_first: bool  # layers begin with their norm; false: as in DETR, they end with it
-    anchored: bool  # queries begin at points of their own in the frame
-    dense: bool  # a dense side task is trained on the encoder's tokens as well
+    norm_first: bool  # norm before each sub-layer; false: after it, as in DETR
+    anchored: bool  # each query starts at its own point in the frame
+    dense: bool  # also train a dense side task on the encoder's tokens
     time: str = "none"  # time input of the temporal part: none, or gap
     # initial weights: a file (a run's checkpoint too), a URL, detr, resnet50 or resnet18
     weights: str | None = field(default=None, metadata={"computed": False})
-    # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (of that share of
-    # the pictures), auto (as few as memory demands); offload: they wait in host memory
+    # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (for that share of
+    # the pictures), auto (as few as memory demands); offload: keep them in host memory instead
     checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
 
-    # skipped: what sees one frame alone leaves padding out; the outputs are the same
+    # skipped: work on single frames leaves out padding; the outputs are the same
     padding: str = field(default="computed", metadata={"computed": False})
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class ModelConfig:
 
 
 def computed_keys() -> tuple[str, ...]:
-    """The keys that decide what the network computes, and its name."""
+    """Return the keys that decide what the network computes, and its name."""
     return tuple(key.name for key in fields(ModelConfig) if key.metadata.get("computed", True))
 
 
@@ -102,8 +103,8 @@ def computed_keys() -> tuple[str, ...]:
 class LossConfig:
     """Arguments of `models.criterion.Criterion`."""
 
-    relation_weight: float  # of the losses of relations, beside those of boxes and classes
-    match_boxes: str  # cost of a pair when matched: the worst of its parts, or their sum
+    relation_weight: float  # weight of the relation losses beside those of boxes and classes
+    match_boxes: str  # cost of boxes in matching: worst (of person and object) or sum
 
     def __post_init__(self) -> None:
         check_number("loss.relation_weight", self.relation_weight, 1e-9)

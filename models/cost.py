@@ -1,10 +1,10 @@
-"""The cost of a network, measured on tensors without data: any size within half a minute.
+"""Cost of a network, measured on tensors without data: half a minute at most, at any size.
 
     python -m models.cost dds_tiny
     python -m models.cost dds --frame-size 480 640 --frames 188 --precision bf16
 
-Everything runs under PyTorch's `FakeTensorMode`, which computes shapes alone, so neither the
-memory nor the time of the real thing is needed.
+Everything runs under PyTorch's `FakeTensorMode`, which computes only shapes, and so without the
+memory and the time of real passes.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """NetworkCost of one network at one frame size. Parts are the network's children, by name."""
+    """Cost of one network at one frame size. Parts are the network's children, by name."""
 
     parameters: dict[str, int]
     trainable: dict[str, int]
@@ -60,15 +60,15 @@ class NetworkCost:
     saved: dict[str, Affine]
     """Bytes saved for the backward pass, with nothing recomputed."""
     saved_recomputing: Affine
-    """The same for all parts together when the per-frame part is recomputed."""
+    """Bytes saved by all parts together if the per-frame part is recomputed."""
     parameter_bytes: int
     trainable_bytes: int
 
     def activations(self, frames: int, share: float) -> float:
-        """Most bytes of activations that a step of so many frames holds at once.
+        """Return the most bytes of activations that a step of so many frames holds at once.
 
-        These are what is kept when the backward pass begins, with the per-frame part of the
-        pictures that are not recomputed; or the one chunk of pictures under way, if that is more.
+        That is what is saved when the backward pass begins, with the per-frame part of pictures
+        that are not recomputed, or one recomputed chunk of pictures if that is more.
         """
         again = round(share * frames)
         if not again:
@@ -78,7 +78,7 @@ class NetworkCost:
 
     @property
     def _per_picture(self) -> float:
-        """Bytes that the per-frame part keeps of a picture."""
+        """Bytes that the per-frame part saves for a picture."""
         return sum(self.saved[part].per_frame for part in PER_FRAME if part in self.saved)
 
     @property
@@ -87,18 +87,18 @@ class NetworkCost:
         return 3 * self.trainable_bytes
 
     def step(self, frames: int, share: float) -> float:
-        """Bytes that a step of so many frames takes beside the parameters.
+        """Return the bytes that a step of so many frames takes beside the parameters.
 
-        Temporaries and losses are left out. In one process they find room where the gradients will
-        be: those grow while activations go.
+        Temporaries and losses are left out: in one process they fit where the gradients will be,
+        which grow while activations are freed.
         """
         return self.activations(frames, share) + self.optimiser_bytes
 
     def share(self, frames: int, room: float) -> float:
-        """The least share of the pictures to recompute for a step to fit into `room` bytes.
+        """Return the least share of the pictures to recompute for a step to fit into `room` bytes.
 
-        After DCP's adaptive recomputation (VideoSys), what fits is kept, the same share for
-        every batch. 1 if nothing does.
+        After DCP's adaptive recomputation (VideoSys), with one share for every batch; 1 if nothing
+        fits.
         """
         fitting = (again for again in range(frames) if self.step(frames, again / frames) <= room)
         return next(fitting, frames) / frames
@@ -113,11 +113,11 @@ def measure_cost(
 ) -> NetworkCost:
     """Measure the network of a config, for training.
 
-    One and two blocks of so many slots are measured, the rest follows: costs are affine in blocks,
-    while the cost of a frame may depend on the length of its block. `precision` is the autocast of
-    forward passes; kernels differ by device in what they keep.
+    It measures one and two blocks of so many slots; the rest follows, since costs are affine in
+    blocks. The cost of a frame may depend on the length of its block. `precision` is the autocast
+    of forward passes; what kernels save depends on the device.
     """
-    # How many steps a walk takes stands in data: one video in each block.
+    # The number of steps of a walk depends on data: one video in each block.
     orders = [walk_orders((torch.arange(slots) == 0).repeat(blocks, 1), None) for blocks in (1, 2)]
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
@@ -142,10 +142,10 @@ def measure_cost(
 
 @torch.no_grad()
 def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
-    """FLOPs of a forward pass by part; a multiply-add counts as two.
+    """Count the FLOPs of a forward pass by part; a multiply-add counts as two.
 
-    Counted are matrix products, convolutions and attention, as PyTorch's counter does; the rest is
-    next to nothing.
+    As in PyTorch's counter, these are matrix products, convolutions and attention; the rest is next
+    to nothing.
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(*batch)
@@ -158,10 +158,10 @@ def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
 
 
 def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -> Counter[str]:
-    """Bytes that a forward pass saves for the backward pass, by the part that saved them first.
+    """Count the bytes that a forward pass saves for the backward pass, by the part that saves them.
 
-    A storage counts once and whole, however many tensors look at it; parameters, buffers and the
-    batch itself, which are there anyway, do not count.
+    A storage counts once and whole, for the part that saves it first, however many tensors view it;
+    parameters, buffers and the batch itself do not count.
     """
     given = [tensor for tensor in batch if isinstance(tensor, Tensor)]
     seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *given)}
@@ -172,7 +172,7 @@ def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -
     def pack(tensor: Tensor) -> Tensor:
         if _storage(tensor) not in seen:
             seen.add(_storage(tensor))
-            alive.append(tensor)  # so that no other storage takes its place
+            alive.append(tensor)  # so that no other storage reuses its address
             # The modules that run, such as DDS, DDS.encoder and DDS.encoder.norm.
             running = (name.split(".")[1] for name in tracker.parents if "." in name)
             sizes[next(running, OTHER)] += tensor.untyped_storage().nbytes()
@@ -187,7 +187,7 @@ def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -
 def _arguments(
     orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.device
 ) -> Arguments:
-    """Frames, starts, valid, no truncation, no extents, gaps, no state, orders."""
+    """Make frames, starts, valid, no truncation, no extents, gaps, no state, orders."""
     blocks, slots = len(orders[0].last_B), orders[0].slots
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
@@ -216,7 +216,7 @@ def _storage(tensor: Tensor) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print what a network of ``configs/model/`` costs."""
+    """Print the cost of a network of ``configs/model/``."""
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def format_cost(cost: NetworkCost, frames: int) -> str:
-    """Two tables: a line per part, and a rank's step of so many frames."""
+    """Format two tables: a line per part, and a rank's step of so many frames."""
     parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.saved)))
     rows = [
         (

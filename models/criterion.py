@@ -1,7 +1,7 @@
-"""The losses, as sums over valid frames divided by counts over all ranks.
+"""Losses: sums over valid frames, divided by counts over all ranks.
 
-L layers, F valid frames, N queries, M objects, P matched pairs of one layer, K object classes,
-R relations.
+L layers, F valid frames, N queries, M objects, P matched pairs of one layer, K object classes, R
+relations.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ NO_OBJECT = 0.1
 
 
 def counts(objects: Sequence[int], queries: int) -> Tensor:
-    """Divisors of the losses, float64: ``[matched pairs, class weights of all queries]``.
+    """Return divisors of the losses, float64: ``[matched pairs, class weights of all queries]``.
 
-    They follow from the numbers of objects of each valid frame alone, so that they can be summed
-    over the batches of a step and over ranks before the first forward pass.
+    They depend only on the number of objects of each valid frame, so they can be summed over the
+    batches of a step and over ranks before the first forward pass.
     """
     pairs = sum(min(count, queries) for count in objects)
     idle = queries * len(objects) - pairs
@@ -57,7 +57,7 @@ class Criterion(nn.Module):
     def forward(
         self, outputs: Outputs, targets: Targets, valid_BT: Tensor, counts: Tensor
     ) -> dict[str, Tensor]:
-        """Losses of a batch.
+        """Compute the losses of a batch.
 
         Args:
             outputs: of every slot.
@@ -68,11 +68,11 @@ class Criterion(nn.Module):
         Returns:
             ``loss``, the sum of all parts over all layers, and the parts of the last layer:
             ``class``, ``l1``, ``giou``, ``attention``, ``labels``, and ``dense`` if the model has
-            that task and is training. With no valid frame all are zero, and every parameter still
-            gets a (zero) gradient.
+            that task and is training. Without a valid frame all are zero, and every parameter still
+            gets a zero gradient.
 
         Raises:
-            InputError: there are not as many targets as valid frames, or the training has diverged.
+            InputError: targets and valid frames differ in number, or the training has diverged.
         """
         predictions = select(outputs, valid_BT, len(targets.objects))
         matches = match(predictions, targets, self.match_boxes)
@@ -119,12 +119,12 @@ def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
 
 
 def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> Tensor:
-    """Weighted cross-entropy of every query, summed over frames, ``(L,)``."""
+    """Sum the weighted cross-entropy of every query over frames, ``(L,)``."""
     logits_LFNK = predictions.class_logits_LFNK
     wanted_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
     wanted_LFN[matches.answers] = targets.classes_FM[matches.objects]
     weight_K = logits_LFNK.new_ones(CLASSES)
-    weight_K[:1] = NO_OBJECT  # a fill; to write one element is a copy that waits
+    weight_K[:1] = NO_OBJECT  # a fill; writing one element is a copy that waits
     loss = F.cross_entropy(
         logits_LFNK.flatten(0, 2), wanted_LFN.flatten(), weight=weight_K, reduction="none"
     )
@@ -132,7 +132,7 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
 
 
 def box_losses(answers: Predictions, targets: Targets, matches: Matches) -> tuple[Tensor, Tensor]:
-    """L1 and 1 - GIoU of person, object and union box, summed over pairs, ``(L,)`` each."""
+    """Sum L1 and 1 - GIoU of person, object and union box over pairs, ``(L,)`` each."""
     predicted = answers.boxes.squeeze(2).movedim(-1, 0)
     wanted = targets.boxes_FM34[matches.objects].to(predicted.dtype).permute(3, 2, 0, 1)
     l1, giou = box_distances(predicted, wanted)
@@ -142,10 +142,10 @@ def box_losses(answers: Predictions, targets: Targets, matches: Matches) -> tupl
 def relation_losses(
     answers: Predictions, targets: Targets, matches: Matches
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
+    """Sum cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
 
-    A pair without an attention label adds nothing to the first. Queries without a pair add nothing
-    at all, since the data are not annotated exhaustively (OED found 37.7 against 30.3 Recall@20).
+    A pair without an attention label adds nothing to the first. A query without a pair adds nothing
+    at all, since annotations are not exhaustive (OED found 37.7 against 30.3 Recall@20).
     """
     logits = answers.relation_logits_LFNR.squeeze(1)
     wanted = targets.relations_FMR[matches.objects].to(logits.dtype)

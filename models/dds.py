@@ -43,8 +43,8 @@ class DDS(nn.Module):
     Two branches share the encoded frames and nothing else. The object branch predicts person box,
     object box and object class; the relation branch the region around both and their relations.
     Query n of one and query n of the other describe the same pair: the matcher and the losses treat
-    the two as one prediction (as QPIC's single queries are), and this alone ties the branches. That
-    pairing is our reading: how the paper pairs them could not be read.
+    the two as one prediction (like QPIC's single queries). Only this ties the branches. The pairing
+    is our reading, since that of the paper could not be read.
 
     Args:
         width: D, a multiple of 4 and of `heads`.
@@ -57,17 +57,17 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.PARTS`.
-        time: time input of the temporal part: ``none``, or ``gap``, the frames of the video's own
-            rate since the previous annotated one, see `models.branch.GapEmbedding`.
+        time: time input of the temporal part: ``none``, or ``gap``, the video's frames since the
+            previous annotated one, see `models.branch.GapEmbedding`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
-        anchored: start each query of both branches at a point of its own: its position is that of
-            the point, most heads look around it, and object and union boxes are relative to a
-            learned reference there; person boxes are relative to the person's place in the frame.
-            See `models.anchors`.
+        anchored: start each query of both branches at its own point. Its position is that of the
+            point, most heads look around it, and object and union boxes are relative to a learned
+            reference there; person boxes are relative to the person's place in the frame. See
+            `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
 
     Raises:
-        InputError: a name that is not known, or a width that does not suit.
+        InputError: a name is unknown, or the width does not suit.
     """
 
     pixel_mean: Tensor
@@ -121,13 +121,13 @@ class DDS(nn.Module):
         nn.init.zeros_(self.relation.bias[ATTENTION])
         self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
         self.skips_padding = False
-        """Compute what sees one frame alone for valid frames only, see `models.padding`."""
+        """Do work on single frames only for valid frames, see `models.padding`."""
         self.exchanges = False
-        """Compute in training as many frames as other ranks do, see `models.exchange`."""
+        """In training, compute as many frames as every other rank, see `models.exchange`."""
         self.recompute = 0.0
         """Share of the pictures whose per-frame part is recomputed in the backward pass."""
         self.offload = False
-        """Keep the per-frame part's activations in host memory."""
+        """Keep the activations of the per-frame part in host memory."""
         self.person_place, self.reference = None, None
         if anchored:
             self.person_place = PersonPlace(width)
@@ -152,22 +152,22 @@ class DDS(nn.Module):
 
         Args:
             frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
-            start_BT: bool, True on the first frame of each video. It, like all that follows, is
-                best left on the host: then nothing here waits for a GPU, but ``attention`` on
-                blocks of more than 128 slots or on a state that goes on.
-            valid_BT: bool, False on padding. Given this, its pixels are blanked, so that not even
-                a NaN among them can matter; then it is computed like everything else, unless
-                `skips_padding`: everything that sees one frame alone then leaves it out.
-            bptt: slots that a gradient can go back through time; None: to the video's start.
-            extent_BT2: share (x, y) in 0..1 of the canvas's width and height that each picture
-                fills, from its upper left corner on. What is beside it cannot matter, and boxes
-                are shares of the picture, not of the canvas. None: all fill it.
-            gap_BT: float, frames of the video's own rate since the previous annotated one, 0 on a
-                video's first; read only if `time` is ``gap``.
-            state: that of earlier `Outputs`, to go on where the slots of a row ended; None: every
-                row begins anew.
-            orders: `models.temporal.layers.walk_orders` of `start_BT` and `bptt`, if they are at
-                hand.
+            start_BT: bool, True on the first frame of each video. Keep this and all that follows on
+                the host: then nothing here waits for a GPU, except ``attention`` on blocks of more
+                than 128 slots or with a `state`.
+            valid_BT: bool, False on padding. Padded pixels are blanked, so that not even a NaN
+                among them matters. Padding is then computed like everything else; with
+                `skips_padding`, work on single frames leaves it out.
+            bptt: slots of back-propagation through time; None: to the video's start.
+            extent_BT2: shares (x, y) in 0..1 of the canvas's width and height that each picture
+                fills, from its upper left corner. The rest of the canvas does not matter, and boxes
+                are shares of the picture. None: all fill the canvas.
+            gap_BT: float, the video's frames since the previous annotated one, 0 on a video's
+                first; read only if `time` is ``gap``.
+            state: that of earlier `Outputs`, to continue from the last slot of each row; None:
+                every row begins anew.
+            orders: `models.temporal.layers.walk_orders` of `start_BT` and `bptt`, if computed
+                already.
 
         Returns:
             `Outputs` of every layer, for every slot; those of padding mean nothing.
@@ -236,7 +236,7 @@ class DDS(nn.Module):
             )
 
     def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:
-        """Frames -> encoded tokens, as rows of a grid."""
+        """Encode frames into tokens, in rows of a grid."""
         if self.offload:
             memory_IHWD = offloaded(self.encode_alone, frames_ICHW, extent_I2)
         elif torch.is_grad_enabled():
@@ -254,7 +254,7 @@ class DDS(nn.Module):
         )
 
     def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
-        """The per-frame part, in which no picture sees another: ``(I, H, W, D)`` of tokens."""
+        """Compute the per-frame part, in which no picture sees another: tokens ``(I, H, W, D)``."""
         frames_ICHW = frames_ICHW.contiguous(memory_format=torch.channels_last)
         scale, shift = 1 / (255 * self.pixel_std), -self.pixel_mean / self.pixel_std
         pixels = torch.addcmul(shift, frames_ICHW.to(scale.dtype), scale)
@@ -270,11 +270,11 @@ class DDS(nn.Module):
         return self.encoder(tokens_ISD, position, seen).unflatten(1, (rows, columns))
 
     def position(self, height: int, width: int, extent_I2: Tensor | None = None) -> Tensor:
-        """Positions of a grid of tokens, ``(S, D)``, or ``(I, S, D)`` on canvases."""
+        """Return the positions of a grid of tokens, ``(S, D)``, or on canvases ``(I, S, D)``."""
         points = cell_points(height, width, self.pixel_mean, extent_I2, self.place)
         return sine_position(points, self.input_proj.out_channels, **self.waves)
 
 
 def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:
-    """True on tokens any of which lies in its picture, bool ``(I, S)``; None where all do."""
+    """Return which tokens lie in their picture, even in part, bool ``(I, S)``; None if all do."""
     return None if extent_I2 is None else cells_inside(extent_I2, rows, columns).flatten(1)

@@ -3,9 +3,9 @@
 B blocks, T slots, F valid frames, H rows and W columns of S tokens, M objects, C = 37 classes,
 R = 26 relations.
 
-Set prediction reaches a small backbone from scratch through a few matched queries alone, too thin a
-signal to learn what objects look like in minutes. One linear layer on the encoder's tokens, used in
-training only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv 2211.12860).
+Set prediction trains a small backbone only through a few matched queries, too thin a signal to
+learn in minutes what objects look like. One linear layer on the encoder's tokens, used in training
+only, teaches it directly (a one-to-many side task as in Co-DETR, arXiv 2211.12860).
 """
 
 import torch.nn.functional as F
@@ -23,18 +23,17 @@ from models.targets import Targets
 def dense_loss(
     logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor, extent_BT2: Tensor | None = None
 ) -> Tensor:
-    """Cross-entropies of the tokens of all valid frames, a scalar sum.
+    """Return the summed cross-entropy of the tokens of all valid frames, a scalar.
 
-    Which token lies in which box is computed on the host. With `valid_BT` and `extent_BT2` there
-    nothing waits for the device of the logits.
+    A token's logits are those of its class, then of its relations, E = 37 + 26. A token whose
+    centre lies in a box should predict that object's class and relations; the person is one more
+    object, without relations. The tokens of an object share a weight of 1. Tokens on no object
+    should predict "no object" and share a weight of the frame's number of objects. Tokens outside
+    the picture, which fills `extent_BT2` of its canvas, do not count. The caller divides by the
+    number of pairs, as for other losses.
 
-    A token's logits are those of its class, then of its relations, E = 37 + 26.
-
-    A token whose centre lies in a box should predict that object's class and relations; the person
-    counts as one more object, without relations. The tokens of an object share a weight of 1; those
-    on no object share as much as the frame has objects, and should predict "no object". So the sum
-    is to be divided by the number of pairs, like the other losses. Tokens beside a picture that
-    fills only `extent_BT2` of its canvas count for nothing.
+    The host assigns tokens to boxes: with `valid_BT` and `extent_BT2` there, nothing waits for the
+    device of the logits.
     """
     rows, columns = logits_BTHWE.shape[2:4]
     valid_BT = valid_BT.cpu()

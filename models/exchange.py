@@ -1,8 +1,8 @@
-"""Frames shared equally over ranks, in training, by all-to-alls that pass gradients.
+"""Equal sharing of frames over ranks in training, by all-to-alls that pass gradients.
 
-Ranks compute whole blocks, so ranks may hold unequal numbers of frames: where padding is skipped,
-or where there are fewer blocks than ranks. What sees one frame alone is shared nevertheless, as in
-the remapping of Zeppelin (arXiv 2509.21841):
+Ranks compute whole blocks, so they may hold unequal numbers of frames: if padding is skipped, or if
+there are fewer blocks than ranks. Work on single frames is shared equally nevertheless, as in the
+remapping of Zeppelin (arXiv 2509.21841):
 
 ```
 |home|-> backbone, encoder, spatial decoders ->|home|-> temporal part, heads
@@ -24,7 +24,7 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 def exchange(rows: Tensor, given_R: Iterable[int], got_R: Iterable[int]) -> Tensor:
     """Give ``given_R[r]`` rows to each rank r, in this order, and get ``got_R[r]`` from it.
 
-    All ranks have to call it; their backward passes do so again.
+    All ranks must call it; their backward passes exchange again.
     """
     given, got = [int(count) for count in given_R], [int(count) for count in got_R]
     assert dist.group.WORLD is not None
@@ -32,15 +32,16 @@ def exchange(rows: Tensor, given_R: Iterable[int], got_R: Iterable[int]) -> Tens
 
 
 def transfers(have_R: np.ndarray) -> np.ndarray:
-    """Pictures that each rank gives to each, ``(R, R)``, itself included, for all to have as many.
+    """Return how many pictures each rank gives to each, ``(R, R)``, so that all have equally many.
 
-    Numbers differ by one at most afterwards, and no more pictures change ranks than have to.
+    The diagonal is what a rank keeps. Afterwards numbers differ by at most one, and as few pictures
+    as possible change ranks.
     """
     ranks, total = len(have_R), int(have_R.sum())
     want_R = np.empty_like(have_R)
     want_R[np.argsort(-have_R, kind="stable")] = (total + np.arange(ranks)[::-1]) // ranks
     kept_R = np.minimum(have_R, want_R)
-    # Laid end to end, what some have too many lies over what others lack.
+    # Laid end to end, surpluses lie over the deficits that they fill.
     gives, lacks = (np.append(0, np.cumsum(some_R - kept_R)) for some_R in (have_R, want_R))
     last = np.minimum(gives[1:, None], lacks[None, 1:])
     first = np.maximum(gives[:-1, None], lacks[None, :-1])
@@ -49,7 +50,7 @@ def transfers(have_R: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Placement of the pictures of a batch: each rank's own order, from rank to rank."""
+    """Assignment of the pictures of a batch to ranks, in each rank's order."""
 
     given_RR: np.ndarray
     """Pictures that each rank gives to each, see `transfers`."""
@@ -60,13 +61,13 @@ class Spread:
         return bool((self.given_RR != np.diag(np.diag(self.given_RR))).any())
 
     def away(self, values_I: Tensor) -> Tensor:
-        """Values of this rank's own pictures -> of those that it computes."""
+        """Send values of this rank's pictures away; return those of pictures that it computes."""
         if not self.moves:
             return values_I
         return exchange(values_I, self.given_RR[self.rank], self.given_RR[:, self.rank])
 
     def home(self, values_LJ: Tensor) -> Tensor:
-        """``(L, J, ...)`` of the pictures that this rank computes -> ``(L, I, ...)`` of its own."""
+        """Send ``(L, J, ...)`` of computed pictures home; return ``(L, I, ...)`` of its own."""
         if not self.moves:
             return values_LJ
         values_JL = values_LJ.movedim(1, 0)
@@ -80,7 +81,7 @@ HERE = Spread(np.zeros((1, 1), dtype=np.int64), 0)
 
 
 def meet(frames_ICHW: Tensor, extent_I2: Tensor | None) -> tuple[Spread, Tensor | None]:
-    """Agree with all ranks on where the pictures of their batches are computed.
+    """Agree with all ranks where the pictures of their batches are computed.
 
     Also return the extents of those that this rank computes.
     """

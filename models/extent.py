@@ -1,4 +1,4 @@
-"""Cells (pixels or tokens) of pictures, also of several sizes on one canvas: a letterbox.
+"""Cells (pixels or tokens) of pictures, which may differ in size on one canvas: a letterbox.
 
 I pictures, H rows and W columns of cells, S = H * W cells row by row.
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 SLIVER = 1e-3
-"""Least share of a cell that counts as inside the picture: more than any rounding of an extent."""
+"""Least share of a cell inside the picture for it to count, above the rounding of extents."""
 CENTRES, ENDS = 0.5, 1.0
 """Places in a cell: its centre, and its lower right end. DETR counts tokens from 1 to the last and
 divides by their number, so its weights expect positions at the ends, half a token further."""
 
 
 def cells_inside(extent_I2: Tensor, height: int, width: int) -> Tensor:
-    """True where any of a cell lies in its picture, bool ``(I, H, W)``."""
+    """Return which cells lie in their picture, even in part, bool ``(I, H, W)``."""
     x_I, y_I = extent_I2.unbind(-1)
     inside_IW = torch.arange(width, device=x_I.device) < x_I[:, None] * width - SLIVER
     inside_IH = torch.arange(height, device=y_I.device) < y_I[:, None] * height - SLIVER
@@ -28,11 +28,11 @@ def cells_inside(extent_I2: Tensor, height: int, width: int) -> Tensor:
 def cell_points(
     height: int, width: int, like: Tensor, extent_I2: Tensor | None = None, place: float = CENTRES
 ) -> Tensor:
-    """Points (x, y) of the cells as shares of their picture, ``(S, 2)``; ``(I, S, 2)`` on canvases.
+    """Return points (x, y) of the cells as shares of their picture, ``(S, 2)``, or ``(I, S, 2)``.
 
-    For a cell on the border only the part in the picture counts, so no point lies outside.
-    `height` and `width` count cells, `like` gives device and dtype, and `place` goes from 0, the
-    upper left end of a cell, to 1, its lower right end.
+    Only the part of a cell inside the picture counts, so no point lies outside. `height` and
+    `width` count cells, `like` gives device and dtype, and `place` goes from 0, the upper left end
+    of a cell, to 1, its lower right end.
     """
     x_I, y_I = (None, None) if extent_I2 is None else extent_I2.unbind(-1)
     x, y = torch.broadcast_tensors(

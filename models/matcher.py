@@ -25,10 +25,10 @@ RELATION_LOGITS = slice(CLASS_LOGITS.stop, CLASS_LOGITS.stop + len(RELATIONS))
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """The network's outputs at the valid frames alone, in one tensor: one copy takes some of them.
+    """The network's outputs at the valid frames, in one tensor, so that one copy selects from all.
 
-    Its channels C are the coordinates of person, object and union box, then the logits of classes
-    and relations; their meaning is that in `models.outputs.Outputs`.
+    Channels C are the coordinates of person, object and union box, then the logits of classes and
+    relations, as in `models.outputs.Outputs`.
     """
 
     all_LFNC: Tensor
@@ -78,11 +78,11 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
     `boxes` as in `matching_cost`.
 
     Raises:
-        InputError: a cost is not a number; the training has diverged.
+        InputError: a cost is not finite, since the training has diverged.
     """
     cost_LFMN = matching_cost(predictions, targets, boxes).cpu().numpy()
     layers, _, most, queries = cost_LFMN.shape
-    # Padded rows are finite whatever they hold, so one look at everything is enough.
+    # Padded rows are always finite, so one look at everything is enough.
     if not np.isfinite(cost_LFMN).all():
         bad = np.count_nonzero(~np.isfinite(cost_LFMN))
         raise InputError(
@@ -93,7 +93,7 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
     pairs_F = np.minimum(objects_F, queries)
     first_F = np.cumsum(pairs_F) - pairs_F
     frame_P, object_P = np.nonzero(np.arange(most) < pairs_F[:, None])
-    # Where the objects of a frame like different queries best, no other assignment costs less.
+    # If the objects of a frame like different queries best, no other assignment costs less.
     best_LFM = cost_LFMN.argmin(-1)
     chosen = np.stack(
         (np.broadcast_to(object_P, (layers, len(object_P))), best_LFM[:, frame_P, object_P])
@@ -111,13 +111,13 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
 
 
 def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Tensor:
-    """Cost of query n answering for object m, ``(L, F, M, N)``.
+    """Return the cost of query n answering for object m, ``(L, F, M, N)``.
 
-    Object class and relations count by their scores, boxes by L1 and generalised IoU. For these,
-    ``boxes="worst"`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399), and
-    ``boxes="sum"`` the sum of person, object and union box. The worse box of a network from scratch
-    is the person's, which is equally bad in all queries; the sum lets the object's box decide from
-    the first step on.
+    Object class and relations count by their scores, boxes by L1 and generalised IoU.
+    ``boxes="worst"`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399),
+    ``boxes="sum"`` the sum of person, object and union box. In a network from scratch the worse box
+    is the person's, equally bad in all queries; the sum lets the object's box decide from the first
+    step on.
     """
     # Queries lie side by side in memory: operations on short last dimensions are slow.
     predicted = predictions.boxes.movedim(-1, 0).contiguous()[..., None, :]
@@ -137,7 +137,7 @@ def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "wors
 
 
 def _relation_cost(scores_LFRN: Tensor, relations_FMR: Tensor) -> Tensor:
-    """QPIC's: minus the mean of (mean score of labels that hold, mean 1 - score of the others)."""
+    """QPIC's cost: minus the mean of (mean score of true labels, mean 1 - score of the others)."""
     count_FM1 = relations_FMR.sum(-1, keepdim=True)
     present = relations_FMR / (count_FM1 + 1e-4)
     absent = (1 - relations_FMR) / (len(RELATIONS) + 1e-4 - count_FM1)
@@ -145,11 +145,12 @@ def _relation_cost(scores_LFRN: Tensor, relations_FMR: Tensor) -> Tensor:
 
 
 def box_distances(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """L1 distance and generalised IoU (-1..1) of boxes (cx, cy, w, h) ``(4, ...)``, broadcast.
+    """Return L1 distance and generalised IoU (-1..1) of boxes (cx, cy, w, h), ``(4, ...)``.
 
-    Boxes without area give finite values. Along an axis two boxes share half the sum of their sizes
-    less the distance of their centres, or the smaller size if one lies within the other; around
-    both lies what is left of that sum. So no corners are needed. Source: arXiv 1902.09630.
+    Boxes broadcast; those without area give finite values. No corners are needed: along an axis two
+    boxes share half the sum of their sizes less the distance of their centres, or the smaller size
+    if one lies within the other, and their hull is the sum of their sizes less what they share.
+    Source: arXiv 1902.09630.
     """
     tiny = torch.finfo(first.dtype).tiny ** 0.5
     away = (first - second).abs()

@@ -16,16 +16,16 @@ from datasets.annotations.vocabulary import ATTENTION, OBJECTS, RELATIONS
 CLASSES = len(OBJECTS)
 """37 logits: 0 is "no object" (the background of the vocabulary), 1 to 36 its object classes."""
 LABELS = slice(ATTENTION.stop, len(RELATIONS))
-"""Spatial (3 to 8) and contacting (9 to 25) relations: any number of them, sigmoids. The attention
-relations before them (0 to 2) exclude each other: a softmax."""
+"""Spatial (3 to 8) and contacting (9 to 25) relations, each a sigmoid. The attention relations
+before them (0 to 2) exclude each other: a softmax."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Query n describes one pair (person, object) in every field; the last layer is the answer.
 
-    Boxes are (centre x, centre y, width, height) as shares of the frame, however much of a canvas
-    it fills. Everything is in the parameters' precision, also under autocast.
+    Boxes are (centre x, centre y, width, height) as shares of the frame, not of its canvas.
+    Everything is in the parameters' precision, also under autocast.
     """
 
     person_boxes_LBTN4: Tensor
@@ -38,9 +38,9 @@ class Outputs:
     dense_logits_BTHWE: Tensor | None = None
     """For every token, ``(B, T, H, W, 37 + 26)``, see `models.dense`; in training only."""
     extent_BT2: Tensor | None = None
-    """Share (x, y) of the canvas that the pictures fill, as given. For `models.dense`."""
+    """Share (x, y) of the canvas that the pictures fill, as given; for `models.dense`."""
     state: Any = None
-    """Of the temporal parts after the last slot, without gradient, to go on from."""
+    """State of the temporal parts after the last slot, without gradient, to continue from."""
 
 
 def relation_scores(logits: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def relation_scores(logits: Tensor) -> Tensor:
 
 
 def valid_frames(valid_BT: Tensor, count: int, things: str) -> Tensor:
-    """Index ``(F,)`` of the valid frames in ``valid_BT.flatten()``.
+    """Return the index ``(F,)`` of the valid frames in ``valid_BT.flatten()``.
 
     Raises `InputError` if F is not `count`, the number of `things` that belong to them.
     """

@@ -1,4 +1,4 @@
-"""Work on single frames, on every slot of a batch or on the slots that hold a frame alone.
+"""Work on single frames, for every slot of a batch or only for slots that hold a frame.
 
 B blocks, T slots, I computed slots: all, or those of `computed_BT`.
 """
@@ -9,9 +9,9 @@ from bload.batch.trees import to_device
 
 
 def to_compute(valid_BT: Tensor) -> Tensor:
-    """The slots to compute where padding is skipped: the valid ones; without any, the first slot.
+    """Return the slots to compute if padding is skipped: the valid ones, or the first if none is.
 
-    Every parameter then has a gradient on every rank, if only one of zeros.
+    So every parameter has a gradient on every rank, even if it is zero.
     """
     computed_BT = valid_BT.clone()
     computed_BT[0, 0] |= ~valid_BT.any()
@@ -34,5 +34,5 @@ def put(values_LI: Tensor, shape_BT: tuple[int, int], computed_BT: Tensor | None
 
 
 def places(computed_BT: Tensor, like: Tensor) -> Tensor:
-    """Index ``(I,)`` of the computed slots, made on the host: nothing waits for the device."""
+    """Return the index ``(I,)`` of computed slots; made on the host, it waits for nothing."""
     return to_device(computed_BT.flatten().nonzero().squeeze(1), like.device)

@@ -1,4 +1,4 @@
-"""Positions in the picture: DETR's sine encoding, and a spread of anchor points.
+"""Positions in the picture: DETR's sine encoding, and evenly spread anchor points.
 
 N points, D width.
 """
@@ -18,8 +18,8 @@ def sine_position(points: Tensor, dim: int, temperature: float, turns: float) ->
     """Encode points (x, y) of 0..1: the row in the first half of D, the column in the second.
 
     Points ``(..., N, 2)`` are shares of the picture, so that all sizes have one scale; the position
-    is ``(..., N, D)``. `dim` is D, a multiple of 4, `temperature` the ratio of the fastest to the
-    slowest wave and `turns` how often the fastest turns over the picture: 10,000 and 1 in DETR.
+    is ``(..., N, D)``. `dim` is D, a multiple of 4. `temperature` is the ratio of the fastest to
+    the slowest wave and `turns` the turns of the fastest over the picture: 10,000 and 1 in DETR.
 
     Source: DETR (arXiv 2005.12872), ``PositionEmbeddingSine(normalize=True)``, whose pixel mask is
     here in the points; at the ends of tokens it is DETR's to rounding.
@@ -36,9 +36,9 @@ def sine_position(points: Tensor, dim: int, temperature: float, turns: float) ->
 
 
 def spread_points(count: int) -> Tensor:
-    """Points (x, y) spread evenly over the picture, ``(N, 2)``: rows of a grid, as full as can be.
+    """Spread points (x, y) evenly over the picture, ``(N, 2)``, in rows of a grid.
 
-    With 16 points it is a 4 x 4 grid; other counts give rows that differ by one point at most.
+    16 points make a 4 x 4 grid; for other counts rows differ by at most one point.
     """
     rows = max(1, round(math.sqrt(count)))
     points = []

@@ -1,4 +1,4 @@
-"""From the network's outputs to the pairs that the measure scores.
+"""Conversion of the network's outputs to the pairs that the measure scores.
 
 B blocks, T slots, F valid frames, N queries, K object classes, R relations.
 """
@@ -20,9 +20,9 @@ def predict(
 ) -> list[FramePrediction]:
     """Turn the last layer into predictions: every query of every valid frame proposes one pair.
 
-    The object's class is the likeliest one besides "no object", its score that probability; the
-    person's score is 1, since every frame that counts shows the person and nothing is learned about
-    it. Boxes are clamped to the frame.
+    The object's class is the likeliest one besides "no object", its score that probability. The
+    person's score is 1: every labelled frame shows the person, so there is nothing to learn. Boxes
+    are clamped to the frame.
 
     `sizes_hw` are the native (height, width) of the valid frames, in the order of
     ``valid_BT.flatten()``; raises `InputError` if there are not as many.
@@ -34,10 +34,10 @@ def predict(
 def predict_later(
     outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
 ) -> Callable[[], list[FramePrediction]]:
-    """As `predict`, but return a function that makes the predictions, in any thread.
+    """Like `predict`, but return a function that makes the predictions, in any thread.
 
-    All that takes torch is done or queued on the device now. With `valid_BT` on the host nothing
-    here waits for the device; the function does.
+    All torch work is done or queued on the device now. With `valid_BT` on the host, only the
+    function waits for the device.
     """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     device = outputs.class_logits_LBTNK.device

@@ -12,21 +12,21 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 CHUNK = 16
-"""Pictures recomputed at a time: the activations of this many live at once, not of all."""
+"""Pictures that are recomputed at a time, and so have their activations in memory at once."""
 
 
 def recomputed(
     function: Callable[..., Tensor], share: float, pictures_I: Tensor, *others_I: Tensor | None
 ) -> Tensor:
-    """``function(pictures_I, *others_I)``, which keeps less for the backward pass.
+    """Return ``function(pictures_I, *others_I)``, which saves less for the backward pass.
 
-    Of a share of the pictures, rounded to whole ones, only inputs and outputs are kept; chunk by
-    chunk, the backward pass runs the function once more on them with the same random numbers, so
-    the gradients are the same. The others belong to the pictures one by one, or are None. Right
-    for functions in which no picture sees another. Works under DDP.
+    For the first pictures, a share of all rounded to whole ones, only inputs and outputs are saved.
+    The backward pass runs the function on them again, chunk by chunk and with the same random
+    numbers, so gradients are the same. It reaches them last, when what was saved for the rest is
+    gone, so that a chunk does not raise the peak.
 
-    The pictures recomputed are the first ones. The backward pass comes to them last, when what was
-    kept of the rest is gone, so that a chunk takes no memory beyond the peak.
+    No picture may see another in `function`. `others_I` have a row per picture, or are None. Works
+    under DDP.
     """
     again = round(share * len(pictures_I))
     if not again:
@@ -47,10 +47,11 @@ def recomputed(
 def offloaded(
     function: Callable[..., Tensor], pictures_I: Tensor, *others_I: Tensor | None
 ) -> Tensor:
-    """``function(pictures_I, *others_I)``, with activations in host memory until they are needed.
+    """Return ``function(pictures_I, *others_I)``, with activations in host memory until needed.
 
-    After ByteScale (arXiv 2502.21231), though all of them, and not on a stream of their own. What
-    two operations keep is copied twice, and so are the weights. On the CPU it has no effect.
+    After ByteScale (arXiv 2502.21231), but for all of them and not on a separate stream. A tensor
+    that two operations save is copied twice, and weights are copied too. It has no effect on the
+    CPU.
     """
     with save_on_cpu(pin_memory=pictures_I.is_cuda):
         return function(pictures_I, *others_I)

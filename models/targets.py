@@ -19,8 +19,8 @@ from datasets.annotations.vocabulary import RELATIONS
 class Targets:
     """The ground truth of F frames, padded to M >= 1 objects.
 
-    Boxes are (centre x, centre y, width, height) as shares of the frame; rows that are not real
-    hold the frame's person and zeros.
+    Boxes are (centre x, centre y, width, height) as shares of the frame; padded rows hold the
+    frame's person and zeros.
     """
 
     boxes_FM34: Tensor
@@ -29,10 +29,10 @@ class Targets:
     relations_FMR: Tensor
     """Multi-hot, float."""
     hosted_FM34: Tensor
-    """`boxes_FM34` on the host; like `real_FM` and `objects`, for what is decided there."""
+    """`boxes_FM34` on the host, like `real_FM` and `objects`."""
     real_FM: Tensor
     objects: tuple[int, ...]
-    """Real rows of each frame."""
+    """Number of real rows of each frame."""
 
     @property
     def boxes(self) -> tuple[Tensor, ...]:

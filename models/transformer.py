@@ -38,10 +38,10 @@ class FeedForward(nn.Module):
 
 
 class Sublayer(nn.Module):
-    """The residual around one sub-layer, with its norm.
+    """Residual connection around a sub-layer, with its norm.
 
-    After the sum as in DETR, or before the sub-layer (`norm_first`), which trains small models
-    from scratch without a warm-up.
+    The norm is after the sum, as in DETR, or before the sub-layer (`norm_first`), which trains
+    small models from scratch without a warm-up.
     """
 
     def __init__(self, width: int, dropout: float, norm_first: bool) -> None:
@@ -75,7 +75,7 @@ class EncoderLayer(nn.Module):
     def forward(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
         """Tokens ``(I, S, D)`` -> ``(I, S, D)``; the position is added to queries and keys.
 
-        It is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
+        The position is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
         """
         read = self.sublayer1.before(tokens_ISD)
         tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn.among(read, position, bias))

@@ -1,12 +1,11 @@
-"""Weights to start from: torchvision's ResNet, DETR trained on COCO, or a checkpoint of a run here.
+"""Initial weights: torchvision's ResNet, DETR trained on COCO, or a checkpoint of a run here.
 
-The kind of file is detected from its parameter names. From a run's checkpoint all tensors are
-loaded whose names and shapes are the model's, so that a network trained on single frames
-(``model.temporal=none``) may start one with a memory. From a ResNet only the backbone is loaded;
-from DETR (arXiv 2005.12872) backbone, input projection and encoder, its decoder and queries for
-both branches, and its box head for person, object and union box. Its ``class_embed`` is left out:
-it predicts COCO's classes of single objects, while a query here describes a pair, and half of
-Action Genome's objects are not COCO's.
+Parameter names tell the kind of file. A run's checkpoint gives all tensors whose names and shapes
+are the model's, so that a network trained on single frames (``model.temporal=none``) may start one
+with a memory. A ResNet gives only the backbone. DETR (arXiv 2005.12872) gives backbone, input
+projection and encoder, its decoder and queries for both branches, and its box head for person,
+object and union box. Its ``class_embed`` is left out: it predicts COCO's classes of single objects,
+while a query here describes a pair, and half of Action Genome's objects are not COCO's.
 """
 
 import re
@@ -31,7 +30,7 @@ DETR = {
     **{f"{branch}_branch.query_embed.": "query_embed." for branch in ("object", "relation")},
     **{f"{box}_box.": "bbox_embed." for box in ("person", "object", "union")},
 }
-"""Prefixes of names here -> in a file."""
+"""Prefix of names here -> prefix in a file."""
 
 
 @dataclass
@@ -41,9 +40,9 @@ class Loaded:
     source: str
     kind: str
     loaded: Counter[str] = field(default_factory=Counter)
-    """Part of the model -> tensors."""
+    """Part of the model -> number of tensors."""
     unused: set[str] = field(default_factory=set)
-    """Parts of the file."""
+    """Unused parts of the file."""
     initial: dict[str, str] = field(default_factory=dict)
     """Part of the model that kept its initial values -> why."""
 
@@ -59,12 +58,12 @@ class Loaded:
 
 
 def load_weights(model: DDS, path_or_url: str) -> Loaded:
-    """Start `model` from a file, and report what was loaded and what was not.
+    """Start `model` from a file; report what was loaded and what was not.
 
-    A layer, or another part, is loaded whole or not at all; of stacks of layers and of queries, the
-    first ones that both sides have. The model must be without the features that DETR's transformer
-    does not know (``norm_first``, ``anchored``), else only its backbone is loaded. How many heads a
-    file was trained with cannot be seen in it: DETR's have 8.
+    A part, such as a layer, is loaded whole or not at all. From stacks of layers and from queries,
+    the first ones that both sides have are loaded. From DETR, a model with ``norm_first`` or
+    ``anchored``, unknown to DETR, takes only the backbone. A file does not show its number of
+    heads: DETR's have 8.
 
     Args:
         path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or a word of `WORDS`,
@@ -126,7 +125,7 @@ def address(path_or_url: str) -> str:
 
 
 def noise_warning(backbone: str, rate: float) -> str:
-    """Return a warning of what a backbone without weights is, at its rate; empty if it is made so.
+    """Return a warning if a pretrained kind of backbone starts without weights; else ''.
 
     Frozen batch norms gather no statistics, and the recipe's rate only fine-tunes.
     """
@@ -183,7 +182,7 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
 def _fill_from_checkpoint(
     targets: dict[str, Tensor], state: dict[str, Tensor], source: str
 ) -> Loaded:
-    """Copy what has the same name and shape, which all of the backbone must have."""
+    """Copy tensors of equal name and shape; all of the backbone must match."""
     report = Loaded(source, "checkpoint", unused={part_of(name) for name in state.keys() - targets})
     for name, target in targets.items():
         wrong = misfit(targets, state, {name: name})
@@ -198,13 +197,13 @@ def _fill_from_checkpoint(
 
 
 def part_of(name: str) -> str:
-    """The layer, branch's part or part that a tensor of the model, or of a file, is in."""
+    """Return the layer, or other part, that a tensor of the model or of a file belongs to."""
     found = re.match(r"(\w+\.)?(en|de)coder\.layers\.\d+|\w+_branch\.\w+|\w+", name)
     return found[0] if found else name
 
 
 def file_name(name: str, prefixes: dict[str, str]) -> str:
-    """The name in the file of a tensor of the model; empty if such files have none."""
+    """Return the name in the file of a tensor of the model; '' if such files have none."""
     name = name.replace(".feedforward.linear", ".linear")
     name = re.sub(r"\.sublayer(\d)\.norm\.", r".norm\1.", name)
     here = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
@@ -212,12 +211,12 @@ def file_name(name: str, prefixes: dict[str, str]) -> str:
 
 
 def misfit(targets: dict[str, Tensor], state: dict[str, Tensor], places: dict[str, str]) -> str:
-    """The reason why a part cannot be loaded; empty if it can."""
+    """Say why a part cannot be loaded; '' if it can."""
     for name, place in places.items():
         if place not in state:
             return f"the file has no {place}"
         ours, theirs = tuple(targets[name].shape), tuple(state[place].shape)
-        first = 1 if place == "query_embed.weight" else 0  # any number of queries will do
+        first = 1 if place == "query_embed.weight" else 0  # any number of queries fits
         if ours[first:] != theirs[first:]:
             return f"{name} is {ours}, in the file {theirs}"
     return ""
@@ -235,7 +234,7 @@ def check_backbone(ours: set[str], state: set[str], prefix: str, source: str) ->
 
 
 def unlike_detr(model: DDS) -> str:
-    """The reason why DETR's transformer would not compute here what it was trained to, or empty."""
+    """Say why DETR's transformer would compute something else in this model; '' if it would not."""
     if any(getattr(module, "norm_first", False) for module in model.encoder.modules()):
         return "DETR norms after each sub-layer, model.norm_first before"
     if model.reference is not None:

@@ -1,14 +1,14 @@
-"""Ablations: start tables left out or wrong, padding that is trained on. Both do harm on purpose.
+"""Ablations, harmful on purpose: start tables ignored or wrong, padding that is trained on.
 
     |a a a b b b .|   starts=table      1 0 0 1 0 0 0   as packed
-                      starts=ignored    1 0 0 0 0 0 0   b goes on from the state of a
+                      starts=ignored    1 0 0 0 0 0 0   b continues from the state of a
                       starts=wrong      1 0 0 0 0 1 0   cleared as often, but in the middle of b
 
-    |a a a b b . .|   padding=masked    zeros that every loss leaves out
+    |a a a b b . .|   padding=masked    zeros, left out of every loss
     |a a a b b b b|   padding=repeated  b's last frame and target, trained on like any other frame
 
-Repeated padding is how BLoad's released code fills blocks; what the paper's model was trained on
-is not known here. B blocks, T slots.
+BLoad's released code fills blocks with repeated padding; what the paper's model was trained on is
+not known. B blocks, T slots.
 """
 
 from dataclasses import replace
@@ -25,11 +25,10 @@ from training.config import STARTS
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:
     """Return where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
 
-    ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states run over from sequence to
-    sequence. ``wrong``: slot 0 and, for each other start, a random slot in the middle of a
-    sequence; fewer where a block has not as many. It is a function of `seed` and of where the
-    block's sequences start, the same on every rank and in every batch. Raises `InputError` for
-    another name.
+    ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states carry over between
+    sequences. ``wrong``: slot 0 and, for each other start, a random slot inside a sequence; fewer
+    if the block has fewer. The draw depends only on `seed` and on where the block's sequences lie,
+    so it is equal on every rank and in every batch. Raises `InputError` for another name.
     """
     check_choice("starts", name, STARTS)
     if name == "table":
@@ -49,14 +48,14 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
 
 
 def repeat_last(batch: Batch) -> Batch:
-    """The batch with each block filled up by its last frame and target, without padding left.
+    """Fill the padding of each block with its last frame and target.
 
-    The last segment of a block grows to its end; its slots there are valid. Blocks without any
-    frame, which are fillers, stay empty. Neither the batch nor its tensors are written to.
+    The last segment of a block grows to the block's end, and its new slots are valid. Fillers,
+    blocks without a frame, stay empty. The input batch is not modified.
     """
     frames_B = batch.valid_BT.sum(1)
     slots_T = torch.arange(batch.valid_BT.shape[1], device=frames_B.device)
-    from_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: as empty as any slot
+    from_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: all slots are empty
     row_B1 = torch.arange(len(frames_B), device=frames_B.device)[:, None]
 
     valid_BT = batch.valid_BT[row_B1, from_BT]

@@ -1,4 +1,4 @@
-"""Objects that the steps of a run share: model, optimiser, and how gradients get from rank to rank.
+"""Objects shared by the steps of a run: model, optimiser, exchange of gradients.
 
 B blocks, T slots.
 """
@@ -25,16 +25,16 @@ from training.sync import mean_of_ranks
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that the steps of a run share; `build_training` makes it."""
+    """Everything that the steps of a run share, from `build_training`."""
 
     cfg: TrainConfig
-    """With the epochs that will be trained, see `TrainConfig.for_slots`."""
+    """With the number of epochs to train, see `TrainConfig.for_slots`."""
     ranks: Ranks
     model: DDS
     parallel: nn.Module
-    """The model itself, or under DDP what synchronises its gradients."""
+    """The model, or the DDP wrapper that synchronises its gradients."""
     average: AveragedModel | None
-    """Moving average of the weights, which is evaluated instead of the model."""
+    """Moving average of the weights, evaluated in place of the model."""
     criterion: Criterion
     letterbox: Letterbox
     optimiser: Optimiser
@@ -42,40 +42,40 @@ class Training:
 
     @property
     def ranks_differ(self) -> bool:
-        """True if every rank has weights and an optimiser of its own, see `training.sync`."""
+        """True if each rank has its own weights and optimiser, see `training.sync`."""
         return self.ranks.world_size > 1 and self.cfg.sync != "allreduce"
 
     def learned(self) -> dict[str, Any]:
-        """Return the states that steps change on this rank, by name of the attribute."""
+        """Return this rank's state dicts that steps change, by name of the attribute."""
         parts: dict[str, Any] = {"model": self.model, "average": self.average}
         parts["optimiser"] = self.optimiser
         return {name: part.state_dict() for name, part in parts.items() if part is not None}
 
     def mean(self) -> dict[str, Any]:
-        """Return the states of model and average with the means over ranks, which all call this."""
+        """Return the state dicts of model and average, as means over ranks; all ranks call this."""
         parts = {"model": self.model, "average": self.average}
         return {name: mean_of_ranks(part).state_dict() for name, part in parts.items() if part}
 
     def model_to_evaluate(self) -> nn.Module:
         """Return the model, or the average of its weights.
 
-        If weights differ by rank, it is a copy with their mean; all ranks call this.
+        If weights differ by rank, return a copy with their mean; all ranks call this.
         """
         module = self.average.module if self.average else self.model
         return mean_of_ranks(module) if self.ranks_differ else module
 
     def accumulating(self) -> AbstractContextManager[None]:
-        """Within it gradients stay on their rank and add up."""
+        """Accumulate gradients within this context, without synchronising them."""
         if isinstance(self.parallel, DistributedDataParallel):
             return self.parallel.no_sync()
         return contextlib.nullcontext()
 
 
 def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
-    """Let this process take a GPU's fastest kernels, as far as a config allows it.
+    """Enable the fastest GPU kernels that a config allows, for this process.
 
-    TF32 is for what ``amp=auto`` and ``bf16`` leave in float32. Convolutions are tried out where
-    all batches have one shape.
+    TF32 serves what ``amp=auto`` and ``bf16`` leave in float32. cuDNN tries out convolutions if all
+    batches have one shape.
     """
     torch.backends.cudnn.benchmark = one_shape and not deterministic
     tf32 = amp != "off" and not deterministic
@@ -83,7 +83,7 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
 
 
 def build_network(cfg: TrainJob, device: torch.device) -> DDS:
-    """Build the model of a job; under ``model.checkpoint=auto`` it recomputes all it can."""
+    """Build the model of a job; with ``model.checkpoint=auto`` it recomputes all pictures."""
     choice = cfg.model.checkpoint
     model = build_model(cfg.model).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -98,7 +98,7 @@ def build_network(cfg: TrainJob, device: torch.device) -> DDS:
 def build_training(
     cfg: TrainConfig, ranks: Ranks, model: DDS, criterion: Criterion, letterbox: Letterbox
 ) -> Training:
-    """Wrap a model, which is on its device already, with what training it takes."""
+    """Build the `Training` of a model that is already on its device."""
     average = None
     if cfg.ema:
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
@@ -119,11 +119,11 @@ def build_training(
 
 
 def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
-    """Wrap a model so that its gradients are averaged over ranks, in one order from step 0 on.
+    """Wrap a model in DDP so that gradients are summed in one order from step 0 on.
 
-    DDP rearranges its buckets after the first backward pass, and with them the order of sums over
-    three ranks or more, so that a run that goes on would differ in its first step. Two slots of
-    padding go through here, for that to be over.
+    DDP rearranges its buckets after the first backward pass. That changes the order of sums over
+    three or more ranks, so the first step of a resumed run would differ. A backward pass on two
+    slots of padding, here, gets the rearrangement over with.
     """
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
     parallel.broadcast_buffers = False  # they are constant

@@ -1,4 +1,4 @@
-"""Memory of rows from step to step under ``long=carry``, and how a checkpoint stores it.
+"""Memory of rows from step to step under ``long=carry``, and its form in checkpoints.
 
 B rows of a batch.
 """
@@ -16,39 +16,40 @@ from bload import BlockLoader
 
 @dataclass(frozen=True)
 class Carried:
-    """Memory of the rows of one batch of a step."""
+    """Memory of the rows of one batch."""
 
     state: Any
-    """Of the model's memory: lists and tuples of tensors ``(B, ...)``, and None."""
+    """State of the model's memory: lists and tuples of tensors ``(B, ...)`` and None."""
     number_B: Tensor
     """Number of each row's last frame in its video."""
 
 
 def pack_carried(carried: Sequence[Carried]) -> list[Any]:
-    """As plain lists of tensors on the host, for a checkpoint."""
+    """Convert memories to plain lists of tensors on the host, for a checkpoint."""
     return [_plain((one.state, one.number_B)) for one in carried]
 
 
 def open_carried(
     saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
 ) -> list[Carried] | None:
-    """Memory of this rank's rows, from what all ranks have saved, on any number of ranks.
+    """Restore the memory of this rank's rows from what any number of ranks saved.
 
     The rows of a step are numbered over all ranks, one for each rank in turn.
 
     Args:
-        saved: `pack_carried` of every rank; of none, an epoch has just begun.
+        saved: `pack_carried` of every rank; empty at the start of an epoch.
         device: of the model.
 
     Returns:
-        One for each batch of a step, none if an epoch begins; None if nothing ever goes on.
+        One memory per batch of a step; none at the start of an epoch; None if the plan never
+        carries.
     """
     if not loader.plan.carries:
         return None
     if not saved or not saved[0]:
         return []
     by_rank = [_side_by_side(batches) for batches in saved]
-    rows = len(by_rank[0][1])  # of each rank, then
+    rows = len(by_rank[0][1])  # of each rank that saved
     everyone = _side_by_side(by_rank)  # rank after rank
     sampler = loader.sampler
     mine = torch.arange(sampler.rank, rows * len(saved), sampler.world_size)
@@ -72,7 +73,7 @@ def _to(tree: Any, device: torch.device) -> Any:
 
 
 def _side_by_side(trees: Sequence[Any]) -> Any:
-    """Join trees of tensors along their rows; shorter caches of slots are filled up before."""
+    """Join trees of tensors along their rows; zeros in front make caches of slots equally long."""
     first = trees[0]
     if isinstance(first, list):
         return [_side_by_side(parts) for parts in zip(*trees, strict=True)]

@@ -1,7 +1,6 @@
 """Checkpoints: written whole or not at all, read without executing anything.
 
-`save_training` and `load_training` are the two directions between a run and its checkpoint;
-`find_checkpoints` and `load_model` serve evaluation.
+`save_training` and `load_training` serve a run; `find_checkpoints` and `load_model` evaluation.
 """
 
 import hashlib
@@ -27,27 +26,27 @@ from training.sync import gather_states, state_of
 
 @dataclass
 class Progress:
-    """Memory of a run besides weights and position."""
+    """State of a run besides weights and position."""
 
     best: float = -1.0
     """Highest Recall@20 of an evaluation so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
     evaluated: float = 0
-    """Epochs, and the share of the next, that were done at the last evaluation: of `recall`."""
+    """Epochs, with a fraction, that were done at the last evaluation, which gave `recall`."""
     recall: dict[str, float] = field(default_factory=dict)
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
-    """Sums of the epoch that is under way, one per rank."""
+    """Sums over the current epoch so far, one per rank."""
     carried: list[Any] = field(default_factory=list)
-    """Memory of the rows at this step of it, one per rank, see `training.carried`."""
+    """Memory of the rows at the current step, one per rank, see `training.carried`."""
 
 
 def save_training(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
-    """Write a checkpoint, on rank 0; of those at ``last.pt`` the one before stays beside it.
+    """Write a checkpoint on rank 0; a former ``last.pt`` stays as ``previous.pt``.
 
-    All ranks call this. If their weights differ it has the states of all; "model" is their mean.
+    All ranks call this. If their weights differ, all states are saved and "model" is their mean.
     """
     learned = training.learned()
     if training.ranks_differ:
@@ -67,7 +66,7 @@ def save_training(
 
 
 def sealed(state: dict[str, Any]) -> bytes:
-    """Output of `torch.save`, with its own SHA-256 as the zip file's comment; in memory once."""
+    """Serialise with `torch.save`, in memory once; the zip file's comment is the SHA-256."""
     torch.save(state, contents := io.BytesIO())
     with contents.getbuffer() as plain:
         seal = hashlib.sha256(plain).hexdigest().encode()
@@ -79,13 +78,13 @@ def sealed(state: dict[str, Any]) -> bytes:
 def load_training(
     paths: Sequence[Path], cfg: TrainJob, training: Training, loader: BlockLoader
 ) -> tuple[Progress, Path, str]:
-    """Bring a run to where the first whole checkpoint was.
+    """Restore a run from the first of `paths` that is undamaged.
 
     Returns:
-        The run's memory, the checkpoint, and what to say of them.
+        The run's progress, the path of its checkpoint, and a message to print.
 
     Raises:
-        InputError: none of the checkpoints can be read, or it is of another model or other data.
+        InputError: no checkpoint can be read, or it belongs to another model or other data.
     """
     ranks = training.ranks
     with ranks.together():
@@ -104,7 +103,7 @@ def load_training(
     training.optimiser.load_state_dict(mine["optimiser"])
     if training.average and "average" in mine:
         training.average.load_state_dict(mine["average"])
-    elif training.average:  # the checkpoint has none: the average begins at its weights
+    elif training.average:  # not in the checkpoint: the average begins at its weights
         training.average.module.load_state_dict(mine["model"])
     if cfg.model.checkpoint == "auto":
         training.model.recompute = saved["recompute"]
@@ -119,7 +118,7 @@ def load_training(
 
 
 def _first_whole(paths: Sequence[Path]) -> tuple[Path, dict[str, Any], str]:
-    """The first checkpoint that can be read, its contents, and what was wrong with those before."""
+    """Return the first readable checkpoint, its contents, and what is wrong with earlier ones."""
     damage: list[str] = []
     for path in paths:
         try:
@@ -130,7 +129,7 @@ def _first_whole(paths: Sequence[Path]) -> tuple[Path, dict[str, Any], str]:
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:
-    """Read a checkpoint, on the host; a folder stands for the ``last.pt`` in it.
+    """Read a checkpoint, to the host; a folder means the ``last.pt`` in it.
 
     Raises:
         InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
@@ -147,7 +146,7 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
 
 
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
-    """Refuse a checkpoint whose model config differs in what is computed, naming what differs."""
+    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else."""
     differs = [
         f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
         for key in computed_keys()
@@ -161,11 +160,10 @@ def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | st
 
 
 def find_checkpoints(path: Path | str) -> list[Path]:
-    """The checkpoints under a file, a run folder, or a folder of runs or of checkpoints.
+    """Find the checkpoints of a path: a file, a run's folder, or a folder of runs or checkpoints.
 
-    A run's folder stands for its ``last.pt``, also while it has no checkpoint yet, so that it is
-    not passed over in silence; any other folder for every ``*.pt`` in it and for what its
-    subfolders stand for, in order of names.
+    A run's folder gives its ``last.pt``, even if there is none yet, so that the run is not skipped
+    silently. Any other folder gives every ``*.pt`` in it, then those of its subfolders, by name.
 
     Raises:
         InputError: nothing is found.
@@ -189,14 +187,14 @@ def _under(folder: Path) -> list[Path]:
 
 
 def short_name(path: Path, asked: Path | str) -> str:
-    """The part of a found checkpoint's path that tells it from the others under `asked`."""
+    """Return the part of a checkpoint's path that distinguishes it under `asked`."""
     asked = Path(asked)
     short = path.relative_to(asked) if path != asked else Path(path.name)
     return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
-    """The model of a checkpoint with its weights (their average, if it has one), and its contents.
+    """Load a checkpoint; return its model, with averaged weights if it has them, and its contents.
 
     Raises:
         InputError: it cannot be read.

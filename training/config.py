@@ -1,9 +1,9 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
-Values are in `configs/`. A key that is not here is an error, and so is a value of another type.
+Values are in `configs/`. An unknown key is an error, and so is a value of another type.
 Configs are dataclasses that check their values; `training.jobs` makes one from a command line.
-A key with the metadata ``"defining": False`` does not change what is trained: it is not in a run's
-name, and may differ when the run goes on. Any other new key names all runs anew.
+A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
+run's name, and may differ when the run resumes. A new key without it renames all runs.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
 models/config.py; those of a loader are the options of its packer.
 """
@@ -30,54 +30,54 @@ SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames")
 STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
 SYNC_NAMES = ("allreduce", "local", "gossip", "none")
 TIMEOUT = 600.0
-"""Seconds that a rank waits for the others, or for data, unless the config says otherwise."""
+"""Default number of seconds that a rank waits for the others, or for data."""
 MOST = 10**9
-"""Bound of counts that may be as large as one likes."""
+"""Upper bound of counts that have no natural one."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 @dataclass
 class TrainConfig:
     epochs: int  # passes over the training videos
-    batch_slots: int  # frames that a rank works through at a time
-    lr: float  # highest learning rate of AdamW
+    batch_slots: int  # slots of a rank's batch, padding included
+    lr: float  # peak learning rate of AdamW
     backbone_lr: float  # the same for the backbone
-    weight_decay: float  # of matrices alone
-    clip_norm: float  # largest norm of a step's gradient; a larger one is scaled down to it
+    weight_decay: float  # of matrices only
+    clip_norm: float  # a step's gradient is scaled down to this norm at most
     schedule: str  # cosine or step
-    step_at: float  # schedule=step: share of training after which the rate is a tenth
-    warmup_epochs: float  # epochs in which the rate rises from 0; may be a fraction
+    step_at: float  # schedule=step: part of training before the rate drops to a tenth
+    warmup_epochs: float  # epochs in which the rate rises from 0, with a fraction
     # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
     muon_lr: float | None = field(default=None)
-    # batches of a rank and step, whose gradients add up
+    # batches per rank and step; their gradients add up
     micro_batches: int = field(default=1, metadata={"defining": False})
-    # work shared equally over ranks: none, frames
+    # work that ranks share equally: none, or frames
     exchange: str = field(default="none")
-    slots: int | None = None  # slots to train on in all, padding included, instead of epochs
-    bptt: int | None = None  # slots that a gradient goes back through time; null: the whole block
-    ema: float = 0.0  # decay of an average of the weights over steps, which is evaluated; 0: none
-    seed: int = 0  # of weights, packing and augmentation
-    starts: str = "table"  # where states are cleared: table, or to see the harm ignored or wrong
-    padding: str = "masked"  # masked: no loss; repeated: the last frame again, trained on
-    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    slots: int | None = None  # total slots to train on, padding included; replaces epochs
+    bptt: int | None = None  # slots of back-propagation through time; null: the whole block
+    ema: float = 0.0  # decay of a moving average of the weights, which is evaluated; 0: none
+    seed: int = 0  # for weights, packing and augmentation
+    starts: str = "table"  # where states are cleared: table; for ablations ignored or wrong
+    padding: str = "masked"  # masked: no loss; repeated: copies of the last frame, trained on
+    amp: str = "auto"  # auto (bf16 if the GPU supports it), bf16 or off
     # auto (a GPU if there is one), cpu or cuda
     device: str = field(default="auto", metadata={"defining": False})
-    # the same bits every time on one machine: torch's deterministic algorithms, slower on GPUs
+    # bitwise reproducible on one machine by torch's deterministic algorithms, slower on GPUs
     deterministic: bool = field(default=False, metadata={"defining": False})
-    # seconds that a rank waits for the others, or for data, before it gives up
+    # seconds that a rank waits for the others, or for data, before it fails
     timeout: float = field(default=TIMEOUT, metadata={"defining": False})
-    # reading processes per rank; -1: one per core, shared by the ranks of this machine, at most 8
+    # data workers per rank; -1: one per core, shared by this machine's ranks, at most 8 each
     workers: int = field(default=1, metadata={"defining": False})
     eval_every: int = 0  # epochs between evaluations; 0: only after the last
-    # evaluations in each epoch, evenly; 0: as eval_every says
+    # evaluations per epoch, evenly spaced; 0: as eval_every says
     evals_per_epoch: int = field(default=0)
-    # how ranks become one model: allreduce averages gradients; local (of all) and gossip (of
-    # neighbours) average weights; none
+    # how ranks agree on weights: allreduce averages gradients; local (over all ranks) and gossip
+    # (over neighbours) average weights; none
     sync: str = field(default="allreduce")
     sync_every: int = field(default=8)  # sync=local: steps between averages
     # minutes between checkpoints inside an epoch; 0: one after every step
     checkpoint_minutes: float = field(default=10.0, metadata={"defining": False})
-    # steps between lines in metrics.jsonl and, where there is no terminal, on the screen
+    # steps between lines in metrics.jsonl and, without a terminal, on standard output
     log_every: int = field(default=20, metadata={"defining": False})
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class TrainConfig:
         check_choice("train.sync", self.sync, SYNC_NAMES)
 
     def evaluates(self, epoch: int, step: int, steps: int) -> bool:
-        """True if an evaluation is due after `epoch` epochs and `step` of the next's `steps`."""
+        """True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
         count = self.evals_per_epoch
         if step:
             return step < steps and step * count // steps > (step - 1) * count // steps
@@ -115,12 +115,12 @@ class TrainConfig:
         return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
 
     def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
-        """The same training in as many whole epochs as are nearest to ``slots``, at least 1.
+        """Return this config with the whole number of epochs, at least 1, nearest to ``slots``.
 
         The warm-up keeps its share of training. Without ``slots`` nothing changes.
 
         Args:
-            slots_per_epoch: worked through by all ranks, padding and fillers included.
+            slots_per_epoch: over all ranks, padding and fillers included.
         """
         if self.slots is None:
             return self
@@ -133,9 +133,9 @@ NAME = r"\w[\w.,+=@-]*"
 
 @dataclass
 class RunConfig:
-    root: str = "runs"  # folder for runs, each in a folder of its own
-    name: str | None = None  # null: made from the config, so that the same config is the same run
-    resume: str = "auto"  # auto: go on where the run stopped; never: start anew; or a checkpoint
+    root: str = "runs"  # folder that holds the folders of runs
+    name: str | None = None  # null: derived from the config, so that equal configs are one run
+    resume: str = "auto"  # auto: resume if it has begun; never: start anew; or a checkpoint
 
     def __post_init__(self) -> None:
         if not self.root:
@@ -150,15 +150,15 @@ class RunConfig:
 
 @dataclass
 class ExperimentConfig:
-    name: str | None = None  # of a file in configs/experiment, whose runs share a folder
+    name: str | None = None  # file in configs/experiment; its runs share a folder
 
 
 @dataclass
 class WandbConfig:
-    # offline, online or disabled; null: what WANDB_MODE says, else offline
+    # offline, online or disabled; null: WANDB_MODE, else offline
     mode: str | None = None
-    project: str | None = None  # null: what WANDB_PROJECT says, else bload
-    group: str | None = None  # runs that wandb shows together; null: what WANDB_RUN_GROUP says
+    project: str | None = None  # null: WANDB_PROJECT, else bload
+    group: str | None = None  # group of runs in wandb; null: WANDB_RUN_GROUP
 
     def __post_init__(self) -> None:
         if self.mode is not None:
@@ -167,12 +167,12 @@ class WandbConfig:
 
 @dataclass
 class TrainJob:
-    """The last three say where a run goes: nothing about what is trained."""
+    """Config of a training job; its last three groups do not change what is trained."""
 
-    loader: LoaderConfig  # how videos become blocks, and blocks the steps of all ranks
-    dataset: DatasetConfig  # what is trained and tested on
+    loader: LoaderConfig  # how videos are packed into blocks, and blocks dealt to ranks
+    dataset: DatasetConfig  # training and test data
     model: ModelConfig  # the network
-    loss: LossConfig  # what is minimised
+    loss: LossConfig  # the losses
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
     # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
@@ -180,7 +180,7 @@ class TrainJob:
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
-    # the copy of the figures in wandb: docs/tracking.md
+    # copy of the figures in wandb, see docs/tracking.md
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
     def __post_init__(self) -> None:
@@ -208,16 +208,16 @@ class EvalJob:
     checkpoint: str = ""  # a file, the folder of a run, or a folder of runs or checkpoints
     split: str = "test"  # train or test
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
-    root: str | None = None  # data root; null: the one the model was trained on
+    root: str | None = None  # data root; null: that of the training data
     cache: str | None = None  # folder for resized frames, as dataset.cache in training
-    batch_slots: int = 1024  # frames that a rank works through at a time
+    batch_slots: int = 1024  # slots of a rank's batch
     iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
-    amp: str = "auto"  # auto: bf16 where the GPU has it; or bf16, off
+    amp: str = "auto"  # auto (bf16 if the GPU supports it), bf16 or off
     device: str = "auto"  # auto (a GPU if there is one), cpu or cuda
     timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
-    # reading processes per rank; -1: one per core, shared by the ranks, at most 8
+    # data workers per rank; -1: one per core, shared by this machine's ranks, at most 8 each
     workers: int = 1
-    # JSON file for the figures, by name if there are several checkpoints
+    # JSON file for the figures, by name of the checkpoint if there are several
     out: str | None = None
     pictures: int = 0  # videos to draw, spread over the split
     pictures_dir: str | None = None  # null: beside the checkpoint
@@ -243,10 +243,10 @@ class EvalJob:
 
 
 def register() -> None:
-    """Make the schemas known to Hydra; the configs name them in their defaults lists.
+    """Register the schemas with Hydra; the configs name them in their defaults lists.
 
-    A packer or data set that was added to its dict from outside gets its schema here too, and a
-    config of its own if it has no file in configs/.
+    A packer or data set added to its dict from outside gets its schema here too, and a config if
+    configs/ has no file for it.
     """
     from hydra.core.config_store import ConfigStore  # here, as the GPU benchmark has no Hydra
     from omegaconf import OmegaConf
@@ -267,12 +267,12 @@ def register() -> None:
 
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
-    """The `TrainJob` or `EvalJob` of a command line of ``train`` or ``eval``, outside of Hydra."""
+    """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
 
     register()
-    inside = GlobalHydra.instance().is_initialized()  # of a job that Hydra runs
+    inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
     with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return OmegaConf.to_object(compose(name, list(overrides)))

@@ -24,10 +24,10 @@ class Data:
 
 
 def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
-    """Open both splits; one rank makes what has to be made, while the others wait for its lock.
+    """Open both splits; one rank makes missing data, while the others wait for its lock.
 
     Args:
-        saved: file in which a run keeps the cost that it has fitted.
+        saved: file with the fitted cost of the run.
 
     Raises:
         InputError: the data are of another kind than the config's, or cannot be read.

@@ -1,4 +1,4 @@
-"""Evaluation: the recall of a model on all frames of a split, the same on every rank.
+"""Evaluation: the recall of a model on all frames of a split, equal on every rank.
 
 B blocks, T slots.
 """
@@ -43,11 +43,11 @@ def evaluate(
     name: str = "",
     **options: Any,
 ) -> dict[str, float]:
-    """Recall of `model` on all frames of `source`, the same on every rank, fractions 0..1.
+    """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
     Args:
         relations: file for the rows of `relation_rows`, under this `name`; not written if None.
-        options: those of `measure`.
+        options: for `measure`.
     """
     began = time.perf_counter()
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
@@ -59,7 +59,7 @@ def evaluate(
 def figures_of(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
-    """The meter's summary, what observers reach, and the time it took to come by it."""
+    """Return the meter's summary, the recall of observers, the time and the speed."""
     figures = meter.summary() | dict(yardsticks.figures if yardsticks else {})
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
 
@@ -80,12 +80,12 @@ def measure(
     seed: int = 0,
     records: Sequence[Record] = (),
 ) -> RecallMeter:
-    """The meter of all frames of `source`, the same on every rank.
+    """Score all frames of `source`; return the meter, equal on every rank.
 
-    With `yardsticks` it measures memory-dependent triplets apart as well. `starts` says where
-    states are cleared, by `seed` if at random: see `change_starts`. Each of `records`
-    is given the targets and predictions of this rank, batch by batch. A thread ranks and records
-    one batch while the model computes the next.
+    With `yardsticks`, memory-dependent triplets are also measured separately. `starts` and `seed`
+    say where states are cleared, see `change_starts`. Each of `records` is called with this rank's
+    targets and predictions, batch by batch. A thread ranks and records one batch while the model
+    computes the next.
     """
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
@@ -119,7 +119,7 @@ def measure(
         for batch in bar:
             finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
             if counted:
-                counted.result()  # raises what it raised
+                counted.result()  # raises what the thread raised
             counted = thread.submit(count, batch.targets, finish)
             if ranks.stopping():
                 raise ranks.stopped("the beginning of this evaluation")
@@ -138,7 +138,7 @@ def predict_batch(
     starts: str,
     seed: int,
 ) -> Callable[[], list[FramePrediction]]:
-    """Predict a batch from the host, as `predict_later` does; `precision` is the model's alone."""
+    """Predict a batch from the host, like `predict_later`; only the model runs in `precision`."""
     there, extent_BT2 = letterbox(batch, device)
     start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
     with precision:
@@ -162,7 +162,7 @@ def measure_and_write(
     records: Sequence[Record] = (),
     **options: Any,
 ) -> RecallMeter:
-    """As `measure`; all predictions go to the file at `path`, see `PredictionsWriter`."""
+    """Call `measure`, and write all predictions to `path`, see `PredictionsWriter`."""
     with PredictionsWriter(path, ranks.rank) as writer:
         meter = measure(model, source, ranks, records=[writer.write, *records], **options)
     ranks.barrier()  # every part is complete

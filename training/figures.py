@@ -17,17 +17,17 @@ from training.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 TIMES = ("seconds", "waiting", "start")
-"""Names of a rank's sums that are no losses."""
+"""Names of a rank's sums that are not losses."""
 
 
 class Clock:
-    """Adds the seconds since its last look to sums by name."""
+    """Adds elapsed seconds to sums by name."""
 
     def __init__(self, sums: dict[str, float]) -> None:
         self.sums, self.last = sums, time.perf_counter()
 
     def lap(self, *names: str) -> None:
-        """Add the time since the last lap to each of `names`; without any it counts nowhere."""
+        """Add the time since the last lap to each of `names`; without names it is dropped."""
         now = time.perf_counter()
         add(self.sums, dict.fromkeys(names, now - self.last))
         self.last = now
@@ -40,19 +40,19 @@ def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
 
 
 def imbalance(schedule: Schedule, skips: bool) -> float:
-    """Slots of a step's fullest rank over the mean of the ranks; frames if padding is skipped."""
+    """Return the slots of a step's fullest rank over the mean; in frames if padding is skipped."""
     return schedule.imbalance(Cost(slot=0, frame=1) if skips else Cost())
 
 
 def epoch_figures(
     loader: BlockLoader, sums: dict[str, float], ranks: Ranks, skips: bool = False
 ) -> dict[str, Any]:
-    """Figures of an epoch over all ranks: counts, seconds, frames per second, losses.
+    """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses.
 
     Args:
+        sums: of this rank over its steps: losses, ``seconds``, the part of them ``waiting`` for
+            data, and, outside of ``seconds``, ``start``, in which data workers started.
         skips: True if the model skips padding.
-        sums: over the steps of this rank, of its losses, ``seconds``, ``waiting`` for data and, in
-            neither of them, ``start``: until data workers had a first batch.
     """
     account = loader.account
     parts = {name: sums[name] for name in sums if name not in TIMES}
@@ -72,14 +72,14 @@ def epoch_figures(
 
 
 def losses_of(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
-    """Sums over the ranks, in one exchange: ``loss``, and its parts as ``loss_class`` and so on."""
+    """Sum losses over ranks, in one exchange; parts get names like ``loss_class``."""
     sums = ranks.sum(torch.tensor([*parts.values()], dtype=torch.float64)).tolist()
     names = (name if name == "loss" else f"loss_{name}" for name in parts)
     return dict(zip(names, sums, strict=True))
 
 
 def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
-    """Means over epochs of counts, medians of times, sums and peaks, and the last loss."""
+    """Summarise epochs: means of counts, medians of times, sums and peaks, and the last loss."""
     columns = {name: [epoch[name] for epoch in epochs] for name in epochs[0]}
     rates = ("waiting_seconds", "frames_per_second", "processed_per_second")
     return {
@@ -96,7 +96,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 def run_summary(
     cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
 ) -> dict[str, Any]:
-    """Config, costs and recall of a run, as ``summary.json`` has them."""
+    """Return config, costs and recall of a run, as in ``summary.json``."""
     return {
         "run": folder.name,
         "folder": str(folder),

@@ -1,4 +1,4 @@
-"""The cost of a batch where it is trained, from a few that are timed.
+"""Cost of a batch on the machine that trains, fitted to a few timed batches.
 
 B blocks, T slots.
 """
@@ -23,18 +23,18 @@ from training.ranks import Ranks
 from training.step import backward
 
 SHAPES = [(rows, part) for part in (1, 2, 4) for rows in (1, 2, 4)]
-"""Blocks of a timed batch, and into how many parts of `T_max` slots: 1/1, 1/2 and 1/4."""
+"""Blocks of a timed batch, and the divisor of `T_max` that gives their slots."""
 FILLS = (1.0, 0.4)
 """Shares of a block's slots that hold a frame."""
 REPEATS = 3
-"""Times that each is timed; the shortest counts."""
+"""Repetitions of each timing; the shortest counts."""
 
 
 def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | None) -> Cost:
-    """The cost of ``loader.cost=fitted``: the one a run has begun with, else timed on all ranks.
+    """Return the cost of ``loader.cost=fitted``: the run's own, or one timed on all ranks.
 
     Args:
-        saved: file in which the run keeps it, so that it goes on with the same plan; rank 0 reads.
+        saved: file of the run's cost, read by rank 0, so that a resumed run keeps its plan.
     """
     timed: tuple[float, ...] = ()
     with ranks.together():
@@ -47,7 +47,7 @@ def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | No
 
 
 def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
-    """Time forward and backward passes of batches of several shapes; milliseconds."""
+    """Fit the cost, in milliseconds, to forward and backward passes of several shapes of batch."""
     t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
@@ -60,7 +60,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
 
 
 def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Iterator[Batch]:
-    """Batches of so many blocks of T slots, of which a share holds frames of random videos."""
+    """Yield a batch of random videos for each shape: blocks, slots of a block, share filled."""
     rng, read = np.random.default_rng(0), BlockDataset(source)
     for rows, slots, fill in shapes:
         blocks = []
@@ -74,14 +74,14 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
 
 
 def work_of(batch: Batch) -> tuple[float, ...]:
-    """Amounts for each part of a `Cost`: slots, frames, pairs, walked slots, launches."""
+    """Return the amounts for a `Cost`: slots, frames, pairs, walked slots, launches."""
     length_S = batch.segments.length_S.double()
     slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
     return slots, frames, float((length_S**2).sum()), batch.valid_BT.shape[1], 1
 
 
 def time_batch(training: Training, batch: Batch) -> float:
-    """Seconds of a forward and backward pass, the shortest of a few."""
+    """Return the seconds of a forward and backward pass, the shortest of a few."""
     found = []
     for _ in range(1 + REPEATS):  # the first one allocates
         _wait(training)
@@ -98,7 +98,7 @@ def _wait(training: Training) -> None:
 
 
 def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
-    """A network of its own, which is thrown away."""
+    """Build a separate network, to be thrown away."""
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
     model = build_network(cfg, alone.device)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)

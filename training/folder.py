@@ -1,4 +1,4 @@
-"""A run: a folder whose name follows from its config, and what is written into it.
+"""The folder of a run: its name, which follows from the config, and its files.
 
 config.json       what is trained, on how many ranks
 made_on.json      machine, versions and commit
@@ -8,8 +8,8 @@ summary.json      figures of the whole run; it is there once the run has finishe
 relations.csv     recall of every relation at the last evaluation
 report.html       the page of the run, with prediction.png and prediction.webp
 rank0.log         one per rank, with the traceback if it failed
-wandb_id          of the run in wandb
-cost.json         with loader.cost=fitted: what was timed
+wandb_id          id of the run in wandb
+cost.json         the fitted cost, with loader.cost=fitted
 lock              held by the run that is writing here
 """
 
@@ -36,15 +36,15 @@ IN_NAME = (
     ("train", "starts", "table", "starts_{}"),
     ("train", "padding", "masked", "padding_{}"),
 )
-"""Group, key, default and form of values that a run's name has if they are not the default."""
+"""Group, key, default and format of values that a run's name shows unless they are default."""
 LAST, PREVIOUS = "last.pt", "previous.pt"
-"""Names of the latest checkpoint of a run, and of the one before."""
+"""Names of a run's latest checkpoint and of the one before."""
 PATIENCE = 10.0
-"""Seconds in which the processes of a run that was killed end."""
+"""Seconds that processes of a killed run may take to end."""
 
 
 def defining(values: Any) -> dict[str, Any]:
-    """The part of a config that decides what is trained, as plain values."""
+    """Return the part of a config that decides what is trained, as plain values."""
     found = {}
     for key in fields(values):
         if key.metadata.get("defining", True):
@@ -54,9 +54,9 @@ def defining(values: Any) -> dict[str, Any]:
 
 
 def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
-    """Return what defines a run. The frames of a step count, not on how many ranks.
+    """Return what defines a run.
 
-    Of ranks that step by themselves the number counts too.
+    The frames of a step count, on whatever number of ranks; the number counts if ranks differ.
     """
     config = defining(cfg)
     config["train"]["batch_slots"] *= world_size * cfg.train.micro_batches
@@ -66,9 +66,9 @@ def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
 
 
 def run_name(cfg: TrainJob, world_size: int) -> str:
-    """``bload-dds_tiny-synthetic-s0-1a2b3c4d``: from what is trained, see `identity`.
+    """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, from `identity`.
 
-    With blocks of 32 and a GRU, ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
+    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
     """
     config = identity(cfg, world_size)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
@@ -81,12 +81,12 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
 
 
 def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str:
-    """How the steps of a run on other ranks differ, and what to set; empty if they do not differ.
+    """Say how the steps of another run differ from this one's, and what to set; else return ''.
 
     Args:
-        ranks: of the other run.
-        train: its config of that name.
-        sampler: of this one.
+        ranks: number of ranks of the other run.
+        train: the other run's ``train`` config.
+        sampler: of this run.
     """
     batches, here = ranks * train["micro_batches"], sampler.world_size * sampler.micro_batches
     blocks, frames = batches * max(1, train["batch_slots"] // sampler.t_max), train["batch_slots"]
@@ -103,7 +103,7 @@ def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str
 
 
 def checkpoint_file(path: Path | str) -> Path:
-    """Return the file of a checkpoint, for which a run's folder stands too.
+    """Return the file of a checkpoint, given as the file or as a run's folder.
 
     Raises:
         InputError: it is not there.
@@ -117,7 +117,7 @@ def checkpoint_file(path: Path | str) -> Path:
 
 
 class RunFolder:
-    """The folder of one run, as the head of this file lists it."""
+    """The files of one run, listed at the top of this module."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -134,9 +134,9 @@ class RunFolder:
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
-        """Keep other runs out of the folder, which is made if need be.
+        """Lock the folder against other runs; make it first if needed.
 
-        The system lets go of the lock when rank 0 ends, however that happens.
+        The system frees the lock when rank 0 ends, however it ends.
 
         Raises:
             InputError: another run holds it.
@@ -158,9 +158,9 @@ class RunFolder:
             lock.release()
 
     def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
-        """Refuse a folder in which something else was trained (only a given run.name can).
+        """Raise `InputError` if something else was trained here, as a given run.name allows.
 
-        The data may have moved; their lengths are checked with the plan.
+        The data's root may differ; their lengths are checked with the plan.
         """
         if not (here := self._config()):
             return
@@ -180,14 +180,14 @@ class RunFolder:
             raise InputError(f"{self.path} holds a run on {here['ranks']} ranks; {steps}")
 
     def checkpoints(self, resume: str) -> list[Path]:
-        """Where a run may go on, best first; none if it starts anew.
+        """Return the checkpoints to resume from, best first; none if the run starts anew.
 
         Args:
             resume: as in `RunConfig`.
 
         Raises:
-            InputError: there is a run here, but its checkpoints are gone; or it would start anew
-                over files that no run wrote.
+            InputError: the run here has lost its checkpoints, or files of something else would be
+                overwritten.
         """
         config, found = self._config(), " and ".join(p.name for p in self._files() if p.exists())
         ours = [path for path in (self.last, self.previous) if path.exists()]
@@ -213,12 +213,12 @@ class RunFolder:
         return [Path(resume)]
 
     def is_finished(self, resume: str) -> bool:
-        """Whether a run with this `resume` has nothing left to do."""
+        """True if a run with this `resume` has nothing left to do."""
         same = resume == "auto" or self._config().get("run", {}).get("resume") == resume
         return resume != "never" and same and self.summary.exists()
 
     def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
-        """A sentence on a run beside this new one that differs in the number of epochs alone.
+        """Describe a run beside this one with another number of epochs; empty if there is none.
 
         Raises:
             InputError: this run has begun on another number of ranks, and is not finished.
@@ -255,11 +255,11 @@ class RunFolder:
         return self.last, self.previous, self.best, self.summary, self.metrics
 
     def _config(self) -> dict[str, Any]:
-        """The config of the run that is here; empty if there is none."""
+        """Return the config of the run in this folder; empty if there is none."""
         return read_object(self.config) if self.config.exists() else {}
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
-        """Write down what is trained."""
+        """Write the config; remove an old summary."""
         self.write_json(self.config, {**asdict(cfg), "ranks": ranks.world_size})
         self.summary.unlink(missing_ok=True)
 
@@ -268,7 +268,7 @@ class RunFolder:
         logger = logging.getLogger(f"bload.rank{rank}")
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        while logger.handlers:  # of the job before
+        while logger.handlers:  # from the job before
             logger.handlers[0].close()
             logger.removeHandler(logger.handlers[0])
         handler = logging.FileHandler(self.path / f"rank{rank}.log")
@@ -280,16 +280,16 @@ class RunFolder:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
     def clear(self) -> None:
-        """Forget an earlier run in this folder, as `checkpoints` has allowed."""
+        """Delete an earlier run in this folder, as `checkpoints` has allowed."""
         for path in (*self._files(), self.cost):
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:
-        """Drop the lines of what comes after a checkpoint, which will be done again.
+        """Drop the lines from after a checkpoint, whose steps will run again.
 
         Args:
-            epoch: that is under way, from 1.
-            step: steps of it that are done.
+            epoch: the current one, from 1.
+            step: finished steps of it.
             evaluated: epochs that were done at the last evaluation.
         """
         if not self.metrics.exists():
@@ -304,7 +304,7 @@ class RunFolder:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises `InputError` if there is none."""
+    """Read the object in a JSON file; raises `InputError` if there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -315,7 +315,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Text and values of each line of metrics.jsonl, but half a line where a process was killed."""
+    """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill."""
     content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for text in content.splitlines():
         try:

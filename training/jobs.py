@@ -1,4 +1,4 @@
-"""Jobs of a command, beyond what Hydra does: errors, the exit status, a table at the end.
+"""Jobs of a command, beyond Hydra: errors, the exit status, a table at the end.
 
 Hydra runs the jobs of ``-m`` one after another in this process, under torchrun in every rank.
 """
@@ -23,14 +23,14 @@ from training.stopping import Stopped
 
 Row = dict[str, Any]
 DONE: list[tuple[str, int, Row]] = []
-"""Of every job so far: its overrides, its exit status, and its summary or error."""
+"""Overrides, exit status, and summary or error of every job so far."""
 
 
 def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
-    """Stand under ``@hydra.main``: turn the config into its dataclass, and note how the job ended.
+    """Wrap a task under ``@hydra.main``: convert its config to a dataclass, record its end.
 
     An `InputError` is printed as one sentence, any other exception with its traceback, and the next
-    job begins; on several ranks only after an `AgreedError`. Otherwise all of them end.
+    job begins. On several ranks that holds only for an `AgreedError`; otherwise all of them end.
     """
 
     @functools.wraps(task)
@@ -68,10 +68,10 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
 
 
 def as_dataclass(config: DictConfig) -> Any:
-    """The config as its dataclass.
+    """Convert a config to its dataclass.
 
     Raises:
-        AgreedError: a value is refused, on all ranks alike, for they have the same command line.
+        AgreedError: a value is invalid, on all ranks alike, since they share the command line.
     """
     try:
         return OmegaConf.to_object(config)
@@ -80,10 +80,10 @@ def as_dataclass(config: DictConfig) -> Any:
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
-    """Run the jobs of this process's command line; print a table of several, and exit.
+    """Run the jobs of the command line; print a table if there are several, and exit.
 
     Args:
-        main: what stands under ``@hydra.main``.
+        main: the function under ``@hydra.main``.
     """
     register()
     try:
@@ -97,7 +97,7 @@ def run(main: Callable[[], Any]) -> NoReturn:
 
 
 def table() -> str:
-    """One row per job: its overrides, its cost, and its recall."""
+    """Format one row per job: its overrides, its cost, and its recall."""
     common = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
     rows, errors = [], []
     for overrides, status, figures in DONE:

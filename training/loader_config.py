@@ -1,4 +1,4 @@
-"""The config of a loader: what all loaders take, and the options of its packer."""
+"""Config of a loader: keys of every loader, and the options of its packer."""
 
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
@@ -14,7 +14,7 @@ COSTS = ("slots", "fitted")
 
 
 def _check_list(key: str, values: Any, most: int, other: str) -> None:
-    """Refuse what is no list of 1 to `most` numbers; `other` says what the option may be too."""
+    """Raise `InputError` unless it is a list of 1 to `most` numbers; `other`: what else may be."""
     right = isinstance(values, list) and 1 <= len(values) <= most
     if not right or any(type(value) not in (int, float) or not value >= 0 for value in values):
         raise InputError(
@@ -24,16 +24,16 @@ def _check_list(key: str, values: Any, most: int, other: str) -> None:
 
 @dataclass
 class LoaderConfig:
-    name: str  # of the packer
+    name: str  # the packer
     t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
-    last: str = "fill"  # a last step that is not full: fill it with empty blocks, or drop it
-    # which blocks make a step, and which rank gets which: none, pairs, counts, window, queue
+    last: str = "fill"  # incomplete last step: fill it with empty blocks, or drop it
+    # how blocks are dealt to steps and ranks: none, pairs, counts, window, queue
     balance: str = field(default="none")
-    # balance=window: steps whose blocks are sorted by cost
+    # balance=window: steps whose blocks are sorted together by cost
     window: int = field(default=16)
     # cost of a block, for `balance`: slots, fitted (timed here), or the numbers of a `bload.Cost`
     cost: Any = field(default="slots")
-    # sizes of blocks, such as [94,47], or how many to choose
+    # block sizes, such as [94,47], or how many sizes to choose
     block_sizes: Any = field(default=1)
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class LoaderConfig:
 
     @property
     def options(self) -> dict[str, Any]:
-        """All but the name, as `bload.BlockLoader` takes them; `cost` unless it is fitted."""
+        """Options of `bload.BlockLoader`: all keys but the name, and `cost` unless it is fitted."""
         values = {key: value for key, value in asdict(self).items() if key != "name"}
         cost, window = values.pop("cost"), values.pop("window")
         values["balance_options"] = {"steps": window} if self.balance == "window" else {}
@@ -70,11 +70,11 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 
 @cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
-    """The config class of a loader: `LoaderConfig` and the options of its packer."""
+    """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     options = [
         (option.name, _type_of(option.default), field(default=option.default))
         for option in signature(PACKERS[packer]).parameters.values()
-        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_slots"  # train's
+        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_slots"  # in train
     ]
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 

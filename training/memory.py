@@ -1,4 +1,4 @@
-"""Memory: the peak of this process, what is left for it, and what to recompute to save it."""
+"""Memory: the peak of this process, what is free, and how much to recompute to fit."""
 
 import contextlib
 import ctypes
@@ -15,14 +15,14 @@ from training.config import TrainJob
 from training.ranks import Ranks, autocast
 
 SHARE = 0.8
-"""Share of the free memory that may be planned for; the rest is for temporaries and losses."""
+"""Share of the free memory to plan for; the rest is for temporaries and losses."""
 M_MMAP_THRESHOLD = -3
-"""glibc's number for the option: bytes from which on a tensor gets pages of its own."""
+"""glibc's option for the bytes from which on a tensor gets its own pages."""
 _returns_freed = False
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Reset the peak, for a process may train several runs. No effect on CPUs outside Linux."""
+    """Reset the peak, since a process may train several runs; no effect on CPUs outside Linux."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
@@ -31,13 +31,13 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that this process may still take: free on the GPU, or its share of the machine's.
+    """Return the bytes available to this process: free on the GPU, or its share of the machine's.
 
-    On the CPU that is what Linux calls available (elsewhere half of what is built in), divided by
-    the ranks that torchrun started here. A container's own limit is not looked at.
+    On the CPU that is what Linux calls available (elsewhere half of the memory), divided by the
+    ranks that torchrun started here. A container's own limit is ignored.
     """
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # what the allocator keeps is free
+        torch.cuda.empty_cache()  # the allocator's cache counts as free
         return torch.cuda.mem_get_info(device)[0]
     built_in = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10 or built_in // 2
@@ -45,11 +45,11 @@ def free_memory(device: torch.device) -> int:
 
 
 def return_freed_memory(on: bool) -> None:
-    """Let tensors freed on the CPU leave the process at once, where the C library is glibc, or not.
+    """Turn on or off the immediate return of freed CPU tensors to the system, if libc is glibc.
 
-    By itself it keeps tensors below 32 MiB in heaps, whose gaps go back to the system only from
-    the end: a step of ``model=dds`` then takes a third to three quarters more than its tensors.
-    Fresh pages cost time.
+    By default glibc keeps tensors below 32 MiB in heaps, which shrink only from the end: a step of
+    ``model=dds`` then takes a third to three quarters more than its tensors. Returning pages costs
+    time.
     """
     global _returns_freed
     if on != _returns_freed:
@@ -59,20 +59,20 @@ def return_freed_memory(on: bool) -> None:
 
 
 def trim_memory() -> None:
-    """Return what the C library keeps of freed memory, so that a peak is that of what follows."""
+    """Return the C library's freed memory to the system, out of the next peak."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def taken_memory(device: torch.device) -> int:
-    """Bytes that this process has taken: allocated on the GPU, or resident on the CPU."""
+    """Return the bytes that this process holds: allocated on the GPU, or resident on the CPU."""
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
     return _read_kib("/proc/self/status", "VmRSS") * 2**10
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """MiB: the GPU's allocated peak, or on the CPU the resident peak of the process."""
+    """Return the peak in MiB: allocated on the GPU, or resident on the CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     if peak := _read_kib("/proc/self/status", "VmHWM"):
@@ -84,11 +84,11 @@ def peak_memory_mib(device: torch.device) -> float:
 def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
     """Return the share of the pictures to recompute, by ``model.checkpoint``.
 
-    ``auto`` recomputes as few as let a step fit into the memory on every rank, and prints why. On
-    the CPU it has freed memory returned, or no estimate would hold.
+    ``auto`` chooses the least share with which a step fits on every rank, and prints why. On the
+    CPU it also has freed memory returned at once, since no estimate would hold otherwise.
 
     Args:
-        blocks, slots: blocks of a rank's step, and slots of a block.
+        blocks, slots: blocks of a rank's batch, and slots of a block.
     """
     is_auto = cfg.model.checkpoint == "auto"
     return_freed_memory(is_auto and ranks.device.type == "cpu")
@@ -111,6 +111,6 @@ def recompute(cfg: TrainJob, blocks: int, slots: int, ranks: Ranks) -> float:
 
 
 def _read_kib(path: str, name: str) -> int:
-    """A value in a file of Linux, 0 elsewhere."""
+    """Read a value from a file of Linux; 0 elsewhere."""
     lines = Path(path).read_text().splitlines() if Path(path).exists() else []
     return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 class Muon(torch.optim.Muon):
-    """PyTorch's Muon, with all matrices of one shape made orthogonal in one call, in float32.
+    """PyTorch's Muon, but all matrices of one shape are orthogonalised in one call, in float32.
 
     PyTorch's own takes them one by one, in bfloat16: 45 ms for the 46 matrices of ``dds_tiny`` on a
-    CPU, and this 7. Options and state are those of `torch.optim.Muon` with Nesterov momentum and
+    CPU, 7 ms here. Options and state are those of `torch.optim.Muon` with Nesterov momentum and
     ``match_rms_adamw``.
     """
 
@@ -50,7 +50,7 @@ class Muon(torch.optim.Muon):
 def orthogonal(
     matrices_MRC: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """The matrices with all singular values moved to about 1, by Newton-Schulz iteration.
+    """Move all singular values of the matrices to about 1, by Newton-Schulz iteration.
 
     The polynomial and its coefficients are Keller Jordan's: fast rather than exact, it leaves the
     values between 0.7 and 1.2 (https://kellerjordan.github.io/posts/muon).

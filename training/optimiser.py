@@ -1,4 +1,4 @@
-"""AdamW, or Muon for what it suits, and rates that are a function of progress alone."""
+"""AdamW, with Muon where it suits, and learning rates as a function of progress alone."""
 
 import math
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ def build_optimiser(
     weight_decay: float,
     muon_lr: float | None = None,
 ) -> Optimiser:
-    """AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
+    """Build AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and queries are not decayed. Muon's updates are
     scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
@@ -82,14 +82,14 @@ def build_optimiser(
 class Schedule:
     """Factor of the base rates, as a function of the epoch with its fraction.
 
-    It has no state, so resuming needs none, and epochs may differ in steps.
+    It is stateless, so resuming needs nothing, and epochs may differ in steps.
     """
 
     name: str
-    """``cosine`` to zero, or ``step``: a tenth from the share `step_at` of training on."""
+    """``cosine`` to zero, or ``step``: a tenth after the fraction `step_at` of training."""
     epochs: int
     warmup_epochs: float
-    """Linear rise at the beginning."""
+    """Length of the linear rise at the beginning."""
     step_at: float
 
     def __call__(self, epoch: float) -> float:

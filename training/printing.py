@@ -12,28 +12,28 @@ from training.ranks import Ranks
 
 Figures = Mapping[str, Any]
 EVEN = 1.0005
-"""An imbalance up to this is none."""
+"""Largest imbalance that is not printed."""
 LITTLE = 0.5
 """Share of the best possible Recall@20 without memory below which a model has learned little."""
 CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
-    "semi": ("semi constraint", "the best attention relation per pair, all others above 0.9"),
+    "semi": ("semi constraint", "the best attention relation per pair, others if above 0.9"),
     "no": ("no constraint", "all relations per pair"),
 }
-"""Name in figures -> in words, and what may be listed."""
+"""Name in figures -> its words, and the triplets that it allows."""
 STARTS_IN_WORDS = {
     "table": "",
     "ignored": ", states run over from video to video (starts=ignored)",
     "wrong": ", states cleared in mid-video (starts=wrong)",
 }
-"""How states are cleared, to end a sentence with."""
+"""Value of ``starts`` -> end of a sentence on it."""
 
 
 def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, message: str) -> str:
-    """Text at the beginning of a run: its folder, loader and data, and remarks on them.
+    """Format the beginning of a run: its folder, loader and data, and remarks on them.
 
     Args:
-        message: where training goes on, or what it starts with; may be empty.
+        message: what training resumes from or starts with; may be empty.
     """
     lengths = sampler.lengths
     first = (
@@ -44,7 +44,7 @@ def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, m
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
-    """One line for a training epoch."""
+    """Format one line for a training epoch."""
     uneven = figures["imbalance"]
     return (
         f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
@@ -55,7 +55,7 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
 
 
 def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
-    """The end of a run: what it cost, what it reached, where everything is.
+    """Format the end of a run: its cost, its recall, its files.
 
     Args:
         drawn: files of pictures and the page.
@@ -68,7 +68,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
             f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
             f"{STARTS_IN_WORDS[summary['starts']]}",
         ),
-        ("padding", f"{summary['padding']:,.0f} frames per epoch ({share:.1f} % of the work)"),
+        ("padding", f"{summary['padding']:,.0f} slots per mean epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
     ]
@@ -91,7 +91,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
 
 
 def recall_rows(figures: Figures) -> list[tuple[str, str]]:
-    """Recall under each constraint; of synthetic data, also beside the best possible."""
+    """Return rows of recall under each constraint; for synthetic data also the best possible."""
     rows = []
     for name, (words, listed) in CONSTRAINTS_IN_WORDS.items():
         at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
@@ -104,22 +104,23 @@ def recall_rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def best_rows(figures: Figures) -> list[tuple[str, str]]:
-    """The highest Recall@20 that is possible with and without memory, where it is known.
+    """Return rows of Recall@20 beside the best possible with and without memory, if known.
 
-    Of all relations, and of those whose cue was in an earlier frame.
+    One row is for all relations, one for those whose cue was in an earlier frame.
     """
     rows = []
-    for name, ending in (("all relations", ""), ("if a cue must be remembered", "_memory")):
+    for name, ending in (("of all relations", ""), ("of those to remember", "_memory")):
         keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
         model, best, without = (100 * figures.get(key, math.nan) for key in keys)
         if math.isfinite(model + best + without):
-            value = f"{model:.2f} %   (possible: {best:.2f} with memory, {without:.2f} without)"
+            ideal = f"an ideal model: {best:.2f} with memory, {without:.2f} without"
+            value = f"{model:.2f} %   ({ideal})"
             rows.append((f"  {name}", value))
     return rows
 
 
 def from_memoryless(figures: Figures) -> str:
-    """How far Recall@20 is from the best without memory; empty where that is not known."""
+    """Say how far Recall@20 is from the best without memory; empty if that is not known."""
     model, without = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
     if not math.isfinite(model + without):
         return ""

@@ -1,4 +1,4 @@
-"""Where something was computed: machine, versions, commit."""
+"""Provenance of results: machine, versions, commit."""
 
 import os
 import platform
@@ -19,10 +19,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 @cache
 def surroundings() -> dict[str, Any]:
-    """The machine, the versions of what computes, and the commit of this checkout if it is one.
-
-    As they were when this process asked first.
-    """
+    """Return the machine, versions and the commit of this checkout, as of the first call."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     info = Path("/proc/cpuinfo")
     cpus = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []

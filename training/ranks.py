@@ -1,4 +1,4 @@
-"""The ranks of one job: which of them this process is, and what they exchange."""
+"""The ranks of one job: this process's place among them, and what they exchange."""
 
 import os
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ class Ranks:
     def together(self) -> Iterator[None]:
         """Raise on every rank the first `InputError` that the body raises on any.
 
-        Else the ranks that go on would meet the next job of the one that does not. The body must
-        not wait for other ranks.
+        Otherwise the other ranks would go on, and meet the failed rank in its next job. The body
+        must not wait for other ranks.
 
         Raises:
             AgreedError: in place of the `InputError`.
@@ -55,21 +55,21 @@ class Ranks:
             raise AgreedError(message) from mine
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum of `values` over ranks, in place."""
+        """Sum `values` over ranks, in place."""
         if self.world_size > 1:
             dist.all_reduce(values)
         return values
 
     def stopping(self) -> bool:
-        """True on every rank if a signal has asked any of them to stop."""
+        """True on every rank if a signal asked any of them to stop."""
         return bool(self.sum(torch.tensor([float(self.stop.number)])) > 0)
 
     def stopped(self, saved: str) -> Stopped:
-        """The exception for every rank once they have agreed to stop, with the signal of one."""
+        """Return the exception for every rank to raise once they agree to stop."""
         return Stopped(max(self.gather(self.stop.number)), saved)
 
     def gather(self, value: object) -> list:
-        """`value` of every rank, in rank order."""
+        """Return `value` of every rank, in rank order."""
         if self.world_size == 1:
             return [value]
         values: list = [None] * self.world_size
@@ -78,12 +78,12 @@ class Ranks:
 
 
 def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Ranks:
-    """Join the ranks that torchrun has started, once for all jobs of this process.
+    """Join the ranks that torchrun started, once for all jobs of this process.
 
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
         timeout: seconds to wait for the other ranks.
-        deterministic: let torch refuse every operation that may differ from run to run.
+        deterministic: let torch refuse every nondeterministic operation.
 
     Raises:
         InputError: there is no such device, or an earlier job has joined with other values.
@@ -106,13 +106,13 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
 
 
 _group: tuple[str, float] | None = None
-"""Kind of device and time-out of the process group, once there is one."""
+"""Kind of device and timeout of the process group, once there is one."""
 
 
 def _make_group(kind: str, timeout: float) -> None:
     global _group
     if _group is None:
-        # Small host-side values go by gloo even where gradients go by nccl: they wait for no GPU.
+        # Small host-side values use gloo even if gradients use nccl, so they wait for no GPU.
         backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         _group = kind, timeout
@@ -133,7 +133,7 @@ def _device(name: str, local_rank: int) -> torch.device:
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     here = torch.cuda.device_count()
-    if here == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # each process has one of its own
+    if here == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # the process sees only its own
         local_rank = 0
     if here == 0:
         raise InputError(
@@ -156,7 +156,7 @@ def use_gpu(device: torch.device) -> None:
 
 
 def set_deterministic(on: bool) -> None:
-    """Let this process compute the same bits every time, or not; before it has used a GPU."""
+    """Turn deterministic algorithms on or off for this process, before it uses a GPU."""
     if on:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
     torch.use_deterministic_algorithms(on)
@@ -164,7 +164,7 @@ def set_deterministic(on: bool) -> None:
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:
-    """The precision of forward passes: ``auto`` is bf16 on GPUs that have it, else full."""
+    """Return the precision of forward passes; ``auto``: bf16 on GPUs that support it, else full."""
     on = amp == "bf16" or (
         amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
     )

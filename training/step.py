@@ -25,32 +25,32 @@ from training.ranks import AgreedError, autocast
 from training.sync import SYNCS, is_due, trained
 
 SHOWN = 8
-"""Videos that a sentence names."""
+"""Videos named in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Figures of one step: losses are sums over this rank's frames divided by global counts."""
+    """Figures of one step; losses are sums over this rank's frames, divided by global counts."""
 
     losses: dict[str, float]
     norm: float
-    """Norm before clipping of the global gradient, or of this rank's if weights differ."""
+    """Gradient norm before clipping: global, or this rank's if weights differ."""
     rate: float
     """Learning rate of all but the backbone."""
     stopping: bool
-    """True on every rank if a signal has asked one of them to stop after this step."""
+    """True on every rank if a signal asked any of them to stop after this step."""
     saving: bool
-    """True on every rank if one of them has asked for a checkpoint after this step."""
+    """True on every rank if any of them asked for a checkpoint after this step."""
 
 
 def step_counts(
     training: Training, batches: Sequence[Batch], save: bool = False
 ) -> tuple[Tensor, tuple[bool, bool]]:
-    """Divisors of the losses of a step: counts of all its batches, on all ranks.
+    """Count what the losses of a step are divided by, over all its batches and ranks.
 
     Returns:
-        The counts; and, by the same sum, True if a signal has asked any rank to stop, and True if
-        any wants to `save`.
+        The counts, and two flags from the same sum: a signal asked any rank to stop; any rank wants
+        to `save`.
     """
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     wishes = torch.tensor([training.ranks.stop.number, save], dtype=torch.float64)
@@ -61,10 +61,10 @@ def step_counts(
 def compute_losses(
     training: Training, batch: Batch, epoch: int, total: Tensor, before: Carried | None = None
 ) -> tuple[dict[str, Tensor], Any]:
-    """The losses of a batch: sums over its frames, divided by the targets of the whole step.
+    """Compute the losses of a batch: sums over its frames, over the targets of the whole step.
 
     Args:
-        before: what the rows remember, if they go on from the step before.
+        before: memory of the rows from the step before, if they continue.
 
     Returns:
         The losses, and the state of the memory after the batch.
@@ -94,15 +94,15 @@ def backward(
     carried: list[Carried] | None = None,
     save: bool = False,
 ) -> tuple[dict[str, Tensor], Tensor, tuple[bool, bool]]:
-    """Set the gradients of a step, clipped, on every rank; they are exchanged once.
+    """Set the clipped gradients of a step on every rank; ranks exchange them once.
 
     Args:
-        carried: what the rows of each batch remember from the step before, which is replaced by
-            what they remember now; None if nothing goes on from step to step.
+        carried: memory of each batch's rows from the step before, replaced here by the new one;
+            None if nothing is carried.
 
     Returns:
-        The losses of this rank's batches, the norm of the gradients before clipping, and whether
-        the ranks are to stop and to save after this step, see `step_counts`.
+        The losses of this rank's batches, the norm of the gradients before clipping, and the flags
+        of `step_counts`.
     """
     if training.cfg.padding == "repeated":
         batches = [repeat_last(batch) for batch in batches]
@@ -114,8 +114,8 @@ def backward(
     for batch, before in zip(batches, befores, strict=True):
         with contextlib.nullcontext() if batch.ends_step else training.accumulating():
             losses, state = compute_losses(training, batch, epoch, total, before)
-            # DDP divides the sum of gradients by the number of ranks; this takes it back. Of ranks
-            # that are apart it makes each gradient an estimate of that sum.
+            # DDP divides the sum of gradients by the number of ranks; this undoes it. If ranks step
+            # on their own, it makes each gradient an estimate of that sum.
             (losses["loss"] * training.ranks.world_size).backward()
         sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         if carried is not None:
@@ -135,12 +135,12 @@ def train_step(
     carried: list[Carried] | None = None,
     save: bool = False,
 ) -> Step:
-    """Take step number `step` of the `steps` of an epoch, with all its batches on this rank.
+    """Take step `step` of the `steps` of an epoch, with all its batches on this rank.
 
-    `carried` as in `backward`; `save` asks all ranks for a checkpoint.
+    `carried` is as in `backward`; `save` asks all ranks for a checkpoint.
 
     Raises:
-        AgreedError: losses or gradient are not finite. Weights and optimiser are as before then.
+        AgreedError: losses or gradients are not finite; weights and optimiser are unchanged.
     """
     cfg = training.cfg
     seed_step(cfg.seed, epoch, step, training.ranks.rank)
@@ -166,7 +166,7 @@ def train_step(
 
 
 def _videos(batches: Sequence[Batch]) -> str:
-    """The videos of a step on this rank, for an error message."""
+    """Name the videos of a step on this rank, for an error message."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -1,13 +1,13 @@
-"""Signals that ask a run to save and end, and processes that end with those that started them.
+"""Signals that ask a run to save and end, and processes that end with their parent.
 
 1. A handler notes the signal (`StopRequest.heard`, while train.py trains).
 2. The ranks agree on it in the all-reduce of the next step's counts (`training.step.step_counts`).
-3. They save after that step and raise `Stopped`: status 128 + the signal's number under ``python``.
-   Under torchrun the status is its own, 1.
+3. They save after that step and raise `Stopped`. The exit status is 128 + the signal's number under
+   ``python``, and 1 under torchrun.
 
-torchrun passes a signal on to the whole process group of a rank, kills ranks that need more than
-30 seconds then (``--shutdown-timeout 120`` gives them more time), and passes USR1 on only with
-``--signals-to-handle``, see docs/reliability.md.
+torchrun passes a signal on to a rank's whole process group (USR1 only with ``--signals-to-handle``)
+and kills ranks that then take more than 30 seconds; ``--shutdown-timeout 120`` gives them more.
+See docs/reliability.md.
 """
 
 import ctypes
@@ -21,11 +21,11 @@ from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 PR_SET_PDEATHSIG = 1
-"""Linux: the signal that a process gets when the one that started it has ended."""
+"""Linux: option for the signal that a process gets when its parent ends."""
 
 
 class Stopped(SystemExit):
-    """A signal has ended this run, which is saved. The exit status is 128 + the signal's number."""
+    """Exit of a saved run on a signal, with status 128 + the signal's number."""
 
     def __init__(self, number: int, saved: str) -> None:
         super().__init__(128 + number)
@@ -35,15 +35,15 @@ class Stopped(SystemExit):
 
 
 class StopRequest:
-    """A signal that has asked this run to save after the step under way, and to end."""
+    """A signal's request to save after the current step and end."""
 
     def __init__(self) -> None:
         self.number = 0
-        """The signal's number; 0: none has come."""
+        """The signal's number; 0 before a signal."""
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Note signals in the body, but for those that are ignored, as HUP under nohup."""
+        """Record signals in the body, except ignored ones, such as HUP under nohup."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
@@ -61,7 +61,7 @@ class StopRequest:
 
 
 def end_with_launcher() -> None:
-    """Have Linux end this process, if it is a rank, as soon as its torchrun has ended."""
+    """Make Linux end this process, if it is a rank, as soon as its torchrun ends."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
         return
     _end_with_parent()
@@ -70,9 +70,10 @@ def end_with_launcher() -> None:
 
 
 def detach_worker(worker: int) -> None:
-    """Let signals to its rank's process group not end a data worker, but the end of its rank.
+    """Shield a data worker from signals to its rank's process group; it ends with its rank.
 
-    Else torchrun's signal would end the workers first, and their rank would fail before it saves.
+    Otherwise torchrun's signal would end the workers first, and their rank would fail before
+    saving.
     """
     os.setsid()
     _end_with_parent()

@@ -1,6 +1,6 @@
-"""How ranks that train together become one model: ``train.sync``.
+"""Ways in which ranks that train together agree on weights: ``train.sync``.
 
-R ranks, P parameters; what a rank sends in a step, in parameters, if collectives are rings:
+R ranks, P parameters. A rank sends, in parameters per step, if collectives are rings:
 
 | sync | after a step | sends |
 | --- | --- | --- |
@@ -11,19 +11,20 @@ R ranks, P parameters; what a rank sends in a step, in parameters, if collective
 
 ``local`` is local SGD (arXiv 1805.09767); it also averages after an epoch's last step. ``gossip``
 exchanges with neighbours after Ergen and Kozat (arXiv 1710.08744), with first-order steps; their
-particle and Kalman filters over the weights are not here. The mixing matrix of the ring is
-symmetric and doubly stochastic, so the mean over ranks stays. Each round multiplies the distance to
-it by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80 on 8.
+particle and Kalman filters over the weights are not implemented. The mixing matrix of the ring is
+symmetric and doubly stochastic, so it preserves the mean over ranks. Each round multiplies the
+distance to the mean by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80
+on 8.
 
 A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
-the number of ranks. So the mean of the ranks' gradients is the gradient that ``allreduce`` uses,
-and where blocks are shared at random each is an unbiased estimate of it. `local` with k = 1 equals
-``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give each of them
-more weight on a rank that has few.
+the number of ranks. So the mean of the ranks' gradients is the gradient of ``allreduce``, and each
+rank's is an unbiased estimate of it if blocks are dealt at random. ``local`` with k = 1 equals
+``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give more weight to
+the targets of a rank with few.
 
 Every rank clips its own gradient by its norm, and keeps its own AdamW moments, which are never
-averaged. The ranks still add up a dozen counts in each step, so they wait for each other; what
-``local`` saves is bytes.
+averaged. Ranks still sum a few counts in each step and so wait for each other; ``local`` saves only
+bytes.
 """
 
 import io
@@ -44,7 +45,7 @@ def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
 
 
 def local(parameters: Sequence[nn.Parameter], due: bool) -> None:
-    """Replace the parameters by their average over all ranks, if that is due."""
+    """Replace the parameters by their average over all ranks, if `due`."""
     if due:
         mean_P = flat(parameters)
         dist.all_reduce(mean_P)
@@ -58,7 +59,7 @@ def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mine_P = flat(parameters)
-    neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # of two ranks, the other one
+    neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # on two ranks, the other one
     theirs = [torch.empty_like(mine_P) for _ in neighbours]
     sends = [dist.P2POp(dist.isend, mine_P, other) for other in neighbours]
     receives = [
@@ -78,9 +79,9 @@ def flat(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 @torch.no_grad()
 def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Write such a vector into the parameters, whose strides stay: optimisers' moments have them.
+    """Write the vector of `flat` into the parameters, with their strides, which moments share.
 
-    Those of convolutions are channels-last, and a fused optimiser pairs values up as they lie.
+    Convolutions are channels-last, and a fused optimiser pairs values by their place in memory.
     """
     parts = values_P.split([parameter.numel() for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
@@ -90,7 +91,7 @@ def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
     zip(SYNC_NAMES, (keep, local, gossip, keep), strict=True)
 )
-"""Name -> what two or more ranks do with their parameters after each step, all at the same time."""
+"""Name -> what all of two or more ranks do with their parameters after each step."""
 
 
 def is_due(step: int, steps: int, every: int) -> bool:
@@ -107,14 +108,14 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def mean_of_ranks(module: Module) -> Module:
-    """Copy a module, with the average of its parameters over all ranks; all of them call this."""
+    """Copy a module with its parameters averaged over all ranks; all ranks call this."""
     mean = deepcopy(module)
     local(trained(mean), due=True)
     return mean
 
 
 def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the states of all ranks, on the CPU, on rank 0; elsewhere an empty list."""
+    """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
     contents = io.BytesIO()
     torch.save(state, contents)
     parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
@@ -123,10 +124,10 @@ def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def state_of(rank: int, ranks: int, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the state of a rank of those that `gather_states` returned.
+    """Return the state of one rank from those of `gather_states`.
 
     Raises:
-        InputError: they are those of more or fewer ranks.
+        InputError: they are from another number of ranks.
     """
     if len(states) != ranks:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Figures go to ``metrics.jsonl``, the truth, and to wandb, a copy."""
+"""Tracking: figures go to ``metrics.jsonl``, and a copy to wandb."""
 
 import json
 import os
@@ -14,15 +14,13 @@ from training.folder import RunFolder
 
 
 class Tracker:
-    """Writes the figures of a run; on ranks other than the first it does nothing.
-
-    As a context it is closed at the end of the body.
+    """Writes the figures of a run on the first rank; a context, closed at the end of the body.
 
     Args:
         config: of the run, as wandb shows it.
-        options: what they leave open, wandb's environment and settings say.
-        epochs: figures of those that have ended.
-        begins: True for a run that does not go on; it is a new one in wandb too.
+        options: keys that are None are left to wandb's environment and settings.
+        epochs: figures of the finished epochs.
+        begins: True for a new run, which is a new one in wandb too.
         active: True on the first rank.
     """
 
@@ -45,7 +43,7 @@ class Tracker:
     def _begin(
         self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, begins: bool
     ) -> None:
-        import wandb  # slow, and wanted by one rank only
+        import wandb  # slow, and needed by one rank only
 
         saved_id = folder / "wandb_id"
         if begins:
@@ -73,7 +71,7 @@ class Tracker:
             self._in_wandb(self.wandb.finish)
 
     def log(self, kind: str, epoch: int, step: int, figures: Mapping[str, Any]) -> None:
-        """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, step of it, figures."""
+        """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
         if self.file is None:
             return
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
@@ -85,13 +83,13 @@ class Tracker:
         self._send({"epoch": epoch, **values}, step if epoch > self.ended else 0)
 
     def draw(self, plans: dict[str, Plan]) -> None:
-        """Send wandb a picture of the first blocks of plans by loader."""
+        """Send wandb a picture of the first blocks of the plans, by loader."""
         if self.wandb is not None:
             with TemporaryDirectory() as folder:
                 self.show([draw_plans(plans, Path(folder) / "blocks.png")])
 
     def show(self, files: Iterable[Path]) -> None:
-        """Send wandb those of the files that are pictures, by their names."""
+        """Send wandb the pictures among the files, by name."""
         if self.wandb is not None:
             import wandb
 
@@ -102,15 +100,15 @@ class Tracker:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.
 
         Args:
-            step: of the epoch under way.
+            step: within the current epoch.
         """
         if self.wandb is not None:
             self._in_wandb(lambda: self.wandb.log(values, step=self.steps + step))
 
     def _in_wandb(self, do: Callable[[], Any]) -> None:
-        """Go on without wandb if it fails: the figures are in ``metrics.jsonl``."""
+        """Continue without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
             do()
-        except Exception as error:  # of wandb's many kinds, and of its service's
+        except Exception as error:  # wandb and its service raise many kinds
             self.wandb = None
             print(f"warning: wandb: {error}; going on without it")

@@ -1,7 +1,7 @@
 """The annotations of one frame: their values checked, and the targets made from them.
 
-A value that is not as Action Genome writes it raises one of `FAULTS`, `InputError` for what many
-frames may share, like an unknown class; `read` adds the frame.
+A value that is not as Action Genome writes it raises one of `FAULTS`, or `InputError` for faults
+that many frames may share, like an unknown class; `read` adds the frame.
 
 M visible objects, G ground-truth relations.
 """
@@ -26,7 +26,7 @@ LARGEST_NUMBER = 1e6  # of a box, in pixels
 
 
 def is_small(entry: dict) -> bool:
-    """True if the box of a visible object, as annotated, has a short side of 16 pixels or less."""
+    """True if a visible object's annotated box has a short side of 16 pixels or less."""
     _, _, width, height = four_numbers(entry["bbox"])
     return min(width, height) <= SMALL_SIDE
 

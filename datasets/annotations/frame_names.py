@@ -20,11 +20,11 @@ def frame_number(name: str) -> int:
 
 
 def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
-    """Return those of `names` that can be frames, each frame once; add the others to `problems`.
+    """Return the names that can be frames, each frame once; add the others to `problems`.
 
-    A name is wrong if it is not VIDEO/NUMBER.EXTENSION (one that leaves the frames folder is not),
-    if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which makes the frames, begins with 1), or if
-    an earlier name says the same video and number.
+    A name is wrong if it is not VIDEO/NUMBER.EXTENSION (which stays inside the frames folder), if
+    its number is 0 (`ffmpeg -i VIDEO %06d.png`, which makes the frames, begins with 1), or if an
+    earlier name has the same video and number.
     """
     name_of: dict[tuple[str, int], str] = {}
     for name in names:

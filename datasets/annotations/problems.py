@@ -15,7 +15,7 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, None]] = {}  # kind -> examples, each once
-        self.cause: Exception | None = None  # of the first one that an exception showed
+        self.cause: Exception | None = None  # of the first problem with an exception
 
     def add(self, kind: str, *examples: str) -> None:
         """Add problems, each once. `kind` is a plural (``missing frames``)."""
@@ -50,7 +50,7 @@ class Problems:
 
 
 def shown(value: Any) -> str:
-    """Return a value for an error message: short whatever it holds, in printable characters."""
+    """Return a value for an error message, always short and in printable characters."""
     try:
         return reprlib.repr(value)[:_LONGEST]
     except (ValueError, RecursionError):  # an integer of too many digits

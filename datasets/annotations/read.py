@@ -22,7 +22,7 @@ MADE_BY = "synthetic.json"  # in a root that the generator made, with the values
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """One video that counts: its name (``001YG.mp4``) and its frames in order of time."""
+    """One video of a split: its name (``001YG.mp4``) and its labelled frames in order of time."""
 
     name: str
     frames: tuple[FrameTargets, ...]
@@ -50,9 +50,9 @@ class Annotations:
 def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep") -> Annotations:
     """Read and filter one split of the Action Genome root at `root`.
 
-    `small_boxes` is one of `rules.SMALL_BOXES`. Raises `InputError` naming the path and the remedy
-    if files are missing, empty or broken, or name classes, relations or frames they should not: all
-    faults are reported at once, with the first few of each kind.
+    `small_boxes` is one of `rules.SMALL_BOXES`. Raises `InputError`, naming the path and the
+    remedy, if files are missing, empty or broken, or name wrong classes, relations or frames. It
+    reports all faults at once, with the first few of each kind.
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
@@ -121,7 +121,7 @@ def filter_annotations(
 
 
 def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, Any]:
-    """Return frame -> what `rule` makes of its name and entries, for frames it leaves anything."""
+    """Return frame -> result of `rule` for its name and entries, where that is not empty."""
     left = {}
     for name, entries in frames.items():
         try:

@@ -1,8 +1,8 @@
 """The rules of scene-graph detection on Action Genome that say which frames count, one by one.
 
 In this order: the first entry of a frame says its split; a frame counts if some object is visible;
-small boxes are left out, if that is chosen to be computed, and so is a frame without any other
-object; a frame without a person box is dropped; only visible objects stay. Then a video counts with
+under ``computed``, small boxes are dropped, and frames without any other object too; a frame
+without a person box is dropped; only visible objects stay. Finally, a video counts if it has
 `MIN_FRAMES` frames or more.
 """
 
@@ -15,13 +15,13 @@ SMALL_BOXES = ("keep", "file", "computed")
 """Treatment of objects whose box has a short side of 16 pixels or less.
 
 ``keep``: they stay. ``file``: the published `SMALL_BOXES_FILE`, which lacks them, is read in place
-of `OBJECTS_FILE`, as it is. ``computed``: those that `OBJECTS_FILE` gives such a box are left out.
+of `OBJECTS_FILE`. ``computed``: they are dropped by their box in `OBJECTS_FILE`.
 """
 MIN_FRAMES = 3
 LARGE = "some visible object is not small"
 
 Rule = Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
-"""Name and entries of a frame -> the entries that stay; none: the frame does not count."""
+"""Name and entries of a frame -> the entries that stay; if none does, the frame is dropped."""
 
 
 def frame_rules(split: str, small_boxes: str, person_of: dict) -> list[tuple[str, Rule]]:
@@ -37,7 +37,7 @@ def frame_rules(split: str, small_boxes: str, person_of: dict) -> list[tuple[str
 
 
 def in_split(entries: list[dict], split: str) -> list[dict]:
-    """Rule 1: a frame is in the split that its first entry says, visible or not."""
+    """Rule 1: a frame is in the split of its first entry, visible or not."""
     return entries if entries and entries[0]["metadata"]["set"] == split else []
 
 

@@ -14,8 +14,8 @@ from datasets.annotations.vocabulary import RELATIONS
 class FrameTargets:
     """One person, M >= 1 visible objects, G relations.
 
-    Boxes are xyxy in native pixels, float32. Arrays are numpy so that they cross process
-    borders by value.
+    Boxes are xyxy in native pixels, float32. Arrays are numpy, so that processes pass them by
+    value.
     """
 
     name: str

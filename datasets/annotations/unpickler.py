@@ -1,9 +1,9 @@
 """Annotation pickles, which come from the internet: plain values and numpy arrays, no code.
 
-A pickle may name any importable function and have it called. Here `find_class` knows the few names
-that numpy arrays and scalars are made of and refuses every other one before it is imported. Numpy's
-own dtype is not among them: a pickle can set its flags so that the bytes of an array count as
-pointers to objects. `_Dtype` takes its place.
+A pickle may call any importable function. Here `find_class` knows the few names that numpy arrays
+and scalars are made of, and refuses all others before they are imported. Numpy's own dtype is not
+among them, since a pickle can set its flags so that the bytes of an array count as pointers to
+objects. `_Dtype` takes its place.
 
 A hostile file runs no code; it can still exhaust memory, or nest so deeply that Python ends.
 """
@@ -22,7 +22,7 @@ _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 
 
 class _Dtype:
-    """The dtype ``numpy.dtype(code)`` of a pickle, with nothing but its byte order from there."""
+    """The dtype ``numpy.dtype(code)`` of a pickle; its state gives only the byte order."""
 
     __slots__ = ("checked",)
 
@@ -39,7 +39,7 @@ class _Dtype:
 
 
 class _Array(np.ndarray):
-    """An array that takes its contents from a pickle under a `_Dtype` alone."""
+    """An array that takes its contents from a pickle, only under a `_Dtype`."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """The object and relation classes of Action Genome, and the two ways they are spelt.
 
-Pickles write ``closet/cabinet`` and ``looking_at``, class files drop the separators
-(``closetcabinet``, ``lookingat``). Here the pickles' spelling is the name of a class, and looking
-one up accepts both.
+Pickles write ``closet/cabinet`` and ``looking_at``; class files drop the separators
+(``closetcabinet``, ``lookingat``). Here classes are named as in the pickles, and found by either
+spelling.
 """
 
 from bload.errors import InputError
@@ -36,7 +36,7 @@ GROUPS = {
     "spatial_relationship": SPATIAL,
     "contacting_relationship": CONTACTING,
 }
-"""Key of an annotation entry -> the relations that may stand under it."""
+"""Key of an annotation entry -> the relations allowed under it."""
 
 
 def without_separators(name: str) -> str:

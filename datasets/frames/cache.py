@@ -4,12 +4,12 @@
       frames.u8       all frames of a split one after another, each uint8 (3, h, w)
       manifest.json   what they were made from; written last
 
-A frame is kept in the largest size of its shape that fits into the size asked for, or in that of
-its file if that is smaller. Bars of a letterbox are not kept.
+A frame is kept in the largest size of its shape that fits into the requested size, or in the size
+of its file if that is smaller. Bars of a letterbox are not kept.
 
-The file is read with `preadv` and not through a memory map. That is as fast, processes share the
-system's copy of the file all the same, and a failing disk is an error that names the file, where a
-map ends the process with a bus error.
+The file is read with `preadv`, not through a memory map. That is as fast, and processes share the
+system's copy of the file too; but a failing disk raises an error that names the file, while a map
+ends the process with a bus error.
 
 T frames, F frames of a table, h x w pixels.
 """
@@ -42,13 +42,13 @@ DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
 
 Sizes = dict[tuple[int, int], tuple[int, int]]
-"""Annotated size (h, w) -> that in which such frames are kept."""
+"""Annotated size (h, w) -> size in which such frames are kept."""
 
 
 class FrameCache:
     """A `FrameStore` that reads a finished cache; open or make one with `open_cache`.
 
-    Frame f begins at byte ``offsets_F1[f]`` of its file, whose size is the last of them.
+    Frame f begins at byte ``offsets_F1[f]`` of the file; the last offset is the file's size.
     """
 
     def __init__(self, folder: Path, sizes: Sizes, offsets_F1: np.ndarray) -> None:
@@ -90,17 +90,17 @@ def open_cache(
 ) -> FrameCache:
     """Open the cache at `folder` of the frames of `table`; make it first if it is not there.
 
-    Processes that ask at the same time wait for the one that makes it.
+    Concurrent processes wait for the one that makes it.
 
     Args:
         folder: its place, one for each split and size.
-        files: where frames come from while it is made.
+        files: source of the frames while it is made.
         size_hw: height and width into which every frame is fitted.
         progress: print how large it will be and show a bar while it is made.
 
     Raises:
-        InputError: a cache made from other frames or in another size, something else in its
-            place, no space, or a frame that cannot be read.
+        InputError: a cache made from other frames or in another size, something else in its place,
+            no space, or a frame that cannot be read.
     """
     folder = Path(folder)
     sizes, offsets_F1 = _layout(table, files, size_hw)
@@ -155,7 +155,7 @@ def _make(
 
 
 def _make_room(folder: Path, needed: int) -> None:
-    """Make the folder and remove from it what a run that was killed left behind."""
+    """Make the folder, and remove from it what a killed run left behind."""
     folder.mkdir(parents=True, exist_ok=True)
     left = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.part")]
     if len(left) < len(os.listdir(folder)):

@@ -1,7 +1,7 @@
-"""Decoding image files, which may hold anything, with Pillow.
+"""Decoding of image files, which may hold anything, with Pillow.
 
-A PNG has a checksum for every chunk, and Pillow's `verify` checks them before pixels are made. A
-JPEG has none: a truncated one is noticed, but a flipped bit in its data shows as wrong pixels.
+A PNG has a checksum for every chunk, which Pillow's `verify` checks before pixels are made. A JPEG
+has none: truncation is noticed, but a flipped bit in its data gives wrong pixels.
 
 h x w pixels, C channels.
 """
@@ -36,9 +36,8 @@ def decode(path: Path) -> np.ndarray:
 def check_image(data: bytes, path: Path) -> tuple[int, int]:
     """Return the size (h, w) in the header of a PNG or JPEG, without making pixels.
 
-    Raises `InputError` naming `path` for another kind of file, for one that says it is huge (more
-    than Pillow's 89 million pixels), for a PNG with a wrong checksum, and for one that is not
-    whole.
+    Raises `InputError` naming `path` for another kind of file, a claimed size of more than Pillow's
+    89 million pixels, a PNG with a wrong checksum, and a file that is not whole.
     """
     with (
         _damage_named(data, path),
@@ -64,7 +63,7 @@ def read_file(path: Path) -> bytes:
 def _damage_named(data: bytes, path: Path) -> Iterator[None]:
     try:
         yield
-    except MemoryError:  # of this machine: no image that says it is huge gets here
+    except MemoryError:  # of this machine: no image of a huge claimed size gets here
         raise
     except Exception as error:  # a broken image raises nearly anything
         raise InputError(
@@ -77,6 +76,6 @@ def _rgb(image: Image.Image) -> Image.Image:
         # Pillow would clip 16-bit grey at 255.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     elif image.mode == "P" and "transparency" in image.info:
-        # The way round keeps Pillow from warning that transparency is lost.
+        # The detour keeps Pillow from warning that transparency is lost.
         image = image.convert("RGBA")
     return image.convert("RGB")

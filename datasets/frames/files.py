@@ -66,10 +66,10 @@ class FrameFiles:
     def identity(self, table: FrameTable) -> str:
         """Return a checksum that changes when the frames of `table` are written anew.
 
-        It covers size and time of writing of the first frame file of each video (V queries of the
-        file system), the format of the files, and ``synthetic.json``. So other frames, another
-        format or size, and videos extracted or copied again are noticed; a later frame of a video
-        that was replaced by hand is not. A missing file counts as one of size 0.
+        It covers size and modification time of each video's first frame file (V queries of the file
+        system), the format of the files, and ``synthetic.json``. So it notices other frames,
+        another format or size, and videos extracted or copied again, but not a later frame of a
+        video that was replaced by hand. A missing file counts as one of size 0.
         """
         digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
         made_by = self.root / MADE_BY

@@ -1,6 +1,6 @@
 """The record of a frames folder: how its files were made, and what is there.
 
-``manifest.json`` is written before the first video, so that the format is known after a killed run,
+``manifest.json`` is written before the first video, so that a killed run leaves the format,
 whenever a video turns out to be bad, and at the end. Frames without a manifest are PNG files of
 native size, as in the official dump.
 """
@@ -26,9 +26,8 @@ class Manifest:
 
     `format`, `quality` (1 to 100; None for PNG) and `short_side` (None: native size) are the same
     for all files. `decoder` names the programs that wrote them, with versions. `videos` counts the
-    complete ones, `frames` what is there, `bytes` its size, `frames_missing` the annotated frames
-    that are not; `problems` has video -> reason. Raises `InputError` for
-    impossible values.
+    complete videos, `frames` and `bytes` the existing frames, `frames_missing` the missing
+    annotated ones; `problems` has video -> reason. Raises `InputError` for impossible values.
     """
 
     format: Format = "png"

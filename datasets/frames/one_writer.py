@@ -1,4 +1,4 @@
-"""A lock, so that one process at a time writes a folder."""
+"""A lock that lets one process at a time write a folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -
 
     Args:
         lock: the lock file; default: one beside the folder.
-        seconds: wait that long for another process to finish; -1: as long as it takes.
+        seconds: time to wait for another process; -1: no limit.
 
     Raises:
         InputError: another process holds the lock.

@@ -20,7 +20,7 @@ def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, 
     """Return the size (h, w) of the file of a frame whose native size is `size_hw`.
 
     It is native if `short_side` is None or no smaller than the frame's own; else the short side is
-    `short_side` and the other one follows.
+    `short_side`, and the other side keeps the proportions.
     """
     (height, width), short = size_hw, min(size_hw)
     if short_side is None or short <= short_side:

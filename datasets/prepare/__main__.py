@@ -1,11 +1,10 @@
 """Write the annotated frames of Action Genome's videos.
 
 Reads ROOT/videos/*.mp4 and ROOT/annotations/, writes ROOT/frames/VIDEO.mp4/000089.png and
-ROOT/frames/manifest.json. The same command goes on where a run stopped. With --check it reads
-everything instead, says what is there, what is missing or damaged and what to type next, and writes
-nothing. A frame that is damaged is extracted again once it is removed. The exit
-status is 0 if every annotated frame is there, 1 if not, 2 for what must be fixed first, 130 for
-Ctrl-C.
+ROOT/frames/manifest.json. The same command resumes a run that stopped. With --check it writes
+nothing: it reads everything and reports what is there, what is missing or damaged and what to type
+next. Remove a damaged frame to have it extracted again. The exit status is 0 if every annotated
+frame is there, 1 if not, 2 for errors to be fixed first, 130 for Ctrl-C.
 """
 
 import argparse

@@ -25,13 +25,13 @@ from datasets.frames.manifest import Manifest, file_of, read_manifest
 from datasets.frames.sizes import gib, stored_size
 from datasets.prepare.folder import VIDEOS_FOLDER
 
-SLACK = 1.0  # pixels that a box may stand out of the image before it is remarked on
+SLACK = 1.0  # pixels by which a box may leave the image without a remark
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
 OTHER_SIZE = "frames of another size than annotated"
 
 
 class Findings:
-    """The findings about a root: `problems` are what is missing or wrong, `remarks` the rest."""
+    """Findings about a root: `problems` are what is missing or wrong, `remarks` the rest."""
 
     def __init__(self, title: str) -> None:
         self.lines, self.problems, self.remarks = [title], Problems(), Problems()
@@ -44,13 +44,13 @@ class Findings:
 
 
 def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
-    """Compare all that is at `root` with what its annotations ask for, in both splits.
+    """Compare all files at `root` with its annotations, in both splits.
 
     Args:
         workers: files read at a time.
 
     Returns:
-        What was found, and the command to type next; empty if something has to be done first.
+        The findings, and the command to type next; empty if something has to be done first.
 
     Raises:
         InputError: annotation files are missing or cannot be read.
@@ -100,7 +100,7 @@ def _report_counts(
 
 
 def _check_boxes(table: FrameTable, report: Findings) -> None:
-    """Note boxes without an area or wholly outside as problems, partly outside as remarks."""
+    """Note boxes without an area or wholly outside as problems, partly outside ones as remarks."""
     try:
         table.sizes()
     except InputError as error:
@@ -125,7 +125,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
 
 
 def _report_videos(root: Path, wanted: set[str], report: Findings) -> None:
-    """Report how many videos are there to be extracted, and the free space of the disk."""
+    """Report how many videos are there to extract, and the free space of the disk."""
     there = sum((root / VIDEOS_FOLDER / video).exists() for video in wanted)
     free = shutil.disk_usage(root).free
     report.lines.append(f"of {len(wanted):,} annotated videos {there:,} are in {VIDEOS_FOLDER}/")
@@ -135,7 +135,7 @@ def _report_videos(root: Path, wanted: set[str], report: Findings) -> None:
 def _check_frames(
     root: Path, size_of: dict[str, tuple[int, int]], report: Findings, workers: int
 ) -> bool:
-    """Read every frame that counts; return whether all are as they should be."""
+    """Read every frame that counts; return True if all are as they should be."""
     folder, problems, manifest = root / read.FRAMES_FOLDER, report.problems, None
     try:
         manifest = read_manifest(folder)

@@ -1,10 +1,10 @@
-"""Decoding videos: the only place that does.
+"""Decoding of videos, all in this file.
 
-ffmpeg's own program runs, not its libraries, for the official frames are what
-``ffmpeg -i VIDEO %06d.png`` writes: frames repeated or dropped so that the rate is constant,
-pictures turned as the file says, colours as swscale converts them by default. The command here is
-that one with another container: PPM pictures through a pipe. The program comes with imageio-ffmpeg
-(the variable IMAGEIO_FFMPEG_EXE names another one).
+It runs ffmpeg's own program, not its libraries, since the official frames are the output of
+``ffmpeg -i VIDEO %06d.png``: frames repeated or dropped for a constant rate, pictures turned as the
+file says, colours converted by swscale's defaults. The command here differs only in its container,
+PPM pictures through a pipe. The program comes with imageio-ffmpeg (the variable IMAGEIO_FFMPEG_EXE
+names another one).
 """
 
 import re
@@ -23,7 +23,7 @@ _PPM = re.compile(rb"P6\n(\d+) (\d+)\n255\n")
 
 
 class VideoError(Exception):
-    """The problem of a video: its kind, a colon, the details."""
+    """Problem of a video: its kind, a colon, the details."""
 
 
 def decoder_version() -> str:
@@ -51,8 +51,8 @@ class Decoder:
     def decode(self, video: Path, numbers: Collection[int]) -> Iterator[tuple[int, Image.Image]]:
         """Yield the frames `numbers` of a video, counted from 1, in order, with their numbers.
 
-        Ends after the last of them. Raises `VideoError` if it is no video, and after the frames
-        that could be had if it ends too soon or the decoder complained.
+        Ends after the last of them. Raises `VideoError` if it is no video; or, after the frames
+        that could be decoded, if it ends too soon or the decoder complained.
         """
         command = _command(video, max(numbers))
         decoded, pipe, none = 0, subprocess.PIPE, subprocess.DEVNULL
@@ -91,7 +91,7 @@ def _command(video: Path, frames: int) -> list[str]:
 
 
 def _complaints(log: str) -> list[str]:
-    """Messages of ffmpeg, line by line, without memory addresses; one empty line if none."""
+    """Return ffmpeg's messages, line by line, without memory addresses; one empty line if none."""
     lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
     return [line.rstrip(".")[:120] for line in lines if line] or [""]
 

@@ -1,4 +1,4 @@
-"""From videos to annotated frames: what is missing is extracted, a video per thread."""
+"""Extraction of missing annotated frames from videos, a video per thread."""
 
 import io
 import random
@@ -30,14 +30,14 @@ def prepare(
     stored_as: Manifest = AS_PUBLISHED,
     workers: int | None = None,
 ) -> Manifest:
-    """Write the annotated frames of all videos of `root` that are not there yet, and print how far.
+    """Write the missing annotated frames of all videos of `root`, and print the progress.
 
     Args:
         stored_as: format, quality and short side of the files; default: PNG of native size.
-        workers: videos at a time, each with an ffmpeg of its own; None: one per core.
+        workers: videos at a time, each with its own ffmpeg; None: one per core.
 
-    Returns what is there now; videos that are missing or not sound are among its `problems`.
-    Raises `InputError` for a root that cannot be used.
+    Returns what is there now; its `problems` include videos that are missing or not sound. Raises
+    `InputError` for a root that cannot be used.
     """
     root, workers = Path(root), workers or cores()
     wanted, manifest = _check_root(root, stored_as)
@@ -87,7 +87,7 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[Wanted, Manifest]:
 
 
 def _extract_all(folder: FramesFolder, todo: list[list[str]], workers: int) -> None:
-    """Extract videos in random order, so that the bar tells early how long all of them take."""
+    """Extract videos in random order, so that the bar soon tells how long all of them take."""
     random.Random(0).shuffle(todo)
     decoder = Decoder()
     with (

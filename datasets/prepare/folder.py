@@ -1,4 +1,4 @@
-"""The frames folder of a root while it is filled: what of the annotated frames is there."""
+"""The frames folder of a root while it is filled, and the annotated frames that are there."""
 
 import os
 import shutil
@@ -22,8 +22,8 @@ Wanted = Mapping[str, list[str]]
 class FramesFolder:
     """The frames folder of a root, looked at once; files are named ``VIDEO/FRAME`` below it.
 
-    Attributes: `there`, the wanted files that are there, with their sizes in bytes (an empty file
-    is not); `problems`, video -> why it is not sound.
+    Attributes: `there`, the existing wanted files (none empty), with their sizes in bytes;
+    `problems`, video -> why it is not sound.
     """
 
     def __init__(self, root: Path, wanted: Wanted, manifest: Manifest) -> None:
@@ -64,11 +64,11 @@ class FramesFolder:
         return todo
 
     def take(self, video: str, written: dict[str, int], problem: str | None) -> None:
-        """Move a video that is done from its partial folder to its place.
+        """Move a finished video from its partial folder to its place.
 
         Args:
-            written: files and their sizes; one with a problem that gives no more than are there
-                already is left out.
+            written: files and their sizes. With a `problem` they are dropped, unless they are more
+                than the files there.
         """
         self.problems.pop(video, None)
         there = self.there.keys() & map(self.file_of, self.wanted[video])

@@ -1,9 +1,8 @@
 """Score a predictions file: ``python -m datasets.scoring FILE.parquet --root ROOT --split test``.
 
 Needs neither a model nor torch, so that predictions of any model, written in the format of
-`predictions_file`, can be measured by the same rules. Without --root and --split those in the file
-are taken. A frame of the split that the file lacks is an error: one without predictions has a row
-that says so.
+`predictions_file`, can be measured by the same rules. --root and --split default to those in the
+file. The file must have every frame of the split; a frame without predictions has one row of nulls.
 """
 
 import argparse
@@ -33,8 +32,8 @@ def score(
 ) -> RecallMeter:
     """Return the meter of every frame of a split, as predicted in the file at `path`.
 
-    Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has one
-    that is not in it.
+    Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has a
+    frame that is not in it.
     """
     annotations = read_annotations(root, split, small_boxes=small_boxes)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}

@@ -10,7 +10,7 @@ import numpy as np
 from bload.errors import check_choice
 
 CONVENTIONS = {"inclusive": 1.0, "continuous": 0.0}
-"""Name -> what is added to the difference of two corners."""
+"""Name -> number added to the difference of two corners."""
 
 
 def overlaps(

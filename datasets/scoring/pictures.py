@@ -1,10 +1,10 @@
 """Pictures of predictions: frames with true and predicted boxes, and the triplets beside them.
 
 A picture shows one frame twice - the ground truth, then the pairs of the best predicted triplets -
-and a panel: the best triplets with constraint, green with a tick where one finds a true triplet and
-red with a cross where not, and the true triplets that the first 20 miss. Of the best triplets those
-count that score at least a tenth of the first one; boxes that lie on one another are drawn once.
-One PNG per frame, one GIF per video; or frames of a video side by side.
+and a panel. This lists the best triplets with constraint, green with a tick if one finds a true
+triplet and red with a cross if not, and the true triplets that the first 20 miss. Triplets that
+score below a tenth of the first are left out; boxes that lie on one another are drawn once. One PNG
+per frame, one GIF per video; or frames of a video side by side.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import top_triplets, triplet_ranks
 
 SHOWN = 8
-"""Predicted triplets in the panel."""
+"""Most predicted triplets in the panel."""
 LEAST = 0.1
-"""Share of the best triplet's score that one needs to be shown, and its pair to be drawn."""
+"""Least score of a shown triplet, as a share of the best triplet's score."""
 SAME = 0.7
-"""Two boxes of one class whose IoU is at least this are drawn as one, with the numbers of both."""
+"""IoU from which on two boxes of one class are drawn as one, with the numbers of both."""
 WITHIN = 20
-"""A true triplet counts as missed when it is not found within so many."""
+"""A true triplet is missed if it is not found within so many."""
 
 LINES = 22
 """Lines of the panel, of `LINE` inches each."""
@@ -50,7 +50,7 @@ def spread(videos: int, count: int) -> list[int]:
 
 
 class Album:
-    """Keeps what is predicted for some videos while it passes by, to draw them afterwards."""
+    """Collects the predictions of some videos as they pass by, to draw them afterwards."""
 
     def __init__(self, source: VideoSource, count: int) -> None:
         self.source = source
@@ -62,13 +62,13 @@ class Album:
         self.prediction_of: dict[str, FramePrediction] = {}
 
     def keep(self, targets: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
-        """Keep the predictions for those of any frames that are to be drawn."""
+        """Keep the predictions of those frames that are to be drawn."""
         for target, prediction in zip(targets, predictions, strict=True):
             if target.name in self.wanted:
                 self.prediction_of[target.name] = prediction
 
     def draw(self, folder: Path, convention: str = "inclusive") -> list[Path]:
-        """Draw the videos that were seen whole (other ranks see others).
+        """Draw the videos that this rank has seen whole.
 
         Writes ``folder/VIDEO.gif`` and ``folder/VIDEO/000089.png`` and returns the GIFs.
         """
@@ -96,9 +96,9 @@ def draw_frame(
     convention: str = "inclusive",
     width: float = 18.0,
 ) -> Image.Image:
-    """Draw one frame, given in native pixels, with what is true and what is predicted.
+    """Draw one frame, given in native pixels, with its truth and its prediction.
 
-    Frames of one video that are drawn in one width (in inches of 100 pixels) have one height.
+    `width` is in inches of 100 pixels. Frames of one video and width have one height.
     """
     lines, high = LINES * LINE, HEAD + width / 3 * image.height / image.width
     figure = Figure((width, max(lines, high)), dpi=100)
@@ -139,7 +139,7 @@ def _draw_panels(
     prediction: FramePrediction,
     convention: str,
 ) -> None:
-    """Draw what is true, what is predicted and the list of triplets."""
+    """Draw the truth, the prediction and the list of triplets."""
     found = top_triplets(prediction, target, "with", SHOWN, convention)
     shown_K = (found[2] > 0) & (found[2] >= LEAST * found[2].max(initial=0))
     pair_K, relation_K, score_K, hit_K = (of_K[shown_K] for of_K in found)
@@ -196,10 +196,10 @@ def _draw_boxes(
 def _pair_boxes(
     prediction: FramePrediction, number_of: dict[int, int], hits: set[int]
 ) -> list[Box]:
-    """Label, colour and box of the people and objects of numbered pairs, the best one last.
+    """Return label, colour and box of the people and objects of numbered pairs, the best one last.
 
-    Boxes of one class that lie on one another are the best pair's, with the numbers of all. An
-    object is green if a triplet of such a pair finds a true one, else red.
+    Boxes of one class that lie on one another become the best pair's box, with the numbers of all.
+    An object is green if a triplet of such a pair finds a true one, else red.
     """
     drawn: list[tuple[int, np.ndarray, list[int]]] = []  # class 0: the subject
     for pair in number_of:
@@ -223,7 +223,7 @@ def _pair_boxes(
 
 
 def in_words(relation: int, object_class: int) -> str:
-    """The triplet of a person and an object, from subject to object."""
+    """Name the triplet of a person and an object, from subject to object."""
     name, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
     first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
     return f"{first} - {name} - {last}"

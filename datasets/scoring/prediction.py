@@ -48,7 +48,7 @@ class FramePrediction:
 
     @classmethod
     def empty(cls) -> "FramePrediction":
-        """Make the prediction of a frame for which nothing is proposed; it counts, as recall 0."""
+        """Make the prediction of a frame for which nothing is proposed; it counts with recall 0."""
         arrays = {name: np.zeros(shape, np.float32) for name, shape in _shapes(0).items()}
         return cls(object_classes_P=np.zeros(0, np.int64), **arrays)
 

@@ -1,7 +1,7 @@
 """Predictions of many frames in one Parquet file, which any tool can read and any model write.
 
-A row per predicted pair, in order of video and time, then of the pair's number, in the columns of
-`SCHEMA`: docs/evaluation.md says what they hold. A frame without a pair has one row, of nulls from
+It has a row per predicted pair, in order of video, time and number of the pair, in the columns of
+`SCHEMA`, which docs/evaluation.md explains. A frame without a pair has one row, of nulls from
 `pair` on. The key ``bload_predictions`` of the file's metadata is a JSON object: the version of
 this format and what made the file.
 
@@ -63,14 +63,14 @@ class PredictionsWriter:
             self._path.unlink(missing_ok=True)
 
     def write(self, frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
-        """Add frames; those of a video one after another and in order of time."""
+        """Add frames; those of a video come one after another, in order of time."""
         both = zip(frames, predictions, strict=True)
         for _, video in groupby(both, key=lambda pair: video_of(pair[0].name)):
             self._writer.write_table(_table(*zip(*video, strict=True)))  # a row group, to sort by
 
 
 def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> None:
-    """Make the file of the parts of ranks 0 to `parts` - 1, whole or not at all; remove the parts.
+    """Join the parts of ranks 0 to `parts` - 1 into one file, whole or not at all; remove them.
 
     `metadata` says what made the file: ``checkpoint``, ``split``, ``root``, ``small_boxes``.
     """
@@ -112,7 +112,7 @@ def write_predictions(
 
 
 def read_metadata(path: Path | str) -> dict[str, Any]:
-    """Return what a file says of itself; empty for a file that another tool wrote.
+    """Return what a file says about itself; empty for a file that another tool wrote.
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
@@ -127,7 +127,7 @@ def read_metadata(path: Path | str) -> dict[str, Any]:
 
 
 def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
-    """Yield frame names and what is predicted there, in the file's order.
+    """Yield frame names and their predictions, in the file's order.
 
     Raises `InputError` for a file that lacks columns or holds no valid predictions.
     """

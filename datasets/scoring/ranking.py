@@ -1,9 +1,8 @@
 """Places of ground-truth triplets in a frame's ranked list of predicted triplets.
 
-F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects,
-O = ground-truth objects of all frames one after another, G = ground-truth triplets likewise,
-L = P * 26 places, K = 100 listed ones or fewer, R = 26 relations, S = 3 constraints in the order of
-`CONSTRAINTS`.
+F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects of a frame,
+O objects and G triplets of the ground truth of all frames, one after another, L = P * 26 places,
+K = 100 listed ones or fewer, R = 26 relations, S = 3 constraints in the order of `CONSTRAINTS`.
 
 The rules are those of STTran's evaluator (``lib/evaluation_recall.py`` of yrcong/STTran), which
 the Action Genome literature shares:
@@ -19,8 +18,8 @@ the Action Genome literature shares:
   ground-truth triplets (labels written twice), and duplicates are not removed and use up ranks.
 
 So a ground-truth triplet has a *rank*, the place (from 0) of the best prediction that finds it, and
-is found within K exactly when rank < K. Ranks answer every K and every subset at once. All lists
-end at 100, the largest K, and a fixed number of array operations makes them for a chunk of frames.
+is found within K if rank < K. Ranks serve every K and every subset. All lists end at 100, the
+largest K, and a fixed number of array operations makes them for a chunk of frames.
 
 Where STTran's arithmetic leaves the rule, this file keeps the rule:
 
@@ -52,7 +51,7 @@ IOU_THRESHOLD = 0.5
 SEMI_THRESHOLD = 0.9
 LIST_LENGTH = 100
 NEVER = np.iinfo(np.int16).max
-"""The rank of a triplet that no listed prediction finds."""
+"""Rank of a triplet that no listed prediction finds."""
 
 _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's cache
 
@@ -82,10 +81,10 @@ def top_triplets(
     k: int,
     convention: str = "inclusive",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first `k`, at most 100, of one frame's list: what `triplet_ranks` ranks by.
+    """Return the first `k`, at most 100, of one frame's list, by which `triplet_ranks` ranks.
 
-    They are pair, relation, score and True where one finds a ground-truth triplet, each ``(k,)`` or
-    shorter where the list is.
+    They are pair, relation, score and True for triplets that find a true one, each ``(k,)`` or
+    shorter if the list is.
     """
     _check_targets([target])
     matches_MP = _matches([prediction], [target], convention)
@@ -98,7 +97,7 @@ def top_triplets(
 
 
 def _check_targets(targets: Sequence[FrameTargets]) -> None:
-    """Check all frames at once, and one by one only to say which is wrong."""
+    """Check all frames at once, and one by one only to find the wrong one."""
     if targets and not _all_fine(targets):
         for target in targets:
             _check_target(target)
@@ -163,9 +162,9 @@ def _chunk_ranks(
 def _matches(
     predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
 ) -> np.ndarray:
-    """True where a pair has the class of a true object and both boxes, ``(O, P + 1)``.
+    """Return which pairs have the class and both boxes of a true object, bool ``(O, P + 1)``.
 
-    The last column is of no pair.
+    The last column, for no pair, is False.
     """
     classes_FP = _padded([p.object_classes_P for p in predictions], 1)  # class 0: no match
     first_F = np.cumsum([0, *(len(p) for p in predictions[:-1])])
@@ -213,7 +212,7 @@ def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.
 
 
 def _highest(scores_FL: np.ndarray) -> np.ndarray:
-    """Indices of the 100 highest of each row, and of all that tie with the least, ascending."""
+    """Return the indices of each row's 100 highest, and of all ties with the least, ascending."""
     last = scores_FL.shape[1] - LIST_LENGTH
     if last <= 0:
         return np.arange(scores_FL.size)

@@ -1,4 +1,4 @@
-"""Recall@K of scene graphs: of the relations that are there, how many a model names early.
+"""Recall@K of scene graphs: the share of the true relations that a model names early.
 
 F frames, G ground-truth triplets of all frames one after another, S constraints, R relations.
 
@@ -13,7 +13,7 @@ into figures, all of them fractions 0..1:
   then the mean over 26. STTran's evaluator has no mean recall; this is that of TEMPURA's copy of it
   (``calc_mrecall`` of sayaknag/unbiasedSGG).
 
-Both means divide by 26 whatever occurs: a class that never occurs counts as 0 (TEMPURA's rule).
+Both means always divide by 26: a class that never occurs counts as 0 (TEMPURA's rule).
 `RecallMeter.class_recalls` gives NaN for such classes, for other means.
 """
 
@@ -38,10 +38,10 @@ _CLASS_OF_R = {
 class RecallMeter:
     """Ranks of all triplets seen so far, by frame; figures are computed on demand.
 
-    It keeps a few bytes per triplet (about 10 MB for the 54,371 test frames), so any K up to 100
-    and any part of the triplets can be asked for afterwards, and merging the meters of several
-    ranks gives to the last bit what one meter would, in any order. A frame counts once: a second
-    one of the same name is refused.
+    It keeps a few bytes per triplet (about 10 MB for the 54,371 test frames), so that any K up to
+    100 and any part of the triplets can be asked for afterwards. Merged meters of several ranks
+    give, in any order and to the last bit, what one meter would. A frame counts once; a second one
+    of the same name is refused.
 
     `part` names a subset of the ground-truth triplets that gets its own figure: with
     ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
@@ -112,7 +112,7 @@ class RecallMeter:
     def recall(self, constraint: str, k: int, chosen_G: np.ndarray | None = None) -> float:
         """Return Recall@K, 0..1; `chosen_G` (bool, by order of arrival) restricts the ground truth.
 
-        Under a restriction the mean is over the frames that have a chosen triplet; NaN if none.
+        The mean is then over the frames that have a chosen triplet; NaN if none has.
         """
         found_G, frame_G = self._found(constraint, k), self._frame_of_triplet()
         if chosen_G is not None:
@@ -133,7 +133,7 @@ class RecallMeter:
         return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
 
     def class_counts(self, by: str = "relation") -> tuple[np.ndarray, np.ndarray]:
-        """Return the ground-truth triplets of each class, and the frames that have it, int64."""
+        """Return, for each class, its ground-truth triplets and the frames that have it, int64."""
         class_of_R = _CLASS_OF_R[by]
         class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
         having = np.unique(self._frame_of_triplet() * classes + class_G) % classes

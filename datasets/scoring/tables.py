@@ -57,7 +57,7 @@ def relation_rows(meter: RecallMeter, checkpoint: str) -> list[dict[str, Any]]:
 
 
 def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of `relation_rows` as CSV; a recall of nothing is an empty cell."""
+    """Write rows of `relation_rows` as CSV; NaN becomes an empty cell."""
     write_whole(path, pd.DataFrame(rows).to_csv(index=False))
 
 

@@ -1,12 +1,12 @@
 """Hidden states revealed by occasional cues, and the labels they imply.
 
-Each object has one attention and one contacting state. A state lasts a random while. When it
-begins its cue is shown; afterwards each frame repeats the cue with a chance of `cue_rate`. The
-label in force is the last cue shown so far in the video, and the null state before the first:
-an observer that remembers everything is always right, one that sees only the current frame is
-right only where it shows the cue, and one that remembers the previous video is wrong.
+Each object has one attention and one contacting state. A state lasts a random time. It shows its
+cue when it begins; each later frame repeats the cue with probability `cue_rate`. The label is the
+last cue shown so far in the video, and the null state before the first. So an observer that
+remembers everything is always right, an observer of single frames is right only where they show
+the cue, and an observer that remembers the previous video is wrong.
 
-T frames that count.
+T labelled frames.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from datasets.annotations.vocabulary import ATTENTION, RELATIONS, relation_index
 from datasets.synthetic.world import World
 
 NO_CUE = -1
-"""In place of a code: the frame shows none. In place of an age: no cue was ever shown."""
+"""As a code: the frame shows no cue. As an age: no cue was ever shown."""
 
 ATTENTION_CODES: tuple[tuple[int, ...], ...] = tuple((r,) for r in range(3)[ATTENTION])
-"""Code -> the one relation it stands for."""
+"""Code -> its one relation."""
 
 _NAMES = """
 holding, not_contacting, touching, sitting_on, holding touching, leaning_on, carrying, wearing,
@@ -42,7 +42,7 @@ ATTENTION_NULL = ATTENTION_CODES.index((RELATIONS.index("unsure"),))
 CONTACTING_NULL = CONTACTING_CODES.index((RELATIONS.index("not_contacting"),))
 
 MEAN_DELAY = 4.0
-"""Mean frames from an object's first appearance to its first cue, if that is delayed."""
+"""Mean number of frames from an object's appearance to its first cue, if that is delayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class States:
     cue_TM: np.ndarray
     """int64: the code the frame shows, or `NO_CUE`."""
     code_TM: np.ndarray
-    """int64: the code in force, the last one shown or the null code."""
+    """int64: the current code, the last one shown or the null code."""
     age_TM: np.ndarray
     """int64: frames since that cue (0: this frame shows it), or `NO_CUE` before the first."""
 
@@ -62,7 +62,7 @@ def draw_states(
 ) -> States:
     """Draw hidden states and cues for objects visible on `visible_TM`, bool ``(T, M)``.
 
-    `chances` are those of the codes, `null` is the code in force before the first cue.
+    `chances` are the probabilities of the codes, `null` is the code before the first cue.
     """
     cue_TM = np.stack([_cues(visible_T, chances, world, rng) for visible_T in visible_TM.T], axis=1)
     t_T1 = np.arange(len(cue_TM))[:, None]
@@ -78,7 +78,7 @@ def draw_states(
 def _cues(
     visible_T: np.ndarray, chances: np.ndarray, world: World, rng: np.random.Generator
 ) -> np.ndarray:
-    """Cues of one object; one due while the object is out of sight is shown when it comes back."""
+    """Draw the cues of one object; a cue due while it is out of sight is shown on its return."""
     frames = len(visible_T)
     switches_T = rng.random(frames) < 1 / world.dwell
     draws_T = rng.choice(len(chances), size=frames, p=chances)

@@ -1,10 +1,10 @@
 """The age of the evidence for each ground-truth triplet, and which triplets must be remembered.
 
-The evidence for a spatial triplet is its own frame, that for an attention or contacting triplet the
-cue last shown. A triplet is *memory-dependent* if its cue was shown before, but not on this frame:
-its age is 1 or more. Triplets of the null code, for which no cue was ever shown, are not.
+The evidence for a spatial triplet is its own frame; for an attention or contacting one it is the
+last cue. A triplet is *memory-dependent* if its cue was shown before, but not on this frame: its
+age is 1 or more. Triplets of the null code, without any cue so far, are not.
 
-T frames that count, G ground-truth triplets of a frame.
+T labelled frames, G ground-truth triplets of a frame.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,10 @@ from datasets.synthetic.script import Script
 
 
 def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
-    """Age of each triplet's evidence in frames, int64 ``(G,)`` per frame, as in `Script.targets`.
+    """Return the age of each triplet's evidence in frames, int64 ``(G,)`` per frame.
 
-    0: this frame shows it (always so for spatial triplets); `NO_CUE`: no cue was ever shown.
+    The order is that of `Script.targets`. 0: this frame shows it (always so for spatial triplets);
+    `NO_CUE`: no cue was ever shown.
     """
     ages_T = []
     for t, target in enumerate(script.targets()):
@@ -36,10 +37,10 @@ def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
 
 
 def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
-    """Frame name -> bool ``(G,)``, True for rows of its ``relations_G2`` that depend on memory.
+    """Return frame name -> bool ``(G,)``, True for rows of ``relations_G2`` that depend on memory.
 
-    `source` is a split that was made from `scripts`; its order of objects and relations is kept:
-    rows are matched by class and relation. Raises `InputError` where it shows something else.
+    `source` is a split made from `scripts`; its order of objects and relations is kept, since rows
+    are matched by class and relation. Raises `InputError` if it shows something else.
     """
     age_of_triplet = {}
     for script in scripts:

@@ -1,8 +1,8 @@
 """Motion of the person and the objects.
 
-Objects live in the nine cells of a 3 x 3 grid and slide to a free neighbouring cell now and then,
-so they never overlap; within a cell they sway. The person walks between stops at which it stands
-beside, between or over the cells. Positions are centres in units of the world (64 a side).
+Objects live in the nine cells of a 3 x 3 grid, sway within their cell and sometimes slide to a free
+neighbouring one, so they never overlap. The person walks between stops in the columns of the grid,
+on rows or between them. Positions are centres in units of the world (64 a side).
 
 T frames, M objects.
 """
@@ -13,7 +13,7 @@ from datasets.synthetic.world import CANVAS
 
 CELL = CANVAS / 3
 REST = 10
-"""Mean frames between two slides of an object, and at a stop of the person."""
+"""Mean number of frames between two slides of an object, and at a stop of the person."""
 SLIDE = 4
 """Frames a slide takes."""
 WALK = 5
@@ -21,7 +21,7 @@ WALK = 5
 
 
 def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """Centres of M <= 9 objects with the given widths and heights, ``(T, M, 2)`` as x, y."""
+    """Draw centres of M <= 9 objects of given widths and heights, ``(T, M, 2)`` as x, y."""
     objects = len(sides_M2)
     cell_M = [divmod(int(cell), 3) for cell in rng.permutation(9)[:objects]]
     target_M = list(cell_M)
@@ -49,7 +49,7 @@ def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) ->
 
 
 def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """Centres of a person of the given width and height, ``(T, 2)`` as x, y."""
+    """Draw centres of a person of the given width and height, ``(T, 2)`` as x, y."""
     path_T2 = np.empty((frames, 2))
     here, t = _stop(rng), 0
     while t < frames:
@@ -67,7 +67,7 @@ def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np
 
 
 def _stop(rng: np.random.Generator) -> np.ndarray:
-    """A place to stand: a column of cells, and a row or the border of two rows."""
+    """Draw a place to stop: a column of cells, and a row or the border of two rows."""
     return np.array([(rng.integers(3) + 0.5) * CELL, (rng.integers(5) / 2 + 0.5) * CELL])
 
 
@@ -82,7 +82,7 @@ def _ease(share: float) -> float:
 
 
 def _sway(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Slow sines in -1..1 along the first axis, each with its own period and phase."""
+    """Draw slow sines in -1..1 along the first axis, each with its own period and phase."""
     rate = 2 * np.pi / rng.uniform(12, 30, size=shape[1:])
     phase = rng.uniform(0, 2 * np.pi, size=shape[1:])
     t = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -90,7 +90,7 @@ def _sway(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def appearances(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """True where objects are in sight, bool ``(T, M)``: for whiles, and always one at least."""
+    """Draw which objects are in sight, bool ``(T, M)``, for whiles; at least one always is."""
     leave_TM = rng.random((frames, objects)) < 1 / 25
     enter_TM = rng.random((frames, objects)) < 1 / 4
     now_M = rng.random(objects) < 0.8

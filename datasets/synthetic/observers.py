@@ -1,20 +1,19 @@
 """The best Recall@K that an observer of limited memory can reach, computed from the scripts.
 
-An observer of memory k sees persons, objects, classes and spatial relations perfectly. Of attention
-and contacting it knows the code in force if its cue was shown within the last k frames, this one
-included: k = 1 is an observer without memory, `EVERYTHING` one that remembers the video so far.
-Every observer also knows whether an object has shown its first cue; before it the null code is in
-force. A code whose cue is out of reach is a fresh draw with the generator's chances
-(`cues.draw_states`), so the number of ground-truth triplets G, by which the recall of a frame is
-divided, is a known number plus a binomial one (codes of two relations among the unknown).
+An observer of memory k sees persons, objects, classes and spatial relations perfectly. It knows an
+attention or contacting code if the cue was shown within the last k frames, this one included: k = 1
+is an observer without memory, `EVERYTHING` one that remembers the video so far. Every observer also
+knows whether an object has shown its first cue; before it the null code holds. A code whose cue is
+out of reach is a fresh draw with the generator's probabilities (`cues.draw_states`). So the number
+G of ground-truth triplets, by which a frame's recall is divided, is a known number plus a binomial
+one (codes of two relations among the unknown).
 
-An observer has each object once with the best relation of each group, which is the constraint
-``with`` for a model that predicts each pair once, and lists first what adds most to its expected
-recall, the triplets of greatest ``E[1(triplet holds) / G]``. Recall on memory-dependent triplets
-has a list of its own, in which G counts only these. What follows for models is in
-datasets/README.md.
+An observer lists each object once with the best relation of each group, like constraint ``with``
+for a model that predicts each pair once. It lists first what adds most to its expected recall: the
+triplets of greatest ``E[1(triplet holds) / G]``. For recall on memory-dependent triplets it makes a
+separate list, in which G counts only these. datasets/README.md says what follows for models.
 
-T frames that count, M objects, R = 26 relations, C codes.
+T labelled frames, M objects, R = 26 relations, C codes.
 """
 
 import math
@@ -45,17 +44,17 @@ _CONTACTING_CR = _multi_hot(cues.CONTACTING_CODES)
 _CHANCES_C = cues.CONTACTING_CHANCES
 _TWO_C = _CONTACTING_CR.sum(axis=1) == 2
 _TWO = float(_CHANCES_C[_TWO_C].sum())
-"""Chance that a contacting code stands for two relations."""
+"""Probability that a contacting code stands for two relations."""
 _ALONE_R = _CHANCES_C[~_TWO_C] @ _CONTACTING_CR[~_TWO_C]
 _PAIRED_R = _CHANCES_C[_TWO_C] @ _CONTACTING_CR[_TWO_C]
-"""Chances of codes that stand for relation R alone, and for R and another one."""
+"""Probabilities of codes for relation R alone, and for R with another one."""
 
 
 def triplet_weights(script: Script, memory: float, part: bool = False) -> np.ndarray:
-    """Gain in expected recall of its frame from listing each triplet, float64 ``(T, M, R)``.
+    """Return the gain in a frame's expected recall by each triplet, float64 ``(T, M, R)``.
 
-    0 for objects out of sight. With `part` the recall is that of memory-dependent triplets alone,
-    and all weights of a frame without any are 0.
+    It is 0 for objects out of sight. With `part` the recall is that of memory-dependent triplets
+    alone, and all weights of a frame without any are 0.
     """
     attention, contacting = script.attention, script.contacting
     counts_a_TM = script.visible_TM & (attention.age_TM >= 1) if part else script.visible_TM
@@ -94,7 +93,7 @@ def _mean_inverse(sure_T: np.ndarray, open_T: np.ndarray) -> np.ndarray:
 
 
 def expected_recall(scripts: Sequence[Script], memory: float, part: bool = False) -> float:
-    """Recall@20 expected over unknown codes, exactly, in 0..1.
+    """Return Recall@20 expected over unknown codes, exactly, in 0..1.
 
     With `part` that of memory-dependent triplets alone, NaN if there are none.
     """
@@ -109,10 +108,10 @@ def expected_recall(scripts: Sequence[Script], memory: float, part: bool = False
 
 
 def cut_off(scripts: Sequence[Script], clip: int) -> float:
-    """Share of memory-dependent codes, in clips of `clip` frames, whose cue came before the clip.
+    """Return the share, 0..1, of memory-dependent codes in clips whose cue came before the clip.
 
-    Codes of attention and contacting by object and frame, in 0..1, NaN if there are none. A video
-    gives one clip, which begins at any frame with the same chance; shorter videos give none.
+    Codes of attention and contacting count by object and frame; NaN if there are none. A video
+    gives one clip of `clip` frames, whose start is uniformly random; shorter videos give none.
     """
     cut, dependent = 0.0, 0.0
     for script in scripts:

@@ -33,7 +33,7 @@ INK = 0.85
 
 
 def paint(script: Script, position: int) -> np.ndarray:
-    """Frame `position` of the files of `script`, uint8 ``(H, W, 3)``."""
+    """Paint frame `position` of the files of `script`, uint8 ``(H, W, 3)``."""
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     size = script.image_size
     canvas_HW3 = np.full((size, size, 3), script.background_3, np.uint8)
@@ -58,7 +58,7 @@ def paint(script: Script, position: int) -> np.ndarray:
 
 
 def cue_cells(box_4: np.ndarray, image_size: int) -> list[tuple[int, int, int, int]]:
-    """The three cue cells of an object's box, xyxy pixels: contacting, contacting, attention."""
+    """Return the cue cells of an object's box, xyxy pixels: contacting, contacting, attention."""
     x1, y1, x2, _ = box_4.tolist()
     edges = [x1 + round(cell * (x2 - x1) / 3) for cell in range(4)]
     bottom = y1 + _cell_height(image_size)
@@ -81,7 +81,7 @@ def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarra
 
 @lru_cache(maxsize=4096)
 def tile(object_class: int, height: int, width: int, in_front: bool, image_size: int) -> np.ndarray:
-    """Pixels of an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
+    """Draw an object, uint8 ``(height, width, 3)``: shape in colour, dark ground, rim."""
     look = object_class - 2
     colour = TILE_COLOURS[look % len(TILE_COLOURS)]
     # The cue cells hide the top: the shape is below them.

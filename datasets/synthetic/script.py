@@ -1,9 +1,9 @@
 """Everything that happens in one synthetic video, except its pixels.
 
-A script can be written again at any time from (world, split, index), so what an observer could
-know is computed without reading an image.
+A script can be written again at any time from (world, split, index), so the knowledge of observers
+is computed without reading an image.
 
-T frames that count, F frames in the files (some are there to be dropped), M objects.
+T labelled frames, F frames in the files (some are there to be dropped), M objects.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from datasets.synthetic.spatial import spatial_relations
 from datasets.synthetic.world import CANVAS, World
 
 COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
-"""Kinds of a frame in the files: it counts, shows no object, shows no person."""
+"""Kinds of a frame in the files: labelled, without an object, without a person."""
 
 DEPTH_DWELL = 12
-"""Mean frames that an object stays in front of the person, or behind."""
+"""Mean number of frames that an object stays in front of the person, or behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One video. Boxes are integer xyxy pixels; arrays over T are of the frames that count."""
+    """One video. Boxes are integer xyxy pixels; arrays over T are of the labelled frames."""
 
     name: str
     split: str
@@ -43,14 +43,14 @@ class Script:
     """Cues, labels, and the age of the evidence."""
     contacting: States
     source_F: np.ndarray
-    """The frame in 0..T-1 that a frame in the files shows, or repeats if it is to be dropped."""
+    """Frame in 0..T-1 that a frame in the files shows, or repeats in order to be dropped."""
     kind_F: np.ndarray
     """`COUNTS`, `NO_OBJECT` or `NO_PERSON`."""
     background_3: np.ndarray
 
     @property
     def frames(self) -> int:
-        """Frames that count."""
+        """Number of labelled frames."""
         return len(self.person_boxes_T4)
 
     def file_name(self, position: int) -> str:
@@ -58,7 +58,7 @@ class Script:
         return f"{self.name}/{position + 1:06d}.png"
 
     def relations(self, t: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Attention, spatial and contacting relations of object m on frame t."""
+        """Return attention, spatial and contacting relations of object m on frame t."""
         spatial = np.flatnonzero(self.spatial_TM6[t, m]) + SPATIAL.start
         return (
             cues.ATTENTION_CODES[self.attention.code_TM[t, m]],
@@ -67,7 +67,7 @@ class Script:
         )
 
     def targets(self) -> tuple[FrameTargets, ...]:
-        """The targets that a reader of the annotations has to find, frame by frame."""
+        """Return the targets that a reader of the annotations has to find, frame by frame."""
         targets = []
         for t, position in enumerate(np.flatnonzero(self.kind_F == COUNTS).tolist()):
             seen = np.flatnonzero(self.visible_TM[t])
@@ -90,7 +90,7 @@ class Script:
 
 
 def write_script(world: World, split: str, index: int, length: int) -> Script:
-    """The script of video `index` of `split`, with `length` frames that count."""
+    """Write the script of video `index` of `split`, with `length` labelled frames."""
     rng = world.video_rng(split, index)
     objects = int(rng.integers(1, world.max_objects + 1))
     classes_M = rng.permutation(world.classes_K())[:objects]
@@ -130,19 +130,19 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
 
 
 def write_scripts(world: World, split: str) -> list[Script]:
-    """The scripts of all videos of `split`, in order of their names."""
+    """Write the scripts of all videos of `split`, in order of their names."""
     lengths = world.lengths(split)
     return [write_script(world, split, index, int(n)) for index, n in enumerate(lengths)]
 
 
 def _depths(objects: int, frames: int, rng: np.random.Generator) -> np.ndarray:
-    """True where objects are in front, bool ``(T, M)``, constant for a random while."""
+    """Draw which objects are in front, bool ``(T, M)``, constant for a random while."""
     flips_TM = rng.random((frames, objects)) < 1 / DEPTH_DWELL
     return (np.cumsum(flips_TM, axis=0) + rng.integers(2, size=objects)) % 2 == 1
 
 
 def _pixel_boxes(centres: np.ndarray, sides: np.ndarray, pixels: float) -> np.ndarray:
-    """Integer xyxy boxes ``(..., 4)`` around centres ``(..., 2)``; their sides never change."""
+    """Return integer xyxy boxes ``(..., 4)`` of constant size around centres ``(..., 2)``."""
     sides = np.floor(sides * pixels).astype(np.int64)
     corner = np.rint(centres * pixels - sides / 2).astype(np.int64)
     return np.concatenate([corner, corner + sides], axis=-1)
@@ -151,12 +151,12 @@ def _pixel_boxes(centres: np.ndarray, sides: np.ndarray, pixels: float) -> np.nd
 def _with_dropped(
     frames: int, drop_rate: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Source and kind of every frame in the files: those that count, and some that do not."""
+    """Draw source and kind of every frame in the files: labelled ones, and some to be dropped."""
     extra_T = rng.random(frames) < drop_rate
     kind_T = rng.integers(NO_OBJECT, NO_PERSON + 1, size=frames)
     source_F = np.repeat(np.arange(frames), 1 + extra_T)
     kind_F = np.full(len(source_F), COUNTS)
-    # The t-th frame that counts comes after the extra ones up to it, its own included.
+    # The t-th labelled frame comes after the extra ones up to it, its own included.
     own_T = np.arange(frames) + np.cumsum(extra_T)
     kind_F[own_T[extra_T] - 1] = kind_T[extra_T]
     return source_F, kind_F

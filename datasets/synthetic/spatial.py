@@ -23,11 +23,11 @@ ABOVE, BENEATH, IN_FRONT, BEHIND, SIDE, IN = (
 def spatial_relations(
     person_4: np.ndarray, object_4: np.ndarray, in_front: np.ndarray
 ) -> np.ndarray:
-    """The one or two of the six spatial relations that hold, bool ``(..., 6)``.
+    """Return which of the six spatial relations hold, one or two, bool ``(..., 6)``.
 
     Boxes are xyxy ``(..., 4)`` in any unit; `in_front`, bool ``(...)``, is True where the object is
-    drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath.
-    Apart along neither: in_front_of or behind, and with nearly the same centre also in.
+    drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath. Apart
+    along neither: in_front_of or behind, and with nearly the same centre also in.
     """
     sums = (object_4[..., 2:] - object_4[..., :2]) + (person_4[..., 2:] - person_4[..., :2])
     # Twice the distance of the centres, over the sum of the sides; y grows downwards.

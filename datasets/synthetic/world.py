@@ -37,13 +37,13 @@ class World:
     max_objects: int = 3
     """A video has 1 to this many objects, of distinct classes."""
     cue_rate: float = 0.4
-    """Chance that a frame shows the cue of a state again after the frame in which it began."""
+    """Probability that a later frame of a state shows its cue again."""
     dwell: float = 16.0
-    """Mean frames that a state lasts."""
+    """Mean length of a state, in frames."""
     delay_rate: float = 0.5
-    """Chance that an object's first cue comes later than the object."""
+    """Probability that an object's first cue comes after its first frame."""
     drop_rate: float = 0.03
-    """Chance, before each frame that counts, of one that the reader has to drop."""
+    """Probability of an extra frame, which the reader must drop, before each labelled frame."""
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -72,22 +72,22 @@ class World:
         return {"version": VERSION} | asdict(self)
 
     def classes_K(self) -> np.ndarray:
-        """The object classes in use, int64 ``(object_classes,)``, spread over all 35."""
+        """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
         others = np.arange(PERSON + 1, len(OBJECTS))
         return others[np.arange(self.object_classes) * len(others) // self.object_classes]
 
     def lengths(self, split: str) -> np.ndarray:
-        """Number of frames that count in every video of `split`, int64 ``(videos,)``."""
+        """Return the number of labelled frames of every video of `split`, int64 ``(videos,)``."""
         videos = self.train_videos if split == "train" else self.test_videos
         return draw_lengths(split, videos, np.random.default_rng([self.seed, 0, stream(split)]))
 
     def video_rng(self, split: str, index: int) -> np.random.Generator:
-        """The generator from which everything in one video is drawn."""
+        """Return the generator from which everything in one video is drawn."""
         return np.random.default_rng([self.seed, 1, stream(split), index])
 
 
 def draw_lengths(split: str, videos: int, rng: np.random.Generator) -> np.ndarray:
-    """Lengths of `videos` videos, int64 ``(videos,)``: evenly spaced quantiles of the real ones.
+    """Draw lengths of `videos` videos, int64 ``(videos,)``: even quantiles of the real ones.
 
     Only their order depends on `rng`. For as many videos as Action Genome has (7,464 and 1,737),
     this is its exact histogram.

@@ -1,7 +1,7 @@
 """Write a synthetic root: exactly the files and structures of Action Genome.
 
-A root is written into a sibling folder and renamed when it is complete, so a root that exists is
-whole; ``synthetic.json`` in it has the knobs that it was made from.
+A root is written into a sibling folder and renamed when complete, so an existing root is whole. Its
+``synthetic.json`` has the knobs that it was made from.
 """
 
 import json
@@ -27,8 +27,8 @@ from datasets.synthetic.world import World
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     """Make a synthetic root at `root` if there is none yet, and return it; knobs as in `World`.
 
-    Processes that ask at the same time wait for the one that writes. Raises `InputError` if
-    something else is there, or a synthetic root of other knobs, with both values of each.
+    Concurrent processes wait for the one that writes. Raises `InputError` if something else is
+    there, or a synthetic root of other knobs, naming both values of each.
     """
     root, world = Path(root), World(**knobs)
     if not (root / MADE_BY).exists():
@@ -106,7 +106,7 @@ def _write_annotations(folder: Path, scripts: list[Script]) -> None:
 
 
 def object_entries(script: Script, position: int) -> list[dict[str, Any]]:
-    """The list in Action Genome's object file for frame `position` of the files."""
+    """Return the list in Action Genome's object file for frame `position` of the files."""
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     entries = []
     for m, object_class in enumerate(script.classes_M.tolist()):
@@ -126,7 +126,7 @@ def object_entries(script: Script, position: int) -> list[dict[str, Any]]:
 
 
 def person_entry(script: Script, position: int) -> dict[str, Any]:
-    """The entry in Action Genome's person file for frame `position` of the files.
+    """Return the entry in Action Genome's person file for frame `position` of the files.
 
     Every tenth frame has a second, less certain box: row 0 is the person.
     """

@@ -15,23 +15,23 @@ from datasets.synthetic.world import World
 
 @dataclass(frozen=True, slots=True)
 class Yardsticks:
-    """The triplets of a split that depend on memory, and the recall of two observers on it."""
+    """Memory-dependent triplets of a split, and the recall of two observers on it."""
 
     memory_of: Mapping[str, np.ndarray]
-    """Frame name -> bool ``(G,)`` for the rows of ``relations_G2``, True if remembered."""
+    """Frame name -> bool ``(G,)`` for the rows of ``relations_G2``, True if memory-dependent."""
     figures: Mapping[str, float]
     """``memoryless/recall@20``, ``remembering/recall@20`` and both with ``_memory``.
 
-    For one pair per object, in 0..1, expected over what the observer does not know.
+    In 0..1, for one pair per object, expected over what the observer does not know.
     """
 
     def memory(self, targets: Sequence[FrameTargets]) -> list[np.ndarray]:
-        """The flags of these frames, as `RecallMeter.update` takes them."""
+        """Return the flags of these frames, as `RecallMeter.update` takes them."""
         return [self.memory_of[target.name] for target in targets]
 
 
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
-    """The yardsticks of a split made from `world`; `InputError` if it was made from another."""
+    """Make the yardsticks of a split of `world`; `InputError` if it was made from another."""
     scripts = write_scripts(world, source.split)
     figures = {
         f"{name}/recall@{K}{ending}": expected_recall(scripts, memory, part)

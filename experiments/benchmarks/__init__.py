@@ -15,18 +15,18 @@ from training.config import TrainJob, compose_job
 
 PERFORMANCE, CSV = ROOT / "docs" / "performance.md", RESULTS / "benchmarks"
 Row = dict[str, Any]
-"""Figures by the names of their columns; `table` says which table the row belongs to."""
+"""Figures by the names of their columns; `table` names the table that the row belongs to."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, and how the numbers of each column are written, as in `format`; "" for words."""
+    """A caption, and each column's format as in `format`; "" for words."""
 
     caption: str
     columns: dict[str, str]
 
     def markdown(self, rows: pd.DataFrame) -> str:
-        """The rows under their caption, in the columns that they have; gaps are left empty."""
+        """Format the rows under their caption, in the columns that they have; gaps stay empty."""
         columns = {name: how for name, how in self.columns.items() if name in rows}
         cells = [
             ["" if pd.isna(row[name]) else format(row[name], how) for name, how in columns.items()]
@@ -38,7 +38,7 @@ class Table:
 
 
 def in_markdown(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
-    """The tables that there are rows of, and what they were measured with."""
+    """Format the tables that have rows, and the machine and versions that measured them."""
     there = [name for name in kinds if name in {*rows.table}]
     parts = [kinds[name].markdown(rows[rows.table == name]) for name in there]
     commits = {f"{of[:7]}{of[40:]}" for of in rows.commit.fillna("unknown")}  # of[40:]: -dirty
@@ -48,7 +48,7 @@ def in_markdown(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
 
 
 def job(quick: bool, *overrides: str) -> TrainJob:
-    """The first run's job, on frames decoded before; a `quick` one has fewer videos."""
+    """Return the first run's job, on frames decoded before; a `quick` one has fewer videos."""
     small = ("dataset.train_videos=24", "dataset.test_videos=4") if quick else ()
     cache = f"dataset.cache=data/cache64{'-quick' if quick else ''}"
     chosen = ("loader=bload_exact", "train.workers=0", cache, *small, *overrides)

@@ -3,9 +3,9 @@
     python -m experiments.benchmarks                 # two idle cores, under 30 minutes
     python -m experiments.benchmarks packing step    # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
-    python -m experiments.benchmarks --quick         # a rehearsal of a minute, written to runs/
-    python -m experiments.benchmarks gpu             # needs a GPU; not among those of the first
-    python -m experiments.benchmarks trainer         # needs transformers; likewise
+    python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
+    python -m experiments.benchmarks gpu             # needs a GPU; not in the first command
+    python -m experiments.benchmarks trainer         # needs transformers; not in the first
 
 They run one after another, on one thread. Rows go to results/benchmarks/NAME.csv, tables into the
 marked blocks.
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if unknown := {*args.names} - {*ALL}:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(ALL)}")
-    os.environ["OMP_NUM_THREADS"] = "1"  # for processes that are started
+    os.environ["OMP_NUM_THREADS"] = "1"  # for processes started later
     torch.set_num_threads(1)
     folder = Path("runs/benchmarks_quick") if args.quick else CSV
     folder.mkdir(parents=True, exist_ok=True)

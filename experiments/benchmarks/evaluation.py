@@ -1,9 +1,8 @@
 """Evaluation: its speed beside training's, the measure alone, and the reading of frames.
 
-The measure has as many frames as Action Genome's test split, those of the synthetic one again and
-again, and 100 pairs per frame that lie around the true ones, so that most triplets have several
-candidates. Frames that are read are crops of a photograph (matplotlib's sample) with a camera's
-noise, from the system's file cache.
+The measure gets as many frames as Action Genome's test split, repeated from the synthetic one. Each
+has 100 pairs around the true ones, so that most triplets have several candidates. Frames to read
+are crops of a photograph (matplotlib's sample) with a camera's noise, from the system's file cache.
 """
 
 import tempfile
@@ -38,13 +37,13 @@ from training.evaluation import evaluate
 
 ROUNDS, PAIRS = 4, 100
 FRAMES, TRAIN_FRAMES = 54_371, 166_785
-"""Of Action Genome's splits."""
+"""Frames of Action Genome's test and training split."""
 GB = f"GB for {TRAIN_FRAMES:,}"
 NATIVE_HW, LENGTH, WAYS = (270, 480), 40, ("decoded and resized", "from the cache")
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Rows of evaluation, which takes turns with training, and of reading."""
+    """Yield rows of evaluation, in turns with training, and of reading."""
     way = Way(job(quick), ALONE)
     source = build_source(way.cfg.dataset, "test", progress=True)
     slots, turns, seconds, frames = way.cfg.train.batch_slots, [], 0.0, 0.0
@@ -64,7 +63,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 def time_measure(source: VideoSource, frames: int) -> float:
-    """Seconds of checks, ranking and summary, on the source's targets again and again."""
+    """Return the seconds of checks, ranking and summary, on the source's targets, repeated."""
     rng, meter, spent, counted = np.random.default_rng(0), RecallMeter(), 0.0, 0
     for video in cycle(range(len(source))):
         if counted >= frames:
@@ -81,7 +80,7 @@ def time_measure(source: VideoSource, frames: int) -> float:
 
 
 def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.ndarray]:
-    """Draw the fields of a prediction: boxes around the true ones, scores of the usual skew."""
+    """Draw the fields of a prediction: boxes around the true ones, scores as skewed as usual."""
     m_P = rng.integers(len(target.object_classes_M), size=PAIRS)
     shift_P4 = np.repeat(rng.normal(0, 1, (PAIRS, 2)), 2, axis=0).reshape(PAIRS, 4)
     logits_PR = rng.normal(-1, 2, (PAIRS, 26)).astype(np.float32)
@@ -99,7 +98,7 @@ def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.n
 
 
 def reading(root: Path, quick: bool) -> Iterator[Row]:
-    """A row for each size that frames are kept in."""
+    """Yield a row for each size in which frames are kept."""
     table, files = FrameTable.of([make_video(root)]), FrameFiles(root)
     targets = [table.frame(0, step) for step in range(LENGTH)]
     for size_hw in ((64, 64), (256, 256), NATIVE_HW):

@@ -1,17 +1,17 @@
-"""`model=dds` in bf16 on a card: frames a second under the loaders, and what they take of the card.
+"""`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
 
     python -m experiments.benchmarks gpu            # 15 minutes on a card; no Hydra, no wandb
     python -m experiments.benchmarks gpu --quick    # a toy on the CPU, two minutes; for runs/
 
 Frames are those of the default synthetic data, enlarged on the card to about as many pixels as
 Action Genome's; whole training steps are timed, reading from a cache included. Frames a second are
-those of an epoch: its frames per step over the mean seconds of a step, since a few steps could hold
-more frames than is usual. Every loader trains a network of its own, one after another; the walk's
-share of a step is what ``temporal=none`` saves.
+an epoch's frames per step over the mean seconds of a step, since a few steps could hold more frames
+than usual. Each loader trains its own network, one after another; the walk's share of a step is
+what ``temporal=none`` saves.
 
-Share of the peak: slots that are computed, padding included, a backward pass as two forward ones,
-and nothing for what is recomputed, by ``model.checkpoint=auto``; the peak is the data sheet's, of
-other cards the best of a few products of matrices.
+The share of the peak counts all computed slots, padding included, a backward pass as two forward
+ones, and nothing for recomputation (``model.checkpoint=auto``). The peak is the data sheet's, for
+other cards the best of a few matrix products.
 """
 
 import gc
@@ -41,13 +41,13 @@ TERAFLOPS = {
     **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
-"""Words in torch's name of a card -> dense bf16 by NVIDIA's data sheets; the first that fits."""
+"""Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
 TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
 TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
 def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
-    """The job of ``train.py model=dds train.amp=bf16``, without Hydra; `changes` of the model."""
+    """Return the job ``train.py model=dds train.amp=bf16``, with model `changes`, without Hydra."""
 
     def read(name: str) -> Any:
         return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
@@ -68,7 +68,7 @@ def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
 
 
 def measure(toy: bool) -> Iterator[Row]:
-    """A row for each loader, and one of the card."""
+    """Yield a row for each loader, and one for the card."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
@@ -100,7 +100,7 @@ def measure(toy: bool) -> Iterator[Row]:
 
 
 def matrix_product(device: torch.device, size: int) -> float:
-    """Teraflops of a bf16 matrix product, the best of a few."""
+    """Return the teraflops of a bf16 matrix product, the best of a few."""
     left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     found = []
     for _ in range(6):  # the first one warms up

@@ -1,10 +1,10 @@
-"""Batches: assembled beside torch's DataLoader, waited for in training, and whether blocks pay.
+"""Batches: their assembly beside torch's DataLoader, waiting in training, and whether blocks pay.
 
 Lengths are multiples of Action Genome's. Tokens lie in memory, so a batch costs what the library
 adds to reading. torch is a `DataLoader` of as many sequences per batch, padded by `pad_sequence`.
 
-Whether blocks pay is asked of a bidirectional GRU, which `PackedSequence` keeps from computing any
-padding, alone and behind an encoder that computes every slot. Ways take turns, epoch by epoch.
+Whether blocks pay is measured on a bidirectional GRU, whose `PackedSequence` computes no padding,
+alone and behind an encoder that computes every slot. Ways take turns, epoch by epoch.
 """
 
 import time
@@ -30,7 +30,7 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Rows of batches, and of epochs of `dds_tiny`."""
+    """Yield rows of batches, and of epochs of `dds_tiny`."""
     batches, collate = 2 if quick else 30, partial(pad_sequence, batch_first=True)
     for factor in (64,) if quick else (64, 8, 1):
         usual = action_genome_lengths()
@@ -58,7 +58,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 class Classifier(nn.Module):
-    """Whole sequences into two classes: an encoder of each frame or none, a GRU, the mean."""
+    """Sorts whole sequences into two classes: an encoder of each frame or none, a GRU, the mean."""
 
     def __init__(self, encoder: bool) -> None:
         super().__init__()
@@ -68,20 +68,20 @@ class Classifier(nn.Module):
         self.head = nn.Linear(64, 2)
 
     def padded(self, frames_BT: Tensor, length_B: Tensor) -> Tensor:
-        """Logits ``(B, 2)`` of sequences that are padded to the longest of their batch."""
+        """Return logits ``(B, 2)`` of sequences padded to the longest of their batch."""
         encoded_BT = self.encoder(frames_BT)
         packed = pack_padded_sequence(encoded_BT, length_B, True, enforce_sorted=False)
         outputs_BT, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True)
         return self.head(outputs_BT.sum(1) / length_B[:, None])
 
     def blocks(self, batch: Batch) -> Tensor:
-        """Logits ``(S, 2)`` of the sequences of a batch of blocks."""
+        """Return logits ``(S, 2)`` of the sequences of a batch of blocks."""
         packed, _ = self.gru(batch.to_packed(self.encoder(batch.inputs_BT)))
         return self.head(batch.mean(batch.from_packed(packed)))
 
 
 def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bool) -> Row:
-    """Seconds of an epoch by three ways, in turns, over those of blocks; and their steps."""
+    """Time epochs of three ways, in turns; return seconds over those of blocks, and steps."""
     torch.manual_seed(0)
     frames, labels = [torch.randn(n, WIDTH) for n in lengths], torch.arange(len(lengths)) % 2
     model = Classifier(encoder)
@@ -125,7 +125,7 @@ def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bo
 
 
 def _seconds(batches: Iterable[object], count: int) -> float:
-    """Seconds from one batch to the next, without the first, which waits for workers to start."""
+    """Return the seconds per batch, without the first, which waits for workers to start."""
     steps = iter(batches)
     next(steps)
     began = time.perf_counter()
@@ -134,7 +134,7 @@ def _seconds(batches: Iterable[object], count: int) -> float:
 
 
 def _epoch(workers: int, cached: bool, quick: bool) -> Row:
-    """Seconds of an epoch whose workers are there already, and the share that it waits for data."""
+    """Return the seconds of an epoch with started workers, and its share of waiting for data."""
     files = () if cached else ("dataset.cache=null",)
     way = Way(job(quick, f"train.workers={workers}", *files), ALONE)
     way.loader.set_epoch(1)

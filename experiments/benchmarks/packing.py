@@ -1,7 +1,7 @@
 """Planning: seconds, memory, empty slots and randomness of packers, beside what people install.
 
-TRL, Grain and `binpacking` run in an environment of their own; what is not there is left out. TRL
-and Grain pack the data, so their seconds hold the copying of one number per frame. torchtune's and
+TRL, Grain and `binpacking` run in their own environment; those not installed are left out. TRL and
+Grain pack the data, so their seconds include copying one number per frame. torchtune's and
 multipack's rules are restated from their definitions.
 
     python -m venv /tmp/packers && /tmp/packers/bin/pip install trl grain binpacking
@@ -33,11 +33,11 @@ from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, tr
 
 CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3}
-"""Plans of up to so many sequences; else one."""
+"""Sequences -> plans, for at most so many sequences; beyond that one plan."""
 PAIRS = 200_000
-"""Sequences up to which randomness is measured."""
+"""Most sequences for which randomness is measured."""
 STEP = 8
-"""Blocks that multipack fills for a step, one per rank, and bins that Grain keeps open."""
+"""Blocks that multipack fills in a step, one per rank, and bins that Grain keeps open."""
 Blocks = list[list[int]]
 Pack = Callable[[np.ndarray, int], tuple[Blocks, float]]
 """Blocks of lengths for a `T_max`, and seconds."""
@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 def cases(most: int) -> list[Case]:
-    """Action Genome, and drawn lengths of up to `most` sequences."""
+    """Return Action Genome's lengths, and drawn ones of up to `most` sequences."""
     train, test = (action_genome_lengths(split) for split in ("train", "test"))
     found = [Case("Action Genome, train", train, 94), Case("Action Genome, test", test, 121)]
     for number in (n for n in (100_000, 1_000_000, 10_000_000) if n <= most):
@@ -66,7 +66,7 @@ def cases(most: int) -> list[Case]:
 
 
 def own(packer: str, case: Case, seed: int) -> tuple[Plan, float, float]:
-    """A plan of bload's, its seconds, and its most MiB above what was held before."""
+    """Return a plan of bload's, its seconds, and its peak in MiB above the memory held before."""
     trim_memory()
     before = taken_memory(CPU) / 2**20
     reset_peak_memory(CPU)
@@ -76,7 +76,7 @@ def own(packer: str, case: Case, seed: int) -> tuple[Plan, float, float]:
 
 
 def other(pack: Pack, case: Case, seed: int) -> tuple[Plan, float, float]:
-    """The plan that `pack` makes of the lengths in random order, and its seconds."""
+    """Return the plan that `pack` makes of the lengths in random order, and its seconds."""
     order = np.random.default_rng(seed).permutation(len(case.lengths))
     blocks, seconds = pack(case.lengths[order], case.t_max)
     pieces = whole_pieces(case.lengths, case.t_max, "error")
@@ -85,7 +85,7 @@ def other(pack: Pack, case: Case, seed: int) -> tuple[Plan, float, float]:
 
 
 def installed(name: str, lengths: np.ndarray, t_max: int) -> tuple[Blocks, float]:
-    """Blocks and seconds of a package, from an interpreter that does not see this project."""
+    """Return blocks and seconds of a package, from an interpreter without this project."""
     code = f"{inspect.getsource(pack_alone)}\nimport sys\npack_alone(*sys.argv[1:])"
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         np.save(file, lengths)
@@ -136,7 +136,7 @@ def timed(pack: Callable, lengths: np.ndarray, t_max: int) -> tuple[Blocks, floa
 
 
 def torchtune(lengths: np.ndarray, t_max: int) -> Blocks:
-    """torchtune's ``PackedDataset``, whole samples: the first that is too long closes a block."""
+    """Pack like torchtune's ``PackedDataset``: the first sample that is too long closes a block."""
     blocks, room = [list[int]()], t_max
     for sequence, length in enumerate(lengths.tolist()):
         if length > room:
@@ -148,9 +148,9 @@ def torchtune(lengths: np.ndarray, t_max: int) -> Blocks:
 
 
 def multipack(lengths: np.ndarray, t_max: int) -> Blocks:
-    """multipack's sampler: as many of the next sequences as first-fit decreasing puts into a step.
+    """Pack like multipack: a step takes as many next sequences as first-fit decreasing can fit.
 
-    It finds by bisection how many that are.
+    Bisection finds how many that are.
     """
     blocks, first, ends = Blocks(), 0, np.concatenate([[0], np.cumsum(lengths)])
     while first < len(lengths):
@@ -183,11 +183,11 @@ OTHERS: dict[str, tuple[Pack, int]] = {
     "torchtune's rule": (partial(timed, torchtune), PAIRS),
     f"multipack's rule, {STEP} ranks": (partial(timed, multipack), PAIRS),
 }
-"""Packers of others, and the most sequences that they plan: `PAIRS`, the slowest fewer."""
+"""Other packers, and the most sequences that they plan: `PAIRS`, fewer for the slowest."""
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """A row for each set of lengths and packer."""
+    """Yield a row for each set of lengths and packer."""
     for case in cases(10_000 if quick else 10_000_000):
         size = len(case.lengths)
         times = next((many for most, many in SEEDS.items() if size <= most), 1)

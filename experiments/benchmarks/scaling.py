@@ -1,12 +1,12 @@
 """Frames a second on one rank and on two, and what the schedule alone allows on 8 to 512.
 
 Measured: blocks of `bload_exact` under `dds_tiny`, on 1 and 2 ranks that torchrun starts, in turns.
-Steps are those of training, whose all-reduce runs beside the backward pass. Forward and backward,
-waiting for the other rank, and the all-reduce of the gradients stand apart beside them: there they
-come one after another.
+Steps are those of training, whose all-reduce overlaps with the backward pass. Forward and backward,
+waiting for the other rank, and the all-reduce of the gradients are also timed separately, one after
+another.
 
 Predicted: Action Genome's lengths, on so many ranks. A step lasts as long as the slots of its
-fullest rank, and communication costs nothing: the most that a machine can reach.
+fullest rank, and communication is free: the most that a machine can reach.
 """
 
 import os
@@ -31,7 +31,7 @@ from training.ranks import Ranks
 from training.step import backward
 
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
-"""Of a rank and step, by number of ranks."""
+"""Number of ranks -> blocks per rank and step."""
 ROUNDS, STEPS, MINUTES = 3, 20, 10
 IMBALANCE, DEALT = "imbalance of frames", "the same by `window`, %"
 BALANCES = ("none", "window")
@@ -41,7 +41,7 @@ RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Rows of what is measured, and of what is predicted."""
+    """Yield rows of what is measured, and of what is predicted."""
     turns = [_start(ranks, quick) for _ in range(1 if quick else ROUNDS) for ranks in BLOCKS]
     keys = ["ranks", "blocks per rank"]
     found = pd.concat(turns).groupby(keys).median(numeric_only=True)
@@ -55,7 +55,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 def _start(ranks: int, quick: bool) -> pd.DataFrame:
-    """The rows of so many ranks, which torchrun starts; they may take `MINUTES`."""
+    """Run so many ranks with torchrun, for at most `MINUTES`; return their rows."""
     with tempfile.TemporaryDirectory() as folder:
         run = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         run += [f"--nproc_per_node={ranks}", "-m", "experiments.benchmarks.scaling"]
@@ -66,7 +66,7 @@ def _start(ranks: int, quick: bool) -> pd.DataFrame:
 
 
 def on_these(ranks: Ranks, quick: bool) -> list[Row]:
-    """A row for each number of blocks, means over the ranks that torchrun has started."""
+    """Return a row for each number of blocks, with means over torchrun's ranks."""
     rows, steps = [], 2 if quick else STEPS
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
         way = Way(job(quick, f"train.batch_slots={94 * blocks}"), ranks)
@@ -79,7 +79,7 @@ def on_these(ranks: Ranks, quick: bool) -> list[Row]:
 
 
 def _apart(way: Way, steps: int) -> Iterator[Row]:
-    """Milliseconds of each part of a step, one after another."""
+    """Yield the milliseconds of each part of a step, one after another."""
     training, now = replace(way.training, parallel=way.training.model), time.perf_counter
     for batches in islice(way.steps, steps):
         way.ranks.barrier()
@@ -97,7 +97,7 @@ def _apart(way: Way, steps: int) -> Iterator[Row]:
 
 
 def _predicted(loader: str) -> Iterator[Row]:
-    """The first epoch of a loader on each number of ranks, in turn and by `window`."""
+    """Predict the first epoch of a loader on each number of ranks, in turn and by `window`."""
     first, sampler = 0.0, partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94)
     for ranks in RANKS:
         turns, window = (sampler(rank=0, world_size=ranks, balance=of).schedule for of in BALANCES)

@@ -1,6 +1,6 @@
 """A training step of `dds_tiny` by temporal part, and where its time goes.
 
-The parts take turns. An operator call is one that reaches a kernel or makes a view, forward and
+The parts take turns. Operator calls are those that reach a kernel or make a view, forward and
 backward. The profile is torch's, which makes small calls dearer than they are.
 """
 
@@ -23,7 +23,7 @@ ROUNDS, STEPS, PROFILED, SHOWN = 6, 5, 20, 12
 
 
 class CallCounter(TorchDispatchMode):
-    """Counts the operators that are called within it, those of views too, by name."""
+    """Counts by name the operators called within it, those of views too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class CallCounter(TorchDispatchMode):
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Rows of steps, and of the profile."""
+    """Yield rows of steps, and of the profile."""
     for blocks in (1,) if quick else (1, 4):
         yield from _steps(quick, blocks)
     yield from _profile(quick)
@@ -58,7 +58,7 @@ def _steps(quick: bool, blocks: int) -> Iterator[Row]:
 
 
 def _profile(quick: bool) -> Iterator[Row]:
-    """The calls that take the most time by themselves, and all others together."""
+    """Yield the calls that take the most time by themselves, and all others together."""
     way = Way(job(quick), ALONE)
     with profile(activities=[ProfilerActivity.CPU]) as found:
         way.take(1 if quick else PROFILED)

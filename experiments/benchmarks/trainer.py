@@ -18,7 +18,7 @@ from experiments.benchmarks import Row, Table
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Rows of one rank, of two, and what is counted."""
+    """Yield rows of one rank, of two, and of counts."""
     for ranks in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             command = [os.environ.get("PACKERS", sys.executable), "-m", "torch.distributed.run"]

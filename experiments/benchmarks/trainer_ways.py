@@ -2,7 +2,7 @@
 
     torchrun --nproc_per_node=2 experiments/benchmarks/trainer_ways.py FILE QUICK
 
-It runs by itself in an environment with transformers, and imports nothing from here, for the folder
+It runs alone in an environment with transformers and imports nothing from here, since the folder
 `datasets` of this project hides Hugging Face's package. The texts are those of transformers' own
 benchmark of `batch_rebalance`: 1,600 of lognormal(5, 1) tokens within 16 and 1,024, 8 per device, 2
 batches accumulated. A token follows by chance from the two before it. A small Llama (sdpa) trains
@@ -34,7 +34,7 @@ Row = dict[str, str | float]
 
 
 def texts(count: int, seed: int) -> list[Item]:
-    """Texts of a chain of order two, in which one of four tokens follows."""
+    """Draw texts of a chain of order two, in which one of four tokens follows."""
     draw = np.random.default_rng([seed, 1])
     follows = np.random.default_rng(0).integers(0, VOCABULARY, (VOCABULARY, VOCABULARY, 4))
     lengths = np.clip(draw.lognormal(5.0, 1.0, count).astype(int), 16, T_MAX)
@@ -48,7 +48,7 @@ def texts(count: int, seed: int) -> list[Item]:
 
 
 def padded(items: list[Item]) -> dict[str, torch.Tensor]:
-    """A batch as wide as its longest text."""
+    """Make a batch as wide as its longest text."""
     rows = [torch.tensor(item["input_ids"]) for item in items]
     mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     labels = pad_sequence(rows, batch_first=True, padding_value=-100)
@@ -57,7 +57,7 @@ def padded(items: list[Item]) -> dict[str, torch.Tensor]:
 
 
 class Packed(EXAMPLE["BlockTrainer"]):  # type: ignore[misc, name-defined]
-    """The example, with a packer, and blocks as rows or in one."""
+    """The example with a packer, and blocks as rows or in one."""
 
     packer, rows = "", True
 
@@ -68,7 +68,7 @@ class Packed(EXAMPLE["BlockTrainer"]):  # type: ignore[misc, name-defined]
 
 
 def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) -> Row:
-    """One epoch on all ranks."""
+    """Train one epoch on all ranks."""
     args = transformers.TrainingArguments(
         folder,
         per_device_train_batch_size=BATCH,
@@ -100,13 +100,13 @@ def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) 
 
 @torch.no_grad()
 def _loss(model: transformers.PreTrainedModel, test: list[Item]) -> float:
-    """Nats a token."""
+    """Return nats per token."""
     pairs = [(float(model(**padded([item])).loss), len(item["input_ids"]) - 1) for item in test]
     return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
 
 
 def counted(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
-    """Padding, and slots that ranks compute or wait for per frame."""
+    """Count padding, and slots that ranks compute or wait for per frame."""
     options = {"effective_batch_size": each * ranks, "dp_size": ranks, "grad_accum": 1}
     samplers = [BatchRebalanceSampler(lengths.tolist(), rank=r, **options) for r in range(ranks)]
     size_RS3 = [[(len(of), lengths[of].max(), lengths[of].sum()) for of in s] for s in samplers]

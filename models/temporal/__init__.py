@@ -1,11 +1,11 @@
-"""The temporal part: how the embeddings of the frames before reach the present one.
+"""Temporal parts: how the embeddings of earlier frames reach the present one.
 
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state,
 computed_BT, order)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and
 the state after the last slot. A new part is one class of layers, which
 `models.temporal.layers.TemporalStack` calls, and one entry in `PARTS`, which ``model.temporal``
-names; the tests go over all entries. Modules that need torch are imported when a layer is built, so
-that a config can be checked against the names in an instant.
+names; tests cover all entries. Modules that need torch are imported when a layer is built, so that
+configs can be checked without it.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |

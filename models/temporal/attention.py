@@ -16,7 +16,7 @@ SLOWEST = 10_000.0
 """Frames over which the slowest pair of channels turns by one radian, as in arXiv 2104.09864."""
 
 CHUNK = 128
-"""Slots whose frames attend at a time; a block of at most so many never waits for the device."""
+"""Slots that attend at a time; a block of at most so many never waits for the device."""
 
 
 class Cache(NamedTuple):
@@ -27,7 +27,7 @@ class Cache(NamedTuple):
     """
 
     keys_BSND: Tensor
-    """Not yet turned by their positions, so that each call can count these from 0."""
+    """Not rotated yet, so that each call can count positions from 0."""
     values_BSND: Tensor
     running_BS: Tensor
     """Bool: the slot belongs to the video that was running at the end. A start clears it."""
@@ -42,12 +42,12 @@ class AttentionMemory(nn.Module):
     """Causal attention within each video, over the whole block or 128 slots of it at once.
 
     Time enters by rotating queries and keys (rotary embedding, arXiv 2104.09864), so that only
-    differences of time matter and a video is treated alike anywhere in a block. A frame always
-    finds itself, so no start needs to be learned, and padding, which follows the last video and
-    sees it, has something to attend to as well.
+    differences of time matter and a video is treated alike anywhere in a block. A frame always sees
+    itself, so no start needs to be learned. Padding sees the last video, so it has something to
+    attend to as well.
 
     Scores of a chunk of slots are computed with all slots back to the oldest frame that it sees,
-    and masked: at most ``2 B N T (128 + F) D`` multiply-adds where the longest video has F frames,
+    and masked: at most ``2 B N T (128 + F) D`` multiply-adds if the longest video has F frames,
     beside the ``4 B N T D^2`` of the projections. So the cost is linear in the block; with videos
     as long as the block it is quadratic. A frame of a stream costs what its video has had so far.
 
@@ -72,7 +72,7 @@ class AttentionMemory(nn.Module):
     ) -> tuple[Tensor, Cache]:
         slots, queries = read_BTND.shape[1:3]
         query, keys, values = self.in_proj(read_BTND).chunk(3, dim=-1)
-        # Videos are numbered from 0, which is the one that runs on; forgotten slots are -1.
+        # Videos are numbered from 0, the one that continues; forgotten slots are -1.
         video_BT = start_BT.long().cumsum(dim=1)
         video_BS = video_BT
         if state is not None:
@@ -94,9 +94,9 @@ class AttentionMemory(nn.Module):
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, seen_BTS: Tensor) -> Tensor:
-    """Queries ``(B, N H, T, E)`` read ``(B, N H, S, E)``, chunk by chunk, where they see them.
+    """Let queries ``(B, N H, T, E)`` read the slots ``(B, N H, S, E)`` that they see, by chunks.
 
-    The last of the S slots is the last of the T.
+    The T slots are the last of the S slots.
     """
     slots, before = query.shape[2], keys.shape[2] - query.shape[2]
     read = []
@@ -114,7 +114,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, seen_BTS: Tensor) -> Ten
 
 
 def oldest_seen(seen_BTS: Tensor) -> list[int]:
-    """For each chunk of T, the first slot of S that any block's frame in it sees.
+    """Return, for each chunk of T, the first slot of S that a frame in it sees, in any block.
 
     The chunk's first frame sees it, since videos follow one another.
     """

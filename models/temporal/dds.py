@@ -21,23 +21,23 @@ from models.transformer import LayerSizes
 class Recurrence:
     """One temporal layer's step from slot to slot.
 
-    The inputs of a slot are, side by side in the last dimension, the query, the present embedding
-    with the attention's output bias and the present frame's share of the gate, ``(B, N, 3 D)``: all
-    that can be computed without the memory has been.
+    The inputs of a slot, side by side in the last dimension of ``(B, N, 3 D)``, are all that does
+    not depend on the memory: the query, the present embedding with the attention's output bias, and
+    the present frame's share of the gate.
     """
 
     layer: "TemporalLayer"
     weight: Tensor
-    """Of keys, values and the memory's share of the gate, ``(3 D, D)``."""
+    """Weight of keys, values and the memory's share of the gate, ``(3 D, D)``."""
     bias: Tensor
     """Their biases, with the position of each query, ``(N, 3 D)``."""
 
     def init_state(self, inputs: Tensor) -> Tensor:
-        """No previous frame: every query finds the learned empty memory."""
+        """Return the learned empty memory for every query: there is no previous frame."""
         return self.layer.empty.expand(*inputs.shape[:2], -1)
 
     def step(self, inputs: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
-        """One slot: inputs ``(B, N, 3 D)``, memory ``(B, N, D)`` -> the new memory, twice."""
+        """Step one slot: inputs ``(B, N, 3 D)``, memory ``(B, N, D)`` -> the new memory, twice."""
         layer = self.layer
         query, present, present_gate = inputs.chunk(3, dim=-1)
         norm = layer.memory_norm
@@ -55,17 +55,16 @@ class TemporalLayer(MemorylessLayer):
     """A decoder layer whose queries are the present frame and whose memory is the frame before.
 
     Self-attention and feed-forward come first, on all slots at once. Then each query attends to the
-    memories of all queries one frame before; only this part walks. What it finds does not simply
-    add to the memory: a gate mixes it, channel by channel, with the query's own,
+    memories of all queries one frame before; only this part walks. What it reads is not just added
+    to the memory: a gate mixes it, channel by channel, with the query's own,
 
         memory_t = (1 - z) memory_{t-1} + z (embedding_t + attention(embedding_t, memory_{t-1}))
         output_t = embedding_t + W memory_t.
 
-    A memory that had to pass through the attention of 90 frames would not come out again; a closed
-    gate keeps it as it is. The gates start with memories from one frame to 94 frames, spread over
-    the channels, so that gradients reach far back from the first step on. W starts at zero, so that
-    an untrained memory blurs nothing: boxes in particular are the present frame's. How the
-    paper's layer is normed and mixed could not be read; this is our reading.
+    A memory would not survive the attention of 90 frames; a closed gate keeps it as it is. Gates
+    start with memories from 1 to 94 frames, spread over the channels, so that gradients reach far
+    back from the first step on. W starts at zero, so that an untrained memory blurs nothing. Norms
+    and mixing are our reading, since those of the paper could not be read.
     """
 
     def __init__(self, **sizes: Unpack[LayerSizes]) -> None:

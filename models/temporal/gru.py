@@ -27,11 +27,11 @@ class Recurrence:
     bias: Tensor
 
     def init_state(self, inputs: Tensor) -> Tensor:
-        """No previous frame: every query finds the learned start."""
+        """Return the learned start for every query: there is no previous frame."""
         return self.start_D.expand(*inputs.shape[:2], -1)
 
     def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
-        """One slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
+        """Step one slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
         width = state.shape[-1]
         memory = F.linear(state, self.weight, self.bias)
         gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
@@ -42,7 +42,7 @@ class Recurrence:
 
 
 class GRUMemory(nn.Module):
-    """A memory that walks: as many steps as the longest segment has slots, of a few kernels each.
+    """A memory that walks, with a few kernels for each slot of the longest segment.
 
     The maths and the parameters are those of `torch.nn.GRUCell`; the products with the present
     frames are computed for all slots at once. The gates begin with memories from 1 to 94 frames.

@@ -1,4 +1,4 @@
-"""Temporal layers one on the other, and two to build on: without a memory, and with any.
+"""Stacks of temporal layers, and two base layers: without a memory, and with any.
 
 B blocks, T slots, N queries, D width, L layers.
 """
@@ -23,9 +23,9 @@ class TemporalStack(nn.Module):
 
     A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, computed_BT,
     order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. Where `computed_BT` is False, its outputs may be
-    anything; None: it is True everywhere. `order` is that of `bload.walk` over these starts.
-    `sizes` are as in `models.dds.DDS`.
+    does all slots before the next one begins. Its outputs may be anything where `computed_BT` is
+    False; None means True everywhere. `order` is that of `bload.walk` over these starts. `sizes`
+    are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ def in_chunks(
     computed_BT: Tensor | None = None,
     state: Any = None,
 ) -> tuple[Tensor, Any]:
-    """Outputs ``(L, B, T, N, D)`` of a temporal part, a chunk of slots at a time.
+    """Run a temporal part a chunk of slots at a time; return its outputs ``(L, B, T, N, D)``.
 
     The values are those of the whole block: the state passes from chunk to chunk, its gradient does
     not (truncated back-propagation through time). Also return the state after the last slot,
@@ -89,20 +89,20 @@ def in_chunks(
 
 
 def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
-    """Orders, on the host, of the chunks of so many slots, or of all, that gradients do not leave.
+    """Return the orders, on the host, of chunks of so many slots or of all slots at once.
 
-    Starts on a device are waited for, once.
+    Gradients stay within a chunk. It waits once for starts that are on a device.
     """
     return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 
 
 def exactly(device: torch.device) -> torch.autocast:
-    """Within it autocast is off: roundings of bf16 would add up over the slots."""
+    """Turn autocast off within: roundings of bf16 would add up over the slots."""
     return torch.autocast(device.type, enabled=False)
 
 
 class MemorylessLayer(nn.Module):
-    """The work on single frames, and no memory: the baseline ``none``, and where others begin.
+    """Work on single frames without a memory: the baseline ``none``, and the base of others.
 
     Self-attention among a frame's queries, then feed-forward, on all slots at once.
     """
@@ -114,7 +114,7 @@ class MemorylessLayer(nn.Module):
     def present(
         self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the present frames by themselves, ``(B, T, N, D)``."""
+        """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
         frames_IND = self.frame(take(embeddings_BTND, computed_BT), query_position_ND)
         blocks, slots = embeddings_BTND.shape[:2]
         return put(frames_IND[None], (blocks, slots), computed_BT)[0]
@@ -133,7 +133,7 @@ class MemorylessLayer(nn.Module):
 
 
 class MemoryLayer(MemorylessLayer):
-    """The present frames first; then a memory along time, for every query by itself.
+    """Work on the present frames, then a memory along time for each query by itself.
 
     The memory is called as ``memory(read_BTND, start_BT, state, order)`` and returns what each slot
     remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
@@ -164,11 +164,11 @@ class MemoryLayer(MemorylessLayer):
 
 
 def gate_bias(width: int) -> Tensor:
-    """Biases ``(D,)`` of update gates, for memories from 1 to `LONGEST_MEMORY` frames.
+    """Return biases ``(D,)`` of update gates, for memories from 1 to `LONGEST_MEMORY` frames.
 
-    A channel whose gate is z forgets like (1 - z)^t, which is 1 / z frames; these are spread evenly
-    on a logarithmic scale (chrono initialisation, arXiv 1804.11188). The shortest is 1.2 frames,
-    since a gate of 1 could not learn.
+    A channel with gate z forgets like (1 - z)^t, in 1 / z frames. These times are spread evenly on
+    a logarithmic scale (chrono initialisation, arXiv 1804.11188). The shortest is 1.2 frames, since
+    a gate of 1 could not learn.
     """
     memories_D = torch.logspace(0, 1, width, base=LONGEST_MEMORY) + 0.2
     return -torch.log(memories_D - 1)

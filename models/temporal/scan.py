@@ -3,17 +3,16 @@
 B blocks, T slots (always dimension 1), N queries, D width.
 
 Two neighbouring steps of h_t = keep_t h_{t-1} + add_t are one step, with keep = keep_2 keep_1 and
-add = keep_2 add_1 + add_2. So pairs of slots are joined, the recurrence of half the length is
-solved the same way, which gives every second h, and each of the others follows from the one before
-it:
+add = keep_2 add_1 + add_2. So pairs of slots are joined, and the recurrence of half the length is
+solved in the same way. It gives every second h; each of the others follows from the one before it:
 
 ```
 |a b c d e f g|  ->  |ab cd ef|  ->  h at b, d, f  ->  h at a, c, e, g as well
 ```
 
 That is about 3 T multiply-adds in all, where walking takes T (Blelloch, Prefix sums and their
-applications, 1990). With every keep in 0..1 no product grows, so that it is as exact as walking and
-needs no logarithms; a keep of 0 cuts the past off exactly.
+applications, 1990). With every keep in 0..1 no product grows, so the scan is as exact as walking
+and needs no logarithms; a keep of 0 cuts the past off exactly.
 """
 
 from typing import Any
@@ -31,10 +30,9 @@ class ScanMemory(nn.Module):
         h_t = (1 - z_t) h_{t-1} + z_t x_t,
 
     with the gate z and the content x from the present frame alone. So all slots are computed at
-    once, in 2 log2(T) rounds (`linear_scan`), with memory for a few ``(B, T, N, D)``. It has no
-    gate that sees what is remembered; more layers make up for that. At a start nothing is kept of h
-    and the learned start takes its place. The gates begin with memories from 1 to 94 frames. The
-    state is ``(B, N, D)``.
+    once, in 2 log2(T) rounds (`linear_scan`), with memory for a few ``(B, T, N, D)``. No gate sees
+    what is remembered; more layers make up for that. At a start, the learned start replaces h. The
+    gates begin with memories from 1 to 94 frames. The state is ``(B, N, D)``.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -65,7 +63,7 @@ class ScanMemory(nn.Module):
 def linear_scan(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
     """Compute all h of the recurrence, differentiable in all three arguments.
 
-    The backward pass is the same scan from the last slot to the first. Saved for it are `keep`, the
+    The backward pass is the same scan from the last slot to the first. It needs only `keep`, the
     outputs and the state, nothing of the rounds. `keep`, in 0..1, `add` and h are ``(B, T, ...)``,
     the state before the first slot ``(B, ...)``.
     """

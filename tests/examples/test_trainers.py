@@ -1,4 +1,4 @@
-"""The examples of trainers, each on 2 ranks in an environment of its own requirements."""
+"""The examples of trainers on 2 ranks, in an environment with their requirements."""
 
 import json
 import runpy
@@ -37,13 +37,19 @@ class Run:
     """By rank, at the end."""
 
 
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    made = Environment(tmp_path_factory.mktemp("trainers") / "environment")
+    files = [("-r", FOLDER / f"requirements-{name}.txt") for name in TRAINERS]
+    made.install(*(argument for file in files for argument in file))
+    made.install("--no-deps", wheel)
+    return made
+
+
 @pytest.fixture(scope="module", params=TRAINERS)
-def runs(request, wheel, tmp_path_factory):
+def runs(request, environment, tmp_path_factory):
     """A run, one that is killed, and that one started again."""
     folder = tmp_path_factory.mktemp(request.param)
-    environment = Environment(folder / "environment")
-    environment.install("-r", FOLDER / f"requirements-{request.param}.txt")
-    environment.install("--no-deps", wheel)
     example = FOLDER / TRAINERS[request.param]
     whole = run(environment, example, folder / "whole")
     killed = run(environment, example, folder / "killed", STOP)

@@ -113,4 +113,4 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     assert {*used} == {(wanted, 0)}
     text = capsys.readouterr().out
     assert (f"(starts={wanted})\n" in text) == (wanted != "table")
-    assert "if a cue must be remembered " in text
+    assert "of those to remember " in text

@@ -1,4 +1,4 @@
-"""The charts of a run's page: losses and Recall over steps, costs by epoch, Recall by relation."""
+"""Charts of a run's page: losses and Recall over steps, costs by epoch, Recall by relation."""
 
 import io
 import re
@@ -17,7 +17,7 @@ from bload.show.draw import INK, colour_of
 from training.page.record import Record, Row
 
 WIDTH = 5.7
-"""Inches of 72 pixels."""
+"""Width in inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
 QUIET, WAITING, MODEL = "#9aa3af", "#d9822b", "#0f62ad"
 LOSS_PARTS = {
@@ -28,22 +28,22 @@ LOSS_PARTS = {
     "loss_labels": ("spatial and contacting", "#5f6673"),
     "loss_dense": ("dense task", "#a83260"),
 }
-"""Part of the loss -> what it is of, and its colour."""
+"""Part of the loss -> its label and colour."""
 GROUPS = {"attention": "#7a3fb8", "spatial": "#0f62ad", "contacting": "#b4500b"}
 OBSERVERS = {
     "with": ("this model", "-", MODEL),
     "remembering": ("best with memory", "--", INK),
     "memoryless": ("best without memory", ":", QUIET),
 }
-"""Beginning of a figure's key -> whose recall it is, and how it is drawn."""
+"""Prefix of a figure's key -> label, line style and colour."""
 TICKS = 8
-"""Most epochs that are named over a chart by steps."""
+"""Most epochs labelled above a chart."""
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, what it shows in words, and a note."""
+    """A drawing with its title, alternative text and note."""
 
     title: str
     svg: str
@@ -54,7 +54,7 @@ class Chart:
 def chart(
     title: str, alternative: str, draw: Callable[[Axes], None], height: float = 3.4, note: str = ""
 ) -> Chart:
-    """Draw on white, with a legend if something has a label; the same text each time."""
+    """Draw on white, with a legend if anything has a label; equal drawings give equal text."""
     file = io.StringIO()
     with style.context([STYLE, {"svg.hashsalt": title, "svg.fonttype": "none"}]):
         figure = Figure((WIDTH, height), layout="constrained")
@@ -71,7 +71,7 @@ def chart(
 
 
 def loss(run: Record) -> Chart:
-    """The whole loss, of steps and of epochs."""
+    """Draw the whole loss, of steps and of epochs."""
     steps, epochs = of_steps(run, "loss"), of_epochs(run, "loss")
     found = epochs or steps
 
@@ -85,7 +85,7 @@ def loss(run: Record) -> Chart:
 
 
 def parts(run: Record) -> Chart | None:
-    """The parts of the loss, of steps and of epochs; None if none was logged."""
+    """Draw the parts of the loss, of steps and of epochs; None if none was logged."""
     lines = [*run.steps, *run.epochs]
     logged = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
     looks = {
@@ -113,9 +113,9 @@ def parts(run: Record) -> Chart | None:
 
 
 def recall(run: Record) -> Chart:
-    """Recall@20 by evaluation, or of the only one; beside the ideal observers, if they are known.
+    """Draw Recall@20 by evaluation, beside the ideal observers if they are known.
 
-    Those of one evaluation are told apart by what has to be remembered.
+    A single evaluation is split into all relations and those that must be remembered.
     """
     title, reached = "Recall@20 with constraint, %", run.reached
     known = {of: look for of, look in OBSERVERS.items() if f"{of}/recall@20" in reached}
@@ -160,7 +160,7 @@ def recall(run: Record) -> Chart:
 
 
 def seconds(run: Record) -> Chart:
-    """Time of each epoch, and how much of it was waiting for data."""
+    """Draw the time of each epoch, and how much of it was waiting for data."""
     ends = [line["epoch"] for line in run.epochs]
     waited = [line["waiting_seconds"] for line in run.epochs]
     worked = [line["seconds"] - line["waiting_seconds"] for line in run.epochs]
@@ -177,7 +177,7 @@ def seconds(run: Record) -> Chart:
 
 
 def relations(found: pd.DataFrame) -> Chart:
-    """Bars of all relations that the test split has, best first within their group.
+    """Draw bars of all relations of the test split, best first within their group.
 
     Args:
         found: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
@@ -199,7 +199,7 @@ def relations(found: pd.DataFrame) -> Chart:
 
 
 def by_step(axis: Axes, run: Record) -> None:
-    """Name the steps of the run below, and the ends of its epochs on top."""
+    """Label the steps of the run below, and the ends of its epochs on top."""
     axis.set_xlabel("step")
     axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.yaxis.set_major_formatter("{x:,.10g}")
@@ -214,7 +214,7 @@ def by_step(axis: Axes, run: Record) -> None:
 
 
 def bars(axis: Axes, found: Mapping[float, float], width: float, ink: str, label: str) -> None:
-    """Bars to the right, of values in percent by their places from the top."""
+    """Draw horizontal bars, from place, counted from the top, to value in percent."""
     drawn = axis.barh([*found], [*found.values()], width, color=ink, label=label)
     axis.bar_label(drawn, fmt="%.1f", padding=3, fontsize=9.5)
     axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
@@ -227,7 +227,7 @@ def colour(run: Record) -> str:
 
 
 def at(run: Record, line: Row) -> int:
-    """The step of the whole run at which a line was written; epochs need not have as many."""
+    """Return the step of the whole run at which a line was written; epochs may differ in steps."""
     of = {epoch["epoch"]: epoch["step"] for epoch in run.epochs}
     return sum(of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
 
@@ -237,7 +237,7 @@ def of_steps(run: Record, key: str) -> Points:
 
 
 def of_epochs(run: Record, key: str) -> Points:
-    """At the middle of each epoch, of whose steps it is the mean."""
+    """Return the mean of each epoch, placed at its middle."""
     return [(at(run, line) - line["step"] / 2, line[key]) for line in run.epochs if key in line]
 
 

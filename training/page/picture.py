@@ -1,4 +1,4 @@
-"""Pictures of a run: what its model predicts on one video of the test split, still and moving."""
+"""Pictures of a run: predictions on one video of the test split, still and moving."""
 
 import io
 import sys
@@ -24,15 +24,15 @@ from training.ranks import autocast
 STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
 AROUND = 4
-"""Videos that are hardly shorter, or longer, than the median one."""
+"""Videos considered on either side of the median length."""
 WIDTH = 12.0
-"""Inches of the moving picture, of 100 pixels."""
+"""Width of the moving picture, in inches of 100 pixels."""
 
 
 def draw_run(
     checkpoint: Path, device: torch.device, source: VideoSource | None = None
 ) -> tuple[bytes, bytes]:
-    """Draw, and say so, what a checkpoint's model predicts on the test video `telling` chooses.
+    """Draw a checkpoint's predictions on the test video that `telling` chooses.
 
     Args:
         source: the test split; None opens that of the checkpoint, and makes no data.
@@ -67,14 +67,14 @@ def draw_run(
 
 
 def telling(source: VideoSource) -> int:
-    """Of the videos around the median length, the first with the most objects to begin with."""
+    """Return the video, of about median length, with the most objects in its first frame."""
     middle, order = len(source) // 2, np.argsort(source.lengths, kind="stable")
     near = order[max(0, middle - AROUND) : middle + AROUND + 1].tolist()
     return max(near, key=lambda video: len(source.targets(video, 0, 1)[0].object_classes_M))
 
 
 def read_video(source: VideoSource, video: int, frames: int) -> Batch:
-    """The first frames of a video as a batch of one block, which they fill."""
+    """Read the first frames of a video as a batch of one full block."""
     sequence, first, length = (np.array([number]) for number in (video, 0, frames))
     return collate_blocks([BlockDataset(source)[Block(0, frames, sequence, first, length)]])
 
@@ -83,7 +83,7 @@ def read_video(source: VideoSource, video: int, frames: int) -> Batch:
 def predict_video(
     model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
 ) -> list[FramePrediction]:
-    """Predict the frames of a batch as evaluation does; `train` is the config of that name."""
+    """Predict the frames of a batch as evaluation does; `train` is the run's ``train`` config."""
     precision = autocast(train["amp"], device)
     how = Letterbox(source), device, precision, train["starts"], train["seed"]
     return predict_batch(model.eval(), batch, *how)()

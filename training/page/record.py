@@ -1,4 +1,4 @@
-"""Record of one run in its folder: config, lines of metrics.jsonl, summary or failure, machine."""
+"""Record of one run from its folder: config, lines of metrics.jsonl, end, machine."""
 
 import json
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from training.provenance import surroundings
 
 MADE_ON = "made_on.json"
 RELATIONS = "relations.csv"
-"""Recall by relation at the last evaluation, as `relation_rows` gives it."""
+"""File of the rows of `relation_rows` at the last evaluation."""
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run as its folder has it."""
+    """Contents of a run's folder."""
 
     path: Path
     config: Row
     steps: list[Row]
-    """Lines of metrics.jsonl, as `epochs`, which has one per epoch, and `evals`."""
+    """Lines of metrics.jsonl by kind, here and in `epochs`, one per epoch, and `evals`."""
     epochs: list[Row]
     evals: list[Row]
     ended: bool
     made_on: Row
-    """Machine, versions and commit, as `surroundings` gives them."""
+    """Machine, versions and commit, from `surroundings`."""
 
     @property
     def reached(self) -> Row:
-        """The figures of the last evaluation; empty before there is one."""
+        """Figures of the last evaluation; empty before the first."""
         return self.evals[-1] if self.evals else {}
 
 
@@ -42,7 +42,7 @@ def evaluated_after(epochs: float) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """Read a run. Raises `InputError` for a folder that is none, or what cannot be read."""
+    """Read a run; raises `InputError` if `path` is not a run's folder or a file cannot be read."""
     if not (path / "config.json").is_file():
         raise InputError(
             f"{path} is not the folder of a run; name one that train.py printed, such as runs/NAME"
@@ -58,5 +58,5 @@ def read_record(path: Path) -> Record:
 
 
 def note_machine(path: Path) -> None:
-    """Write down the machine on which a run begins or goes on."""
+    """Write down the machine on which a run begins or resumes."""
     write_whole(path / MADE_ON, json.dumps(surroundings(), indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""The sections of a run's page: what it reached and cost in words, tables and charts."""
+"""Sections of a run's page: its results and costs in words, tables and charts."""
 
 import json
 import shlex
@@ -21,14 +21,14 @@ from training.page.record import RELATIONS, Record, evaluated_after
 from training.printing import CONSTRAINTS_IN_WORDS, from_memoryless
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
-"""Files of the frames side by side and of the moving picture."""
+"""Files of the still and the moving picture."""
 HARDLY = 0.03
-"""A relation whose Recall@20 with constraint is below this is hardly learned."""
+"""Recall@20 with constraint below which a relation is hardly learned."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts and figures by heading, the first of which names the row."""
+    """Rows of texts and figures by heading; the first column names the row."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
@@ -39,7 +39,7 @@ Part = str | Chart | Table
 
 
 def lead(run: Record) -> str:
-    """Model, data and loader of a run, how far it came and what it reached."""
+    """Describe a run: model, data, loader, progress and recall."""
     config, ranks = run.config, run.config["ranks"]
     names = f"{config['model']['name']} on {config['dataset']['name']}"
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
@@ -57,7 +57,7 @@ def lead(run: Record) -> str:
 
 
 def reached(run: Record) -> list[Part]:
-    """Loss and Recall of the last evaluation, and what observers reach."""
+    """Show loss and Recall of the last evaluation, beside those of observers."""
     loss: list[Part] = [charts.loss(run)] if run.steps or run.epochs else []
     if not run.reached:
         return [*loss, "The test split has not been evaluated yet."]
@@ -71,7 +71,7 @@ def reached(run: Record) -> list[Part]:
 
 
 def relations(run: Record) -> list[Part]:
-    """Recall@20 of every relation at the last evaluation, and how many are hardly learned."""
+    """Show Recall@20 of every relation at the last evaluation, and count the hardly learned."""
     if not (run.path / RELATIONS).exists():
         return [f"The run's folder has no {RELATIONS}, which evaluations write."]
     table = pd.read_csv(run.path / RELATIONS)
@@ -86,7 +86,7 @@ def relations(run: Record) -> list[Part]:
 
 
 def picture(run: Record) -> list[Part]:
-    """Predictions on frames of a test video, side by side and moving."""
+    """Show predictions on frames of a test video, side by side and moving."""
     titles = (
         "Frames of a test video: the truth, the prediction, the best triplets",
         "Its first frames, moving",
@@ -102,7 +102,7 @@ def picture(run: Record) -> list[Part]:
 
 
 def training(run: Record) -> list[Part]:
-    """Parts of the loss and time over epochs as charts; what epochs cost as a table."""
+    """Show parts of the loss and time over epochs as charts, and costs of epochs as a table."""
     parts = charts.parts(run)
     made: list[Part] = [parts] if parts else []
     if not run.epochs:
@@ -129,7 +129,7 @@ def training(run: Record) -> list[Part]:
 
 
 def cost(run: Record) -> list[Part]:
-    """Padding, waiting, speed and memory of the run."""
+    """Show padding, waiting, speed and memory of the run."""
     if not run.epochs:
         return ["No epoch has ended yet."]
     means = summarise(run.epochs)
@@ -148,7 +148,7 @@ def cost(run: Record) -> list[Part]:
 
 
 def config(run: Record) -> list[Part]:
-    """Every key beside its default; those that differ first, and all."""
+    """Show the keys that differ from their defaults, then all keys."""
     usual, here = defaults(run.config), texts(run.config)
     rows = [{"key": key, "run": here[key], "default": usual.get(key, "-")} for key in here]
     differ = [row for row in rows if row["run"] != row["default"]]
@@ -157,7 +157,7 @@ def config(run: Record) -> list[Part]:
 
 
 def origin(run: Record) -> list[Part]:
-    """Commit, machine and versions, and how to make the page anew."""
+    """Show commit, machine and versions, and the command that makes the page again."""
     command = shlex.join(["python", "-m", "training.page", str(run.path)])
     again = f"This page and its pictures: {command}"
     return [pairs("Where it was trained", texts(run.made_on)), again]
@@ -172,7 +172,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Record], list[Part]]]] = {
     "config": ("Config", config),
     "origin": ("Commit and machine", origin),
 }
-"""Anchor -> title and what makes the section."""
+"""Anchor -> title and builder of a section."""
 
 
 def pairs(title: str, lines: Mapping[str, str]) -> Table:
@@ -180,7 +180,7 @@ def pairs(title: str, lines: Mapping[str, str]) -> Table:
 
 
 def texts(groups: Mapping[str, Any]) -> dict[str, str]:
-    """``group.key`` -> value as on a command line, by group and key."""
+    """Flatten a config to ``group.key`` -> value as on a command line."""
     found: dict[str, str] = {}
     for key, value in groups.items():
         if isinstance(value, dict):
@@ -191,7 +191,7 @@ def texts(groups: Mapping[str, Any]) -> dict[str, str]:
 
 
 def defaults(groups: Mapping[str, Any]) -> dict[str, str]:
-    """The config of a command line that chooses the same groups, as far as they are known here."""
+    """Return the default config of a run's loader, data set and model, where known here."""
     models = [file.stem for file in Path(CONFIGS, "model").glob("*.yaml")]
     known = {"loader": [*PACKERS], "dataset": [*DATASETS], "model": models}
     names = {group: groups[group]["name"] for group in known}

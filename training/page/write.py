@@ -1,4 +1,4 @@
-"""A run on one page: ``report.html`` in its folder, with ``prediction.png`` and ``.webp`` in it."""
+"""Page of a run: ``report.html`` in its folder, with ``prediction.png`` and ``.webp`` in it."""
 
 import re
 import traceback
@@ -18,19 +18,19 @@ PAGE = "report.html"
 
 
 def begin_page(path: Path) -> None:
-    """Note the machine on which a run begins or goes on; forget what was drawn of it before."""
+    """Write down the machine on which a run begins or resumes; delete its page and pictures."""
     note_machine(path)
     for file in drawn(path):
         file.unlink()
 
 
 def drawn(path: Path) -> list[Path]:
-    """The files drawn of a run that are there."""
+    """Return the existing page and pictures of a run."""
     return [path / name for name in (PAGE, *PICTURES) if (path / name).exists()]
 
 
 def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> None:
-    """Draw pictures and page of a run.
+    """Draw the pictures and the page of a run.
 
     Args:
         source: the test split; None opens the run's own, and makes no data.
@@ -46,7 +46,7 @@ def write_page(path: Path, device: torch.device, source: VideoSource | None = No
 
 
 def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None:
-    """As `write_page`, at the end of a run, which no failure of this kind may spoil."""
+    """Call `write_page` at the end of a run, and only warn if it fails."""
     try:
         write_page(path, device, source)
     except Exception:
