@@ -57,7 +57,11 @@ def _with_recall(table: pd.DataFrame, **more: pd.Series) -> pd.DataFrame:
 
 def _run(folder: Path) -> dict:
     config = pd.json_normalize(read_object(folder / "config.json")).iloc[0].to_dict()
-    return {**config, **read_object(folder / "summary.json"), "run": folder.name}
+    losses = [
+        line["loss"] for _, line in metric_lines(folder / "metrics.jsonl") if line["kind"] == "step"
+    ]
+    last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :])} if losses else {}
+    return {**config, **read_object(folder / "summary.json"), **last, "run": folder.name}
 
 
 def read_curves(folder: Path | str) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Measure what the library costs, and write the tables of docs/performance.md.
 
-    python -m experiments.benchmarks                 # two idle cores, under 30 minutes
+    python -m experiments.benchmarks                 # two idle cores, 16 minutes
     python -m experiments.benchmarks packing step    # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
     python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
