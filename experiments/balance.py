@@ -73,16 +73,16 @@ def _deal(plan: Plan, ranks: int, blocks: int, how: str, cost: Cost) -> Schedule
     return make_schedule(plan, ranks, micro_batches=blocks, balance=how, cost=cost, rng=rng)
 
 
-def delay(plan: Plan, ranks: int, blocks: int) -> str:
-    """Say how many steps later `queue` trains the costliest 30 % of the blocks."""
-    cost = Cost(slot=1, pair=1 / plan.t_max)
-    step_WB = [_steps(_deal(plan, ranks, blocks, how, cost)) for how in ("none", "queue")]
+def delays(plan: Plan, ranks: int) -> str:
+    """How many steps later `queue` trains the costliest 30 % of the blocks."""
+    cost, rows = Cost(slot=1, pair=1 / plan.t_max), []
     cost_B = cost.of_blocks(plan)
-    later = (step_WB[1] - step_WB[0])[cost_B >= np.quantile(cost_B, 0.7)]
-    return (
-        f"{later.mean():.1f} steps later on average, {later.max()} at most, of "
-        f"{step_WB[1].max() + 1} ({ranks} ranks, {blocks} block{'s' * (blocks > 1)} each)"
-    )
+    for on, blocks in ((ranks, 1), (ranks, 4), (2, 1)):
+        none_B, queue_B = (_steps(_deal(plan, on, blocks, how, cost)) for how in ("none", "queue"))
+        later = (queue_B - none_B)[cost_B >= np.quantile(cost_B, 0.7)]
+        rows.append([on, blocks, queue_B.max() + 1, f"{later.mean():.1f}", later.max()])
+    heads = ["ranks", "blocks per rank and step", "steps", "steps later, mean", "most"]
+    return markdown(rows, heads, words=0)
 
 
 def _steps(schedule: Schedule) -> np.ndarray:
@@ -129,9 +129,11 @@ def counted_table(plans: dict[str, Plan], ranks: int) -> str:
 def tables(rows: pd.DataFrame, lengths: str, ranks: int) -> str:
     """Format the counted and the measured table; for the lengths of a file only the first."""
     plans = plans_of(lengths)
-    late = [delay(next(iter(plans.values())), *size) for size in ((ranks, 1), (ranks, 4), (2, 1))]
-    counted = f"{counted_table(plans, ranks)}\n\nUnder `queue` the costliest 30 % of the blocks of "
-    counted += f"{next(iter(plans))} come {'; '.join(late)}."
+    name, plan = next(iter(plans.items()))
+    counted = (
+        f"{counted_table(plans, ranks)}\n\nSteps by which `queue` trains the costliest 30 % of the "
+    )
+    counted += f"blocks of {name} later than `none`:\n\n{delays(plan, ranks)}"
     return counted if lengths else f"{counted}\n\n{measured_table(rows)}"
 
 

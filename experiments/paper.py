@@ -37,9 +37,9 @@ FIGURES = [
         "sampling", "deleted", 92_271, f"{SUMMARY}; derived: {{deleted}} at one clip of 22 a video"
     ),
     Figure("sampling", "recall_at_20", 41.2, SUMMARY),
-    Figure("mix", "padding", 37_712, f"{SUMMARY}, as BLoad's; derived: {{mix}} with rows of 22"),
+    Figure("mix", "padding", 37_712, f"{SUMMARY}, for BLoad; derived: {{mix}} with rows of 22"),
     Figure("mix", "deleted", 40_289, "derived: {mix_deleted} with rows of 22"),
-    Figure("mix", "minutes", 40, f"{SUMMARY}, as BLoad's; as `mix` {REMEMBERED}"),
+    Figure("mix", "minutes", 40, f"{SUMMARY}, for BLoad; for `mix` {REMEMBERED}"),
     Figure("bload", "padding", 3_695, f"{REMEMBERED}; not derivable: {{by_blocks}}"),
     Figure("bload", "deleted", 0, "abstract"),
     Figure("bload", "minutes", 41, "a public summary, not the one with 40"),
@@ -99,8 +99,8 @@ def times_less(seeds: int = 4, epochs: int = 60) -> str:
     return (
         f"Over {pads.size} epochs (seeds 0 to {seeds - 1}) `bload` pads {pads.mean():,.0f} slots "
         f"on average, {naive / pads.mean():.0f} times less than naive padding, "
-        f"{naive / pads.max():.0f} to {naive / pads.min():.0f} times by epoch; below 100 times in "
-        f"{(naive / pads < 100).sum()}."
+        f"{naive / pads.max():.0f} to {naive / pads.min():.0f} times by epoch, and below 100 times "
+        f"in {(naive / pads < 100).sum()} of them."
     )
 
 

@@ -99,7 +99,7 @@ def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None
     rows.append(Row(equal, recalls, _known(packed.recall_at_20_paper), _reached(runs), 1))
     if work is not None:
         naive = work[(work[LOADER] == "naive") & (work["train.slots"] == _budget(work))]
-        short = f"naive {1 - naive.slots.mean() / _budget(work):.0%} less"
+        short = f"naive on {1 - naive.slots.mean() / _budget(work):.0%} fewer slots"
         rows.append(Row(f"Recall@20, equal work ({short})", recalls, {}, _reached(work), 1))
         level, shares = same_recall()
         share = f"slots until {level:.1f} % Recall@20, naive = 1"

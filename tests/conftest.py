@@ -17,6 +17,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # for the commands
 torch.set_num_threads(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
     for item in items:

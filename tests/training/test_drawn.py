@@ -26,7 +26,7 @@ from training.config import SYNC_NAMES
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, set_deterministic
 
-COUNT = 60
+COUNT = 40
 CANDIDATES = 30
 """Configs of which the one with most that is new is taken."""
 LONG = ("split", "error", "carry", "truncate")
