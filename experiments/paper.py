@@ -58,6 +58,13 @@ def figure(loader: str, what: str) -> float | None:
     return next((one.value for one in FIGURES if (one.loader, one.what) == (loader, what)), None)
 
 
+def is_remembered(loader: str, what: str) -> bool:
+    """True if nobody here could read where the figure comes from."""
+    return any(
+        REMEMBERED in one.source for one in FIGURES if (one.loader, one.what) == (loader, what)
+    )
+
+
 def padding_of_blocks(blocks: int) -> int:
     """Slots that so many full blocks of 94 leave empty on Action Genome's training split."""
     lengths = action_genome_lengths("train")

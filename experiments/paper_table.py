@@ -45,8 +45,6 @@ from experiments.study import (
 )
 
 LOADER = "loader.name"
-REMEMBERED = {("mix", "speed"), ("bload", "padded")}
-"""Figures of the paper that could not be read: loader, first word of the row."""
 LOADERS = ["naive", "sampling", "mix", "bload", "bload_exact"]
 Figures = dict[str, Interval]
 """By loader."""
@@ -58,6 +56,8 @@ class Row(NamedTuple):
     name: str
     section: str
     """Of docs/results.md."""
+    what: str
+    """The figures of the paper that `paper` holds or follows from, a key of `paper.NAMES`."""
     paper: Figures
     ours: Figures
     digits: int
@@ -78,32 +78,25 @@ def overview(packed: pd.DataFrame, runs: pd.DataFrame, work: pd.DataFrame | None
     faster = _known(packed.minutes_paper["naive"] / packed.minutes_paper)
     recalls = "recall20-of-the-loaders"
     rows = [
-        Row(
-            "padded frames per epoch",
-            "padding-and-deletion",
-            _known(packed.padding_paper),
-            _known(packed.padding),
-            0,
-        ),
-        Row(
-            "deleted frames per epoch",
-            "padding-and-deletion",
-            _known(packed.deleted_paper),
-            _known(packed.deleted),
-            0,
-        ),
+        Row(f"{name} per epoch", "padding-and-deletion", what, _known(theirs), _known(ours), 0)
+        for name, what, theirs, ours in (
+            ("padded frames", "padding", packed.padding_paper, packed.padding),
+            ("deleted frames", "deleted", packed.deleted_paper, packed.deleted),
+        )
     ]
     if work is not None:
-        rows.append(Row("speed of an epoch, naive = 1", "time-of-an-epoch", faster, speeds(), 2))
+        speed = "speed of an epoch, naive = 1"
+        rows.append(Row(speed, "time-of-an-epoch", "minutes", faster, speeds(), 2))
     equal = "Recall@20, equal epochs, equal slots per step"
-    rows.append(Row(equal, recalls, _known(packed.recall_at_20_paper), _reached(runs), 1))
+    theirs = _known(packed.recall_at_20_paper)
+    rows.append(Row(equal, recalls, "recall_at_20", theirs, _reached(runs), 1))
     if work is not None:
         naive = work[(work[LOADER] == "naive") & (work["train.slots"] == _budget(work))]
         short = f"naive on {1 - naive.slots.mean() / _budget(work):.0%} fewer slots"
-        rows.append(Row(f"Recall@20, equal work ({short})", recalls, {}, _reached(work), 1))
+        rows.append(Row(f"Recall@20, equal work ({short})", recalls, "", {}, _reached(work), 1))
         level, shares = same_recall()
         share = f"slots until {level:.1f} % Recall@20, naive = 1"
-        rows.append(Row(share, "long-training", {}, shares, 2))
+        rows.append(Row(share, "long-training", "", {}, shares, 2))
     return rows
 
 
@@ -141,13 +134,13 @@ def same_recall() -> tuple[float, Figures]:
 def table_of(rows: list[Row], form: str, link: bool = False) -> str:
     """Measures down and loaders across, the paper's figure / ours; sections are linked."""
     cells = []
-    for name, section, theirs, ours, digits in rows:
+    for name, section, what, theirs, ours, digits in rows:
         label = f"[{name}](docs/results.md#{section})" if link else name
         cells.append([label])
         for loader in LOADERS:
             known = [
                 f"{of[loader].mean:,.{digits if of[loader].mean != 1 else 0}f}"
-                + "*" * ((loader, name.split()[0]) in REMEMBERED and of is theirs)
+                + "*" * (of is theirs and paper.is_remembered(loader, what))
                 for of in (theirs, ours)
                 if loader in of
             ]

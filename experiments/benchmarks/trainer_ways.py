@@ -21,11 +21,10 @@ import transformers
 from torch.nn.utils.rnn import pad_sequence
 from transformers.trainer_pt_utils import BatchRebalanceSampler
 
-from bload import BlockLoader, action_genome_lengths, from_dataset, make_plan, make_schedule
+from bload import action_genome_lengths, make_plan, make_schedule
 
-EXAMPLE: Any = runpy.run_path(
-    str(Path(__file__).parents[2] / "examples/trainers/with_transformers.py")
-)
+EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
+BlockTrainer: Any = runpy.run_path(str(EXAMPLE))["BlockTrainer"]
 STRATEGIES = ("random", "group_by_length", "batch_rebalance")
 WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
 T_MAX, BATCH, ACCUMULATED, VOCABULARY = 1024, 8, 2, 64
@@ -56,15 +55,15 @@ def padded(items: list[Item]) -> dict[str, torch.Tensor]:
     return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
 
-class Packed(EXAMPLE["BlockTrainer"]):  # type: ignore[misc, name-defined]
+class Packed(BlockTrainer):
     """The example with a packer, and blocks as rows or in one."""
 
-    packer, rows = "", True
+    t_max, batch_slots, packer, rows = T_MAX, 2 * T_MAX, "", True
 
     def blocks(self, data, **options):
-        source = from_dataset(data, [len(item["input_ids"]) for item in data], inputs="input_ids")
-        options |= {"t_max": T_MAX, "batch_slots": 2 * T_MAX, "seed": self.args.seed}
-        return EXAMPLE["Blocks"](BlockLoader(source, self.packer, **options), rows=self.rows)
+        made = super().blocks(data, packer=self.packer, **options)
+        made.rows = self.rows
+        return made
 
 
 def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) -> Row:

@@ -15,7 +15,8 @@ from experiments.study import DOCUMENT, RESULTS, ROOT
 
 LOADER, STARTS = "loader.name", "train.starts"
 COMMANDS = [
-    *("ablations", "alternatives", "balance", "convergence", "deadlock", "default_run"),
+    *("ablations", "alternatives", "balance", "batching", "convergence", "deadlock"),
+    "default_run",
     *("epoch_time", "horizon", "paper", "paper_table", "sync", "tmax_sweep"),
     pytest.param("lengths", marks=pytest.mark.slow),
     "benchmarks/__main__ --tables",
