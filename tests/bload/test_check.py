@@ -69,6 +69,7 @@ WRONG = {
     "attention without a mask": lambda batch: attention(batch.inputs_BT, None),
     "the mean of the row": lambda batch: batch.inputs_BT - batch.inputs_BT.mean(1, keepdim=True),
     "a result a sequence": lambda batch: batch.last(convolution(batch)),
+    "as little as in a new BERT": lambda batch: batch.inputs_BT + 0.005 * convolution(batch),
     "the gradient alone": leaks_backward,
 }
 
