@@ -106,8 +106,8 @@ def times_less(seeds: int = 4, epochs: int = 60) -> str:
     return (
         f"Over {pads.size} epochs (seeds 0 to {seeds - 1}) `bload` pads {pads.mean():,.0f} slots "
         f"on average, {naive / pads.mean():.0f} times less than naive padding, "
-        f"{naive / pads.max():.0f} to {naive / pads.min():.0f} times by epoch, and below 100 times "
-        f"in {(naive / pads < 100).sum()} of them."
+        f"{naive / pads.max():.0f} to {naive / pads.min():.0f} times by epoch; in "
+        f"{(naive / pads < 100).sum()} of these epochs less than 100 times."
     )
 
 
