@@ -106,7 +106,7 @@ def test_figures_of_the_documents_follow_from_the_committed_runs():
     ]
     assert f"| {by_seed(*five[::-1])} |" in document
     assert f"[below](#the-default-run)), {by_seed(*ten)} seed by seed" in document
-    assert f"two lengths of training: {by_seed(*both)}." in document
+    assert f"the start table is worth {by_seed(*both)} points." in document
     # Horizon: whole videos less fresh clips where a state lasts as long as the video, and how much
     # more that is than where it lasts 8 frames.
     gains = []
