@@ -24,13 +24,13 @@ class BlockTrainer(Trainer):
 
     def get_train_dataloader(self):
         # a step takes what is accumulated, so `Trainer` divides its loss by the right number
-        accumulated = self.args.gradient_accumulation_steps
-        blocks = self.blocks(self.train_dataset, micro_batches=accumulated)
-        self.add_callback(Position(blocks.loader))
-        return blocks
+        made = self.blocks(self.train_dataset, micro_batches=self.args.gradient_accumulation_steps)
+        self.add_callback(Position(made.loader))
+        return made
 
     def get_eval_dataloader(self, eval_dataset=None):
-        return self.blocks(eval_dataset or self.eval_dataset)
+        data = self.eval_dataset if eval_dataset is None else eval_dataset
+        return self.blocks(self.eval_dataset[data] if isinstance(data, str) else data)
 
 
 class Blocks:

@@ -25,8 +25,7 @@ if __name__ == "__main__":
     for callback in [Kill()] if len(sys.argv) > 3 else []:
         trainer.add_callback(callback)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))
+    trainer.eval_dataset = {"some": trainer.eval_dataset}  # by name, as `Trainer` allows
+    loss = trainer.evaluate()["eval_some_loss"]
     if trainer.is_world_process_zero():
-        loss = trainer.evaluate()["eval_loss"]
         torch.save({"weights": trainer.model.state_dict(), "loss": loss}, f"{folder}/end.pt")
-    else:
-        trainer.evaluate()
