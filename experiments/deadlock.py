@@ -34,7 +34,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments.study import markdown, measuring
-from experiments.sync import draw, new_classifier, train_on
+from experiments.sync import draw, new_classifier, source_of, train_on
 from training.stopping import detach_worker
 
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
@@ -56,12 +56,13 @@ class Epoch:
 
     def batches(self, rank: int) -> BlockLoader:
         """Return the epoch of one of the ranks."""
-        source = draw(self.lengths)
+        items = draw(self.lengths)
         if self.loader == UNEVEN:
-            mine = source.part(rank, RANKS)
+            mine = source_of(items[rank::RANKS])
             return BlockLoader(
                 mine, "naive", batch_slots=CLIP, t_max=CLIP, long="split", rank=0, world_size=1
             )
+        source = source_of(items)
         return BlockLoader(source, self.loader, batch_slots=FRAMES, rank=rank, world_size=RANKS)
 
 

@@ -6,7 +6,6 @@ The paper's full text could not be read when this was written. What could be: it
 captions of its first figures, two public summaries and the released code.
 """
 
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -16,35 +15,22 @@ from experiments.study import command, markdown, publish, refusal
 
 REMEMBERED = "remembered by readers of the PDF, not readable when this was written"
 SUMMARY = "a public summary"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of the paper's table."""
-
-    loader: str
-    what: str
-    value: float
-    source: str
-
-
-FIGURES = [
-    Figure("naive", "padding", 534_831, f"{SUMMARY}; derived: 7,464 x 94 - 166,785"),
-    Figure("naive", "deleted", 0, "derived: nothing is cut"),
-    Figure("naive", "minutes", 170, SUMMARY),
-    Figure("sampling", "padding", 0, "derived: every clip is whole"),
-    Figure(
-        "sampling", "deleted", 92_271, f"{SUMMARY}; derived: {{deleted}} at one clip of 22 a video"
-    ),
-    Figure("sampling", "recall_at_20", 41.2, SUMMARY),
-    Figure("mix", "padding", 37_712, f"{SUMMARY}, for BLoad; derived: {{mix}} with rows of 22"),
-    Figure("mix", "deleted", 40_289, "derived: {mix_deleted} with rows of 22"),
-    Figure("mix", "minutes", 40, f"{SUMMARY}, for BLoad; for `mix` {REMEMBERED}"),
-    Figure("bload", "padding", 3_695, f"{REMEMBERED}; not derivable: {{by_blocks}}"),
-    Figure("bload", "deleted", 0, "abstract"),
-    Figure("bload", "minutes", 41, "a public summary, not the one with 40"),
-    Figure("bload", "recall_at_20", 43.3, SUMMARY),
-]
+FIGURES = {
+    ("naive", "padding"): (534_831, f"{SUMMARY}; derived: 7,464 x 94 - 166,785"),
+    ("naive", "deleted"): (0, "derived: nothing is cut"),
+    ("naive", "minutes"): (170, SUMMARY),
+    ("sampling", "padding"): (0, "derived: every clip is whole"),
+    ("sampling", "deleted"): (92_271, f"{SUMMARY}; derived: {{deleted}} at one clip of 22 a video"),
+    ("sampling", "recall_at_20"): (41.2, SUMMARY),
+    ("mix", "padding"): (37_712, f"{SUMMARY}, for BLoad; derived: {{mix}} with rows of 22"),
+    ("mix", "deleted"): (40_289, "derived: {mix_deleted} with rows of 22"),
+    ("mix", "minutes"): (40, f"{SUMMARY}, for BLoad; for `mix` {REMEMBERED}"),
+    ("bload", "padding"): (3_695, f"{REMEMBERED}; not derivable: {{by_blocks}}"),
+    ("bload", "deleted"): (0, "abstract"),
+    ("bload", "minutes"): (41, "a public summary, not the one with 40"),
+    ("bload", "recall_at_20"): (43.3, SUMMARY),
+}
+"""Loader and a key of `NAMES` -> the figure in the paper's table, and its source."""
 NAMES = {
     "padding": "padded frames",
     "deleted": "deleted frames",
@@ -55,14 +41,12 @@ NAMES = {
 
 def figure(loader: str, what: str) -> float | None:
     """A figure of the paper, None where there is none."""
-    return next((one.value for one in FIGURES if (one.loader, one.what) == (loader, what)), None)
+    return FIGURES[loader, what][0] if (loader, what) in FIGURES else None
 
 
 def is_remembered(loader: str, what: str) -> bool:
     """True if nobody here could read where the figure comes from."""
-    return any(
-        REMEMBERED in one.source for one in FIGURES if (one.loader, one.what) == (loader, what)
-    )
+    return (loader, what) in FIGURES and REMEMBERED in FIGURES[loader, what][1]
 
 
 def padding_of_blocks(blocks: int) -> int:
@@ -90,8 +74,8 @@ def table() -> str:
     """Every figure with its source, in Markdown."""
     values = derived()
     rows = [
-        [one.loader, NAMES[one.what], f"{one.value:,}", one.source.format(**values)]
-        for one in FIGURES
+        [loader, NAMES[what], f"{value:,}", source.format(**values)]
+        for (loader, what), (value, source) in FIGURES.items()
     ]
     return markdown(rows, ["loader", "figure", "the paper", "where it can be read"], words=4)
 

@@ -14,7 +14,6 @@ Linux). Only the bytes were predicted, by training/sync.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -27,7 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader
+from bload import Batch, BlockLoader, from_dataset
+from bload.loading.from_dataset import DatasetSource
 from experiments.interleaved import on_ranks
 from experiments.study import markdown, measuring
 from training.ranks import Ranks
@@ -41,32 +41,21 @@ SLOTS, RATE, EVERY = 256, 3e-3, 8
 HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
 DATA = ("dealt", "own")
-"""Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes."""
+"""Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes, two
+on two ranks and one on four."""
 SHARES = (25, 50, 100)
 """Percentages of the data after which losses are measured."""
 
-
-@dataclass(frozen=True)
-class Sequences:
-    """Features ``(T, F)`` of sequences, and the class of each."""
-
-    features: list[Tensor]
-    classes: list[int]
-
-    @property
-    def lengths(self) -> list[int]:
-        return [len(one) for one in self.features]
-
-    def read(self, sequence: int, first: int, length: int) -> tuple[Tensor, list[int]]:
-        """Return features ``(length, F)`` and one class per frame."""
-        return self.features[sequence][first : first + length], [self.classes[sequence]] * length
-
-    def part(self, rank: int, ranks: int) -> "Sequences":
-        """Return the sequences of one rank: of two classes on two ranks, of one on four."""
-        return Sequences(self.features[rank::ranks], self.classes[rank::ranks])
+Item = tuple[Tensor, Tensor]
+"""Features ``(T, F)`` of a sequence, and its class once per frame, ``(T,)``."""
 
 
-def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Sequences:
+def source_of(items: Sequence[Item]) -> DatasetSource:
+    """Make a source for a loader from sequences in memory."""
+    return from_dataset(items, [len(features_TF) for features_TF, _ in items])
+
+
+def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> list[Item]:
     """Draw random features; every frame leans towards the class of its sequence.
 
     One frame tells little about the class, so remembering earlier ones pays. Held-out sequences
@@ -79,7 +68,9 @@ def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Seque
     noise_NF = torch.randn(sum(lengths), FEATURES, generator=random)
     classes = [sequence % CLASSES for sequence in range(len(lengths))]
     parts = zip(noise_NF.split([*lengths]), classes, strict=True)
-    return Sequences([noise_TF + direction_KF[of] for noise_TF, of in parts], classes)
+    return [
+        (noise_TF + direction_KF[of], torch.full((len(noise_TF),), of)) for noise_TF, of in parts
+    ]
 
 
 class Classifier(nn.Module):
@@ -94,8 +85,7 @@ class Classifier(nn.Module):
         """Return the sum of the losses of a batch's frames."""
         states, _ = self.gru(batch.to_packed(batch.inputs_BT))
         logits_BTK = self.head(batch.from_packed(states))
-        wanted_V = torch.tensor(batch.targets, dtype=torch.int64)
-        return cross_entropy(logits_BTK[batch.valid_BT], wanted_V, reduction="sum")
+        return cross_entropy(logits_BTK.mT, batch.targets_BT, reduction="sum")  # ignores padding
 
 
 def new_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
@@ -122,13 +112,13 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     alone = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
-        source, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
+        items, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
         size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(held_out, "naive", batch_slots=size, process_group=alone)
+        (test,) = BlockLoader(source_of(held_out), "naive", batch_slots=size, process_group=alone)
         for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
             own = data == "own"
             loader = BlockLoader(
-                source.part(ranks.rank, count) if own else source,
+                source_of(items[ranks.rank :: count] if own else items),
                 "bload",
                 batch_slots=SLOTS // count,
                 t_max=LONGEST,
