@@ -50,21 +50,11 @@ def check_whole(key: str, value: Any, least: int) -> int:
 
 
 class TooLongError(InputError):
-    """A sequence is longer than a block; `longest` is the `t_max` that would hold all sequences.
+    """A sequence is longer than a block.
 
-    `carry` is True if the message may offer ``long="carry"``.
+    Its arguments are the number of the sequence and its length, the longest length of all, `t_max`,
+    the name of the sequence or "", and True if the message may offer ``long="carry"``.
     """
-
-    def __init__(
-        self,
-        sequence: int,
-        length: int,
-        longest: int,
-        t_max: int,
-        name: str = "",
-        carry: bool = True,
-    ) -> None:
-        super().__init__(sequence, length, longest, t_max, name, carry)
 
     def __str__(self) -> str:
         sequence, length, longest, t_max, name, carry = self.args

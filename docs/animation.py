@@ -8,8 +8,9 @@ them, and into the blocks of `bload_exact` on the right; then two ranks train a 
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -17,7 +18,8 @@ from PIL import Image, ImageDraw, ImageFont
 from bload import Plan, action_genome_lengths, make_plan
 
 WIDTH, TOP, BOTTOM, MARGIN, GUTTER, GAP = 1600, 164, 136, 36, 96, 52
-BAR_AREA, PITCH = 512, 32
+PITCH, THICK = 32, 24
+"""Pixels from one row to the next, and height of its bar."""
 DIM = 0.45
 """Share of its colour that waits to be trained, or that lies between the lines of padding."""
 BETWEEN, FALL, FLASH, SWEEP, PAUSE, STEP = 3, 8, 7, 6, 12, 14
@@ -26,6 +28,7 @@ BETWEEN, FALL, FLASH, SWEEP, PAUSE, STEP = 3, 8, 7, 6, 12, 14
 FRAME_MS, HOLD_MS = 50, 3200
 """Time of a frame, and of the last one before the animation begins again."""
 
+font = cache(ImageFont.load_default)
 Colour = tuple[int, int, int]
 Pen = ImageDraw.ImageDraw
 CARD: Colour = (22, 27, 34)
@@ -84,11 +87,8 @@ class Scene:
         self.t_max, self.ranks, self.segments = plan.t_max, ranks, plan.segments
         panel = (WIDTH - 2 * MARGIN - GAP) // 2
         self.scale = (panel - GUTTER) / plan.t_max
-        self.pitch = min(PITCH, max(BAR_AREA // plan.segments, 4))
-        self.thick = max(self.pitch * 3 // 4, 3)
-        self.size = (WIDTH, TOP + max(self.pitch * plan.segments, 260) + BOTTOM)
+        self.size = (WIDTH, TOP + PITCH * plan.segments + BOTTOM)
         alone, packed = _bars(plan)
-        unit = "video" if plan.segments == 1 else "videos"
         self.sides = (
             Side(
                 "Naive padding",
@@ -99,7 +99,7 @@ class Scene:
             ),
             Side(
                 title,
-                f"the same {plan.segments} {unit}, several to a block",
+                f"the same {plan.segments} videos, several to a block",
                 MARGIN + GUTTER + panel + GAP,
                 plan.blocks,
                 packed,
@@ -108,7 +108,6 @@ class Scene:
         self.trains = max(bar.lands for bar in alone) + SWEEP + PAUSE
         """Frame at which training begins."""
         self.frames = self.trains + STEP * self.steps(self.sides[0]) + 2
-        self._fonts: dict[int, Any] = {}
 
     def steps(self, side: Side) -> int:
         return -(-side.rows // self.ranks)
@@ -128,7 +127,7 @@ class Scene:
         return picture
 
     def _y(self, row: int) -> int:
-        return TOP + row * self.pitch
+        return TOP + row * PITCH
 
     def _x(self, side: Side, slot: float) -> int:
         return side.left + round(slot * self.scale)
@@ -154,7 +153,7 @@ class Scene:
                 self._hatch(pen, self._box(side, used, trained, top), WASTED)
 
     def _box(self, side: Side, first: float, end: float, top: int) -> tuple[int, int, int, int]:
-        return self._x(side, first), top, self._x(side, end) - 1, top + self.thick - 1
+        return self._x(side, first), top, self._x(side, end) - 1, top + THICK - 1
 
     def _hatch(self, pen: Pen, box: tuple[int, int, int, int], colour: Colour) -> None:
         left, top, right, bottom = box
@@ -172,7 +171,7 @@ class Scene:
         share = 1 - (bar.lands - frame) / FALL
         if share < 0:
             return
-        bottom, begin = self._y(bar.row), TOP - self.pitch
+        bottom, begin = self._y(bar.row), TOP - PITCH
         top = round(begin + (bottom - begin) * min(share, 1.0) ** 2)
         end = bar.slot + bar.length
         waits = frame >= self.trains
@@ -188,7 +187,7 @@ class Scene:
             left = self._x(side, bar.slot)
             reach = round(glow * 4)
             right = min(left + 4 + round(glow * 16), self._x(side, end) - 1)
-            pen.rectangle((left, top - reach, right, top + self.thick - 1 + reach), fill=WHITE)
+            pen.rectangle((left, top - reach, right, top + THICK - 1 + reach), fill=WHITE)
 
     def _heads(self, pen: Pen, side: Side, frame: int) -> None:
         """Draw what each rank trains at this moment."""
@@ -197,11 +196,9 @@ class Scene:
             return
         for row in range(step * self.ranks, min((step + 1) * self.ranks, side.rows)):
             top, x = self._y(row), self._x(side, self.t_max * within / STEP)
-            pen.rectangle((x - 2, top - 3, x + 2, top + self.thick + 2), fill=WHITE)
-            size = min(24, self.pitch - 6)
-            if size >= 12:
-                place = (side.left - 12, top + self.thick // 2)
-                self._text(pen, place, f"rank {row % self.ranks}", size, INK, "rm")
+            pen.rectangle((x - 2, top - 3, x + 2, top + THICK + 2), fill=WHITE)
+            place = (side.left - 12, top + THICK // 2)
+            self._text(pen, place, f"rank {row % self.ranks}", 24, INK, "rm")
 
     def _texts(self, pen: Pen, side: Side, frame: int) -> None:
         """Draw the title and, below the blocks, the counters."""
@@ -213,7 +210,7 @@ class Scene:
         colour = GOOD if packs else WASTED
         count = f"{padded:,}"
         self._text(pen, (left, base), count, 60, colour, "lt", bold=True)
-        wide = round(self._font(60).getlength(count))
+        wide = round(font(60).getlength(count))
         unit = "padded slot" if padded == 1 else "padded slots"
         self._text(pen, (left + wide + 20, base + 16), unit, 32, INK, "lt")
         steps, right = self.steps(side), self._x(side, self.t_max)
@@ -232,8 +229,6 @@ class Scene:
         """Draw, below the packed blocks, what is going on and what the colours mean."""
         naive, packed = self.sides
         left, top = packed.left, self._y(packed.rows) + 34
-        if self._y(naive.rows) - top < 210:
-            return  # no room
         done = frame - self.trains - STEP * self.steps(packed)
         fewer = self.steps(naive) / self.steps(packed)  # fillers are computed too
         if frame < self.trains:
@@ -258,11 +253,6 @@ class Scene:
                 self._hatch(pen, (x, y, x + 33, y + 25), PADDING if name == "padding" else WASTED)
             self._text(pen, (x + 46, y + 13), name, 28, QUIET, "lm")
 
-    def _font(self, size: int) -> Any:
-        if size not in self._fonts:
-            self._fonts[size] = ImageFont.load_default(size)
-        return self._fonts[size]
-
     def _text(
         self,
         pen: Pen,
@@ -273,8 +263,7 @@ class Scene:
         anchor: str,
         bold: bool = False,
     ) -> None:
-        stroke = 1 if bold else 0
-        pen.text(place, text, colour, self._font(size), anchor, stroke_width=stroke)
+        pen.text(place, text, colour, font(size), anchor, stroke_width=int(bold))
 
 
 def _bars(plan: Plan) -> tuple[list[Bar], list[Bar]]:

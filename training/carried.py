@@ -59,6 +59,7 @@ def open_carried(
 
 
 def _plain(tree: Any) -> Any:
+    """Return the tree on the host, with lists for tuples: a checkpoint refuses named ones."""
     if isinstance(tree, Tensor):
         return tree.detach().cpu()
     return [_plain(part) for part in tree] if isinstance(tree, list | tuple) else tree

@@ -90,25 +90,14 @@ def walk(
     return _by_segments(part, inputs_BT, by, state)
 
 
-def first_state(order: WalkOrder, initial: State, state: State | None) -> State:
-    """Return the state before the first slot of every segment.
-
-    Args:
-        order: order of the batch.
-        initial: state before a segment's first frame, a nest of tensors ``(S, ...)``.
-        state: state after an earlier batch, of tensors ``(B, ...)``; None if no segment continues.
-    """
-    if state is None:
-        return initial
-    mine: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
-    return reset_state(mine, initial, order.starts_S)
-
-
 def _by_segments(
     part: RecurrentPart[State], inputs_BT: Tensor, order: WalkOrder, state: State | None
 ) -> tuple[Tensor, State]:
     inputs_T = torch.split(order.packed(inputs_BT), list(order.rows_T))
-    now = first_state(order, part.init_state(inputs_T[0]), state)
+    now = part.init_state(inputs_T[0])
+    if state is not None:
+        of_block: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
+        now = reset_state(of_block, now, order.starts_S)
     outputs_T, ends = [], []
     for step, inputs in enumerate(inputs_T):
         outputs, now = part.step(inputs, now)

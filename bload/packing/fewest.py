@@ -23,14 +23,16 @@ def fewest_blocks(
     """
     pieces = len(size_P)
     shuffled = rng.permutation(pieces)
-    bit_P1 = (1 << np.arange(pieces))[:, None]
+    size_P1, bit_P1 = size_P[shuffled][:, None], (1 << np.arange(pieces))[:, None]
     subset_S = np.arange(1 << pieces)
     members_S = ((subset_S & bit_P1) > 0).sum(0)
     end_S = np.zeros(1 << pieces, dtype=np.int64)
     last_S = np.zeros(1 << pieces, dtype=np.int64)
     for members in range(1, pieces + 1):
         subset_M = subset_S[members_S == members]
-        end_PM = _after(end_S[subset_M & ~bit_P1], size_P[shuffled][:, None], t_max)
+        before_PM = end_S[subset_M & ~bit_P1]
+        room_PM = -before_PM % t_max  # in the block of the piece before
+        end_PM = before_PM + size_P1 + np.where(size_P1 <= room_PM, 0, room_PM)
         end_PM[(subset_M & bit_P1) == 0] = np.iinfo(np.int64).max
         last_S[subset_M] = end_PM.argmin(0)
         end_S[subset_M] = end_PM.min(0)
@@ -41,10 +43,3 @@ def fewest_blocks(
         home_P[shuffled[last]] = (end_S[subset] - 1) // t_max
         subset ^= 1 << int(last)
     return home_P, int(home_P.max()) + 1
-
-
-def _after(end: np.ndarray, size: np.ndarray, t_max: int) -> np.ndarray:
-    """Return the end of a piece that is put behind `end`, in the same block or the next."""
-    room = -end % t_max
-    after: np.ndarray = end + size + np.where(size <= room, 0, room)
-    return after

@@ -51,6 +51,6 @@ def whole_pieces(
         raise InputError(f"long is {long!r}; choose error, split{', carry' * carry} or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
-        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry=carry)
+        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, "", carry)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

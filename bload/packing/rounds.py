@@ -50,7 +50,8 @@ def full_blocks(
         for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
             some = _Round(chunk, size_P, t_max)
             for _ in range(FITS):
-                if some.frames_loose() * len(size_P) <= frames * len(some.loose):
+                frames_loose = int(size_P[some.loose].sum())
+                if frames_loose * len(size_P) <= frames * len(some.loose):
                     some.fit()  # uses up short pieces; exchanges use long ones
             for _ in range(EXCHANGES):
                 some.exchange(rng)
@@ -116,10 +117,6 @@ class _Round:
         self.piece = np.concatenate([self.piece, new])
         self.block = np.concatenate([self.block, blocks])
         self.room_B[blocks] -= self.size_P[new]
-
-    def frames_loose(self) -> int:
-        """Return the frames of all loose pieces."""
-        return int(self.size_P[self.loose].sum())
 
     def fit(self) -> None:
         """Try the next loose piece in every block with room; pieces that do not fit go last."""

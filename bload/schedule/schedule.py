@@ -62,9 +62,10 @@ class Schedule:
         if np.any((self.block < -1) | (self.block >= self.plan.blocks)):
             raise ValueError("a block is scheduled that the plan does not have")
         real = self.block >= 0
-        if np.any(np.bincount(self.block[real], minlength=self.plan.blocks) > 1):
+        blocks = self.block[real]
+        if np.any(np.bincount(blocks, minlength=self.plan.blocks) > 1):
             raise ValueError("a block is scheduled twice")
-        if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self._slots_of(real)):
+        if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self.plan.slots[blocks]):
             raise ValueError("a block is scheduled into a micro-batch of another size")
         if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
             raise ValueError("a rank has nothing to compute in some step")
@@ -85,10 +86,6 @@ class Schedule:
         later = np.flatnonzero((self.plan.follows >= 0) & (place >= 0))
         if np.any(place[later] - place[self.plan.follows[later]] != grid.shape[1]):
             raise ValueError("a block does not go on in the row of the one before, a step later")
-
-    def _slots_of(self, real: np.ndarray) -> np.ndarray:
-        slots: np.ndarray = self.plan.slots[self.block[real]]
-        return slots
 
     @property
     def steps(self) -> int:
