@@ -72,7 +72,7 @@ def tables(rows: pd.DataFrame) -> str:
     cells = []
     for way in rows[WAY].drop_duplicates().itertuples(index=False):
         mine, base = ([turns[*key, n].frames_per_second for n in counts] for key in (way, BASE))
-        beside = [ratio(a, b, by_pair=True).text(2) for a, b in zip(mine, base, strict=True)]
+        beside = [ratio(a, b).text(2) for a, b in zip(mine, base, strict=True)]
         one = turns[*way, few].iloc[0]
         cells.append(
             [

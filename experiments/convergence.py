@@ -101,7 +101,7 @@ def recall_rose(curve: pd.DataFrame) -> float:
 def times(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
     """Format the ratio of work to other work, by seed; empty if a run did not get there."""
     missing = work.isna().any() or other.isna().any()
-    return "" if missing else ratio(work, other, by_pair=True).text(digits)
+    return "" if missing else ratio(work, other).text(digits)
 
 
 def tables(folder: Path) -> str:

@@ -59,7 +59,7 @@ def tables(rows: pd.DataFrame) -> str:
     papers = [paper.figure(name, "minutes") for name in others]
     faster = [["by slots processed", *(f"{by_slots[name]:.3f}" for name in others)]]
     for one in measured:
-        found = [ratio(seconds[one, "naive"], seconds[one, name], by_pair=True) for name in others]
+        found = [ratio(seconds[one, "naive"], seconds[one, name]) for name in others]
         faster.append([one, *(of.text(2) for of in found)])
     naive = paper.figure("naive", "minutes") or 0
     faster.append(["the paper", *(f"{naive / of:.2f}" if of else "" for of in papers)])

@@ -39,7 +39,7 @@ def welch(values: Iterable[float], others: Iterable[float]) -> Interval:
 
 def paired(values: pd.Series, others: pd.Series) -> Interval:
     """Return the mean difference of values with the same index, such as the seed."""
-    return student((values - others).dropna())
+    return student(values - others)
 
 
 def signed(differences: Iterable[float]) -> str:
@@ -47,14 +47,13 @@ def signed(differences: Iterable[float]) -> str:
     return student(differences).text(sign=True)
 
 
-def ratio(values: Iterable[float], others: Iterable[float], *, by_pair: bool = False) -> Interval:
-    """Return the ratio of the geometric means of positive values; the interval is of logarithms.
+def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
+    """Return the ratio of geometric means of positive values, which are pairs in order.
 
-    Args:
-        by_pair: True if `values` and `others` are pairs, in order.
+    The interval is Student's of the logarithms.
     """
     a, b = (np.log(np.asarray([*one], dtype=float)) for one in (values, others))
-    found = student(a - b) if by_pair else welch(a, b)
+    found = student(a - b)
     return Interval(*(math.exp(of) for of in (found.mean, found.low, found.high)))
 
 

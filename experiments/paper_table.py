@@ -120,7 +120,7 @@ def speeds() -> Figures:
     turns = read_rows(RESULTS / "epoch_time.csv")
     turns = turns[turns.measured == turns.measured[0]]
     epoch = {name: of.seconds_a_step * of.steps for name, of in turns.groupby("loader")}
-    return {name: ratio(epoch["naive"], of, by_pair=True) for name, of in epoch.items()}
+    return {name: ratio(epoch["naive"], of) for name, of in epoch.items()}
 
 
 def same_recall() -> tuple[float, Figures]:
@@ -128,7 +128,7 @@ def same_recall() -> tuple[float, Figures]:
     _, curves = convergence.read(RESULTS / "convergence")
     level = convergence.common_level(curves)
     slots = convergence.to_level(level, curves)
-    return level, {name: ratio(slots[name], slots.naive, by_pair=True) for name in LOADERS}
+    return level, {name: ratio(slots[name], slots.naive) for name in LOADERS}
 
 
 def table_of(rows: list[Row], form: str, link: bool = False) -> str:

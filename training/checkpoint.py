@@ -21,7 +21,7 @@ from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file
 from training.ranks import AgreedError
-from training.sync import gather_states, state_of
+from training.sync import gather_states
 
 
 @dataclass
@@ -84,7 +84,8 @@ def load_training(
         The run's progress, the path of its checkpoint, and a message to print.
 
     Raises:
-        InputError: no checkpoint can be read, or it belongs to another model or other data.
+        InputError: no checkpoint can be read, or it belongs to another model, other data or another
+            number of ranks with weights of their own.
     """
     ranks = training.ranks
     with ranks.together():
@@ -93,7 +94,14 @@ def load_training(
         loader.load_state_dict(saved["loader"])
         mine = saved
         if training.cfg.sync != "allreduce" and "ranks" in saved:
-            mine = state_of(ranks.rank, ranks.world_size, saved["ranks"])
+            states = saved["ranks"]
+            if len(states) != ranks.world_size:
+                raise InputError(
+                    f"the checkpoint holds {len(states)} ranks, each with weights of its own, and "
+                    f"here are {ranks.world_size}; go on with {len(states)}, or start anew with "
+                    "run.resume=never"
+                )
+            mine = states[ranks.rank]
         if loader.sampler.epoch > training.cfg.epochs:
             raise InputError(
                 f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "

@@ -36,7 +36,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from bload.errors import InputError
 from training.config import SYNC_NAMES
 
 
@@ -121,17 +120,3 @@ def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
     parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
     dist.gather_object(contents.getvalue(), parts or None)
     return [torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts]
-
-
-def state_of(rank: int, ranks: int, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the state of one rank from those of `gather_states`.
-
-    Raises:
-        InputError: they are from another number of ranks.
-    """
-    if len(states) != ranks:
-        raise InputError(
-            f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here are "
-            f"{ranks}; go on with {len(states)}, or start anew with run.resume=never"
-        )
-    return states[rank]

@@ -134,7 +134,7 @@ def sizes_of(
         fills = plan.segments > plan.blocks
         lengths = plan.sequence_lengths
         sizes = choose_sizes(lengths, t_max, block_sizes, batch_slots, cost, fills=fills)
-    if len(sizes) == 1:
+    if len(sizes) < 2:
         return ()
     if not plan.has_one_size:
         raise InputError("this packer makes batches of its own sizes; leave block_sizes out")
@@ -142,19 +142,18 @@ def sizes_of(
 
 
 def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
-    """Return block sizes in ascending order; raise InputError unless `t_max` is the largest."""
+    """Return block sizes in ascending order; there may be none.
+
+    Raises:
+        InputError: not a list of sizes, or the largest is not `t_max`.
+    """
     many = isinstance(sizes, Iterable) and not isinstance(sizes, str)
     if not many or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
         raise InputError(f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on")
-    if sizes and max(sizes) > t_max:
+    if len(sizes) and max(sizes) != t_max:
         raise InputError(
-            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; leave "
-            f"out what is larger, or set t_max"
-        )
-    if not sizes or max(sizes) != t_max:
-        raise InputError(
-            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; give "
-            f"{t_max} among the sizes, or set t_max"
+            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; give {t_max} "
+            "among the sizes and leave out what is larger, or set t_max"
         )
     return tuple(sorted({int(size) for size in sizes}))
 

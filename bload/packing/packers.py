@@ -117,11 +117,7 @@ def make_plan(
     if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
         raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
     rng = np.random.default_rng([seed, epoch])
-    sizes = (
-        ()
-        if isinstance(block_sizes, tuple) and not block_sizes
-        else check_sizes(block_sizes, t_max)
-    )
+    sizes = check_sizes(block_sizes, t_max)
     if sizes and makes_batches(packer):
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if options.get("long") == "carry" and not makes_batches(packer):

@@ -52,7 +52,7 @@ def _steps(quick: bool, blocks: int) -> Iterator[Row]:
         with CallCounter() as counter:
             backward(way.training, next(iter(way.loader.by_step())), 0)
         row = {"table": "steps", "blocks": blocks, "memory": part, "frames/s": fmean(mine)}
-        beside = ratio(mine, rates[0], by_pair=True)
+        beside = ratio(mine, rates[0])
         row |= {"of the first": beside.mean, "from": beside.low, "to": beside.high}
         yield row | {"operator calls": counter.calls.total()}
 

@@ -77,6 +77,10 @@ def test_every_packer_works_with_shapes(packer):
             assert make_plan([1] * 7, packer, t_max, block_sizes=shapes).deleted == 0
         again = make_plan(lengths, packer, t_max, seed=2, block_sizes=shapes)
         assert np.array_equal(plan.sequence, again.sequence)
+    alone = make_plan(lengths, packer, t_max, seed=2)
+    assert np.array_equal(
+        make_plan(lengths, packer, t_max, seed=2, block_sizes=[]).sequence, alone.sequence
+    )
 
 
 def test_exact_packing_stays_near_its_bound_with_two_sizes():
@@ -108,5 +112,6 @@ def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
     ]:
         with pytest.raises(InputError, match=words):
             BlockLoader(Nothing(), batch_slots=40, block_sizes=shapes)
+    assert BlockLoader(Nothing(), "ragged", batch_slots=40, block_sizes=[]).steps
     with pytest.raises(InputError, match="packer makes batches"):
         BlockLoader(Nothing(), "ragged", batch_slots=40, block_sizes=2)
