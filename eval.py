@@ -15,7 +15,6 @@ protocol is in docs/evaluation.md.
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +46,6 @@ from training.ranks import AgreedError, Ranks, join_ranks
 Source = tuple[VideoSource, Yardsticks | None]
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A loaded checkpoint: its name, its model, and the data to measure it on."""
-
-    path: Path
-    name: str
-    model: nn.Module
-    checkpoint: dict[str, Any]
-    source: VideoSource
-    yardsticks: Yardsticks | None
-
-
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
 @jobs.one_job
 def main(cfg: EvalJob) -> None:
@@ -79,14 +66,14 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         try:
             with ranks.together():
                 model, checkpoint = load_model(path, ranks.device)
-                source, yardsticks = find_source(cfg, checkpoint["config"]["dataset"], sources)
+                data = find_source(cfg, checkpoint["config"]["dataset"], sources)
         except InputError as error:
             if len(paths) == 1:
                 raise
             results[name] = {"error": str(error)}
             continue
-        trained = Trained(path, name, model, checkpoint, source, yardsticks)
-        meter, results[name] = evaluate_one(cfg, trained, ranks, alone=len(paths) == 1)
+        alone = len(paths) == 1
+        meter, results[name] = evaluate_one(cfg, path, model, checkpoint, data, ranks, alone)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
     if ranks.is_first:
@@ -118,15 +105,21 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
 
 
 def evaluate_one(
-    cfg: EvalJob, trained: Trained, ranks: Ranks, alone: bool
+    cfg: EvalJob,
+    path: Path,
+    model: nn.Module,
+    checkpoint: dict[str, Any],
+    data: Source,
+    ranks: Ranks,
+    alone: bool,
 ) -> tuple[RecallMeter, dict[str, float]]:
     """Evaluate one checkpoint: print its figures, write and draw what `cfg` asks for."""
     began = time.perf_counter()
-    config, source, yardsticks = trained.checkpoint["config"], trained.source, trained.yardsticks
-    epoch, starts = trained.checkpoint["epoch"], cfg.starts or config["train"]["starts"]
+    config, (source, yardsticks) = checkpoint["config"], data
+    epoch, starts = checkpoint["epoch"], cfg.starts or config["train"]["starts"]
     if ranks.is_first:
         print(
-            f"{trained.path}: {config['model']['name']} trained with loader "
+            f"{path}: {config['model']['name']} trained with loader "
             f"{config['loader']['name']}, after epoch {epoch}{STARTS_IN_WORDS[starts]}",
             flush=True,
         )
@@ -144,15 +137,15 @@ def evaluate_one(
     }
     if cfg.predictions:
         made_by = {
-            "checkpoint": str(trained.path),
+            "checkpoint": str(path),
             "split": cfg.split,
             "root": str(source.root),
             "small_boxes": config["dataset"]["small_boxes"],
             "starts": starts,
         }
-        meter = measure_and_write(trained.model, source, ranks, cfg.predictions, made_by, **options)
+        meter = measure_and_write(model, source, ranks, cfg.predictions, made_by, **options)
     else:
-        meter = measure(trained.model, source, ranks, **options)
+        meter = measure(model, source, ranks, **options)
     figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - began, yardsticks)}
 
     if ranks.is_first:
@@ -165,9 +158,9 @@ def evaluate_one(
             print("\n" + format_recall(figures))
         if best := best_rows(figures):
             print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
-    folder = trained.path.parent / f"pictures_{trained.path.stem}_{cfg.split}"
+    folder = path.parent / f"pictures_{path.stem}_{cfg.split}"
     if cfg.pictures_dir:
-        folder = Path(cfg.pictures_dir, "" if alone else trained.name)
+        folder = Path(cfg.pictures_dir, "" if alone else short_name(path, cfg.checkpoint))
     drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
     if ranks.is_first:
         for gif in sorted(drawn):

@@ -12,12 +12,10 @@ from typing import Any
 import torch
 
 from bload import InputError
-from datasets.build import build_letterbox
 from experiments.study import Options
-from models import build_criterion
-from training.build import build_network, build_training, choose_kernels
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
 from training.data import open_data
+from training.fit import train_apart
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 from training.ranks import Ranks, join_ranks, leave_ranks
 from training.step import train_step
@@ -80,11 +78,7 @@ class Way:
         self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
         torch.manual_seed(cfg.train.seed)
         one_shape = self.loader.plan.has_one_size and cfg.model.padding == "computed"
-        choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-        model = build_network(cfg, ranks.device)
-        letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
-        criterion = build_criterion(cfg.loss)
-        self.training = build_training(cfg.train, ranks, model, criterion, letterbox)
+        self.training = train_apart(cfg, data.source, ranks, one_shape)
         self.steps = self.loader.by_step()
         self.take(2)  # the first steps are slower
         self.steps = self.loader.by_step()

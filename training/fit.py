@@ -97,9 +97,15 @@ def _wait(training: Training) -> None:
         torch.cuda.synchronize(training.ranks.device)
 
 
-def train_apart(cfg: TrainJob, source: VideoSource, alone: Ranks) -> Training:
-    """Build a separate network, to be thrown away."""
-    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
-    model = build_network(cfg, alone.device)
+def train_apart(
+    cfg: TrainJob, source: VideoSource, ranks: Ranks, one_shape: bool = False
+) -> Training:
+    """Build a separate network and all that trains it; no run keeps it.
+
+    Args:
+        one_shape: True if all batches have one shape, see `choose_kernels`.
+    """
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
+    model = build_network(cfg, ranks.device)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
-    return build_training(cfg.train, alone, model, build_criterion(cfg.loss), letterbox)
+    return build_training(cfg.train, ranks, model, build_criterion(cfg.loss), letterbox)

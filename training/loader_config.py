@@ -2,12 +2,11 @@
 
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
-from inspect import Parameter, signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.cost import Cost
-from bload.packing.packers import PACKERS
+from bload.packing.packers import PACKERS, packer_options
 from bload.schedule.balance import BALANCES, Last
 
 COSTS = ("slots", "fitted")
@@ -72,12 +71,8 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     options = [
-        (option.name, _type_of(option.default), field(default=option.default))
-        for option in signature(PACKERS[packer]).parameters.values()
-        if option.kind == Parameter.KEYWORD_ONLY and option.name != "batch_slots"  # in train
+        (name, Any if default is None else type(default), field(default=default))
+        for name, default in packer_options(packer).items()
+        if name != "batch_slots"  # in train
     ]
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
-
-
-def _type_of(default: Any) -> Any:
-    return Any if default is None else type(default)

@@ -110,7 +110,6 @@ def draw_strip(
     images: Sequence[Image.Image],
     targets: Sequence[FrameTargets],
     predictions: Sequence[FramePrediction],
-    convention: str = "inclusive",
 ) -> Image.Image:
     """Draw frames of a video side by side, a column each: truth, prediction, triplets."""
     high = HEAD + COLUMN * images[0].height / images[0].width
@@ -120,7 +119,7 @@ def draw_strip(
     axes = figure.subplots(3, len(images), squeeze=False, height_ratios=ratios)
     frames = zip(images, targets, predictions, strict=True)
     for column, (image, target, prediction) in zip(axes.T, frames, strict=True):
-        _draw_panels(column, image, target, prediction, convention)
+        _draw_panels(column, image, target, prediction, "inclusive")
     return _rendered(figure)
 
 

@@ -16,7 +16,6 @@ other cards the best of a few matrix products.
 
 import gc
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
@@ -24,6 +23,7 @@ from typing import Any
 
 import torch
 import yaml
+from torch.utils.benchmark import Timer
 
 from bload import InputError
 from datasets.config import SyntheticConfig
@@ -102,14 +102,8 @@ def measure(toy: bool) -> Iterator[Row]:
 def matrix_product(device: torch.device, size: int) -> float:
     """Return the teraflops of a bf16 matrix product, the best of a few."""
     left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    found = []
-    for _ in range(6):  # the first one warms up
-        began = time.perf_counter()
-        for _ in range(10):
-            product = left @ right
-        product[0, 0].item()  # waits
-        found.append(time.perf_counter() - began)
-    return 20 * size**3 / min(found[1:]) / 1e12
+    timer = Timer("left @ right", globals={"left": left, "right": right})  # it waits for the card
+    return 2 * size**3 / min(timer.blocked_autorange(min_run_time=1).times) / 1e12
 
 
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}

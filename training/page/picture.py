@@ -53,14 +53,11 @@ def draw_run(
     images = [
         Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
     ]
-    strip = draw_strip(
-        [images[frame] for frame in shown],
-        [targets[frame] for frame in shown],
-        [predictions[frame] for frame in shown],
-    )
+    frames = [*zip(images, targets, predictions, strict=True)]
+    stills = [frames[index] for index in shown]
+    strip = draw_strip(*zip(*stills, strict=True))
     strip.save(png := io.BytesIO(), "png")
-    first = zip(images[:MOVING], targets, predictions, strict=False)
-    film = [draw_frame(image, target, found, width=WIDTH) for image, target, found in first]
+    film = [draw_frame(*frame, width=WIDTH) for frame in frames[:MOVING]]
     options = {"append_images": film[1:], "duration": MILLISECONDS, "loop": 0, "quality": 50}
     film[0].save(webp := io.BytesIO(), "webp", save_all=True, **options)
     return png.getvalue(), webp.getvalue()
