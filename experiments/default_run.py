@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from bload.errors import InputError
 from experiments.runs import read_runs
 from experiments.study import RESULTS, markdown, study
-from training.page.charts import GROUPS, bars
+from training.page.charts import relation_bars
 
 RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
 
@@ -45,18 +45,12 @@ def tables(folder: Path) -> str:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Draw bars of all relations, best first within their group, with their counts."""
+    """Draw `relation_bars` of the run."""
     found = pd.read_csv(folder / "relations.csv")
     found = found.query("kind == 'relation' and constraint == 'with' and k == 20")
-    found = found.sort_values("recall", ascending=False)
-    found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
-    found = found.reset_index(drop=True)
-    axis = figure.add_subplot(xlabel="Recall@20 with constraint, %")
-    for group, of in found.groupby("group", sort=False):
-        bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
-    counts = found.triplets.map(" ({:,})".format)
-    axis.set_yticks(found.index, found.name.str.replace("_", " ") + counts)
-    axis.tick_params(axis="y", labelsize=9.5, length=0)
+    axis = figure.add_subplot()
+    relation_bars(axis, found.assign(name=found.name.str.replace("_", " ")))
+    axis.set_xlabel("Recall@20 with constraint, %")
 
 
 if __name__ == "__main__":

@@ -135,25 +135,17 @@ def recall(run: Record) -> Chart:
         text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
         return chart(title, text, draw)
 
-    kinds = {"": "all relations", "_memory": "those that must be remembered"}
-    figures = {
-        (of, kind): 100 * reached[f"{of}/recall@20{kind}"]
-        for of in known
-        for kind in kinds
-        if f"{of}/recall@20{kind}" in reached
-    }
+    kinds = {"": "all relations"}
+    if "with/recall@20_memory" in reached:  # then observers have it too
+        kinds["_memory"] = "those that must be remembered"
+    figures = {(of, kind): 100 * reached[f"{of}/recall@20{kind}"] for of in known for kind in kinds}
 
     def draw_bars(axis: Axes) -> None:
         for place, (of, (name, _, ink)) in enumerate(known.items()):
-            mine = {
-                row + 0.27 * place: figures[of, kind]
-                for row, kind in enumerate(kinds)
-                if (of, kind) in figures
-            }
+            mine = {row + 0.27 * place: figures[of, kind] for row, kind in enumerate(kinds)}
             bars(axis, mine, 0.25, ink, name)
-        shown = [row for row, kind in enumerate(kinds) if ("with", kind) in figures]
-        names = [fill([*kinds.values()][row], 16) for row in shown]
-        axis.set_yticks([row + 0.27 for row in shown], names)
+        middles = [row + 0.27 for row in range(len(kinds))]
+        axis.set_yticks(middles, [fill(words, 16) for words in kinds.values()])
 
     text = "; ".join(f"{known[of][0]}, {kinds[kind]} {x:.1f}" for (of, kind), x in figures.items())
     return chart(title, text, draw_bars)
@@ -177,7 +169,15 @@ def seconds(run: Record) -> Chart:
 
 
 def relations(found: pd.DataFrame) -> Chart:
-    """Draw bars of all relations of the test split, best first within their group.
+    """Draw `relation_bars` of the test split."""
+    best = 100 * found.groupby("group").recall.max()
+    text = "; ".join(f"{group} up to {best[group]:.1f} %" for group in GROUPS if group in best)
+    title, height = "Recall@20 by relation, with constraint, %", 1.2 + 0.2 * len(found)
+    return chart(title, text, lambda axis: relation_bars(axis, found), height)
+
+
+def relation_bars(axis: Axes, found: pd.DataFrame) -> None:
+    """Draw bars of all relations with their counts, best first within their group.
 
     Args:
         found: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
@@ -185,17 +185,11 @@ def relations(found: pd.DataFrame) -> Chart:
     found = found.sort_values("recall", ascending=False)
     found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
     found = found.reset_index(drop=True)
-
-    def draw(axis: Axes) -> None:
-        for group, of in found.groupby("group", sort=False):
-            bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
-        counts = [f"{of.name} ({of.triplets:,.0f})" for of in found.itertuples(index=False)]
-        axis.set_yticks(found.index, counts)
-        axis.tick_params(axis="y", labelsize=9.5, length=0)
-
-    best = (100 * found.groupby("group", sort=False).recall.max()).items()
-    text = "; ".join(f"{group} up to {most:.1f} %" for group, most in best)
-    return chart("Recall@20 by relation, with constraint, %", text, draw, 1.2 + 0.2 * len(found))
+    for group, of in found.groupby("group", sort=False):
+        bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
+    counts = [f"{of.name} ({of.triplets:,.0f})" for of in found.itertuples(index=False)]
+    axis.set_yticks(found.index, counts)
+    axis.tick_params(axis="y", labelsize=9.5, length=0)
 
 
 def by_step(axis: Axes, run: Record) -> None:
