@@ -125,10 +125,8 @@ def _make_group(kind: str, timeout: float) -> None:
 
 def leave_ranks() -> None:
     """Leave the process group, if there is one, at the end of the last job."""
-    global _group
     if dist.is_initialized():
         dist.destroy_process_group()
-    _group = None
 
 
 def _device(name: str, local_rank: int) -> torch.device:
