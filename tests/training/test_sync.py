@@ -46,6 +46,15 @@ def means_and_distances(values):
     return mean_SP, (values_RSP - mean_SP).norm(dim=(0, 2))
 
 
+@pytest.mark.dist
+@pytest.mark.parametrize(("sync", "share"), [("gossip", 0), ("local", 0), ("none", 1)])
+def test_two_ranks_keep_their_mean_and_approach_it(two_ranks, sync, share):
+    mean_SP, distance_S = means_and_distances(two_ranks.run(mixed, sync, 2))
+    torch.testing.assert_close(mean_SP, mean_SP[:1].expand_as(mean_SP), rtol=0, atol=1e-15)
+    assert distance_S[0] > 0.5
+    torch.testing.assert_close(distance_S[1], share * distance_S[0], rtol=0, atol=1e-14)
+
+
 def average_equal_ranks(ranks, config, sync):
     """The largest change that averages of equal ranks make to two fused steps of the network."""
     batches = ranks.gather(next(train.open_data(config, ranks).loader.by_step()))[0]
