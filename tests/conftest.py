@@ -26,6 +26,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def two_ranks(tmp_path_factory):
+    """Two ranks in a process group, for the tests of a process."""
+    from tests.several_ranks import SeveralRanks
+
+    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """A copy of this checkout, to build and to install from."""
     return copy_checkout(tmp_path_factory.mktemp("copied") / "checkout")

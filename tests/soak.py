@@ -11,8 +11,6 @@ there once. The exit status is 0 if all trials passed.
 """
 
 import argparse
-import hashlib
-import json
 import os
 import random
 import shutil
@@ -28,6 +26,8 @@ from typing import Any
 import torch
 from tabulate import tabulate
 
+from tests.training.jobs import assert_same_state, metrics, only_run
+
 MARK = "BLOAD_SOAK"
 """Environment variable that all processes of a trial inherit."""
 LEFT = 15.0
@@ -41,8 +41,6 @@ SMALL = (
 )
 UNDISTURBED = "as if undisturbed"
 STARTS = ("python", "torchrun")
-TIMES = ("second", "peak_memory", "folder", "results")
-"""Parts of the names of figures that differ between equal runs."""
 
 
 def main() -> None:
@@ -57,7 +55,7 @@ def main() -> None:
         for how in STARTS:
             began, runs = time.monotonic(), folder / f"by_{how.split('.')[0]}"
             start(folder, runs, how, how).wait()
-            seconds[how], expected[how] = time.monotonic() - began, outcome(runs)
+            seconds[how], expected[how] = time.monotonic() - began, only_run(runs)
         rows: list[dict[str, Any]] = []
         while sum(row["hits"] for row in rows) < options.count:
             rng = random.Random(f"{options.seed} {len(rows)}")
@@ -79,14 +77,14 @@ def run_trial(
     how: str,
     rng: random.Random,
     seconds: float,
-    expected: dict[str, Any],
+    expected: Path,
 ) -> dict[str, Any]:
     """Disturb one run one to three times, let it end, and compare it.
 
     Args:
         how: as in `start`.
         seconds: that an undisturbed run takes.
-        expected: `outcome` of an undisturbed run.
+        expected: folder of an undisturbed run.
     """
     runs, mark = folder / f"runs{trial}", f"{os.getpid()}-{trial}"
     hits: list[str] = []
@@ -105,7 +103,7 @@ def run_trial(
     if status := start(folder, runs, how, mark).wait():
         result = result or f"the last start ended with {status}"
     else:
-        result = result or differences(outcome(runs), expected)
+        result = result or differences(only_run(runs), expected)
     if result == UNDISTURBED:
         shutil.rmtree(runs)
     else:
@@ -189,43 +187,16 @@ def _role(pid: int, processes: dict[int, tuple[str, int]]) -> str:
     return "data worker" if _role(parent, processes) == "rank" else "rank"
 
 
-def outcome(runs: Path) -> dict[str, Any]:
-    """What two equal runs have in common: digests of the state, and the figures."""
-    (folder,) = (path for path in runs.iterdir() if path.is_dir())
-    digests = {}
+def differences(found: Path, expected: Path) -> str:
+    """A sentence on what differs from an undisturbed run: state, position or figures."""
     for name in ("last.pt", "best.pt"):
-        saved = torch.load(folder / name, weights_only=True)
-        digest = hashlib.sha256()
+        saved, wanted = (torch.load(run / name, weights_only=True) for run in (found, expected))
         for part in ("model", "optimiser", "loader", "epoch"):
-            _add(digest, saved[part])
-        digests[name] = digest.hexdigest()
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    lines = [{k: v for k, v in line.items() if not any(t in k for t in TIMES)} for line in lines]
-    return {
-        **digests,
-        "metrics.jsonl": lines,
-    }
-
-
-def _add(digest: Any, value: Any) -> None:
-    """Add nested values to a digest, tensors by their bytes."""
-    if isinstance(value, torch.Tensor):
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-    elif isinstance(value, dict):
-        for key in sorted(value, key=str):
-            digest.update(str(key).encode())
-            _add(digest, value[key])
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _add(digest, one)
-    else:
-        digest.update(repr(value).encode())
-
-
-def differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """A sentence on what differs from an undisturbed run."""
-    differs = [name for name, value in expected.items() if found.get(name) != value]
-    return f"differs: {', '.join(differs)}" if differs else UNDISTURBED
+            try:
+                assert_same_state(saved[part], wanted[part])
+            except AssertionError:
+                return f"differs: {part} of {name}"
+    return "differs: metrics.jsonl" if metrics(found) != metrics(expected) else UNDISTURBED
 
 
 if __name__ == "__main__":

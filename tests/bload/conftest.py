@@ -1,4 +1,4 @@
-"""A source whose frames say where they come from, and a few short lengths."""
+"""A source whose frames say where they come from, what batches hold of it, and short lengths."""
 
 import os
 
@@ -17,6 +17,17 @@ class NumberedSource:
         positions = torch.arange(first, first + length)
         frames = torch.stack([torch.full_like(positions, sequence), positions], dim=1)
         return frames, [(sequence, first + i, os.getpid()) for i in range(length)]
+
+
+def rows_of(batches) -> list[list[list[int]]]:
+    """The (sequence, position) of every frame, block by block, in the order read."""
+    rows = []
+    for batch in batches:
+        numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
+        assert torch.equal(batch.inputs_BT, numbers_BT * batch.valid_BT[..., None])
+        assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
+        rows += [row[v].tolist() for row, v in zip(batch.inputs_BT, batch.valid_BT, strict=True)]
+    return rows
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bload import PACKERS, BlockLoader, Cost, InputError, action_genome_lengths, make_plan
+from bload import PACKERS, BlockSampler, Cost, InputError, action_genome_lengths, make_plan
 from bload.packing.block_sizes import choose_sizes
 from bload.packing.packers import makes_batches
 
@@ -89,29 +89,20 @@ def test_exact_packing_stays_near_its_bound_with_two_sizes():
     assert np.unique(plan.slots, return_counts=True)[1].tolist()[1] == 382  # as many as are long
 
 
-class Nothing:
-    lengths = np.array([3, 8, 20, 11, 5, 20])
-
-    def read(self, sequence, first, length):
-        raise AssertionError
-
-
 def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
-    loader = BlockLoader(Nothing(), batch_slots=40, block_sizes=[5, 10, 20])
-    shapes = {
-        tuple((block.t_max, len(blocks)) for block in blocks[:1]) for blocks in loader.sampler
-    }
-    assert all(size * rows <= 40 for ((size, rows),) in shapes)
-    for blocks in loader.sampler:
+    lengths = [3, 8, 20, 11, 5, 20]
+    for blocks in BlockSampler(lengths, batch_slots=40, block_sizes=[5, 10, 20]):
         assert len({block.t_max for block in blocks}) == 1
+        assert sum(block.t_max for block in blocks) <= 40
     for shapes, words in [
         ([5, 10], r"\[5, 10\] and the largest block has 20 slots"),
         ([0, 20], "block sizes from 1 slot on"),
+        ([20, 40], "leave out what is larger"),
         ("20", "a number of block sizes, or their list"),
         (0, "a number of block sizes"),
     ]:
         with pytest.raises(InputError, match=words):
-            BlockLoader(Nothing(), batch_slots=40, block_sizes=shapes)
-    assert BlockLoader(Nothing(), "ragged", batch_slots=40, block_sizes=[]).steps
+            BlockSampler(lengths, batch_slots=40, block_sizes=shapes)
+    assert BlockSampler(lengths, "ragged", batch_slots=40, block_sizes=[]).steps
     with pytest.raises(InputError, match="packer makes batches"):
-        BlockLoader(Nothing(), "ragged", batch_slots=40, block_sizes=2)
+        BlockSampler(lengths, "ragged", batch_slots=40, block_sizes=2)

@@ -215,6 +215,12 @@ def test_a_batch_without_frames_has_every_form(sequences):
     assert not last.segment_position_BT.any()
     assert (last.next_tokens(last.segment_BT) == -100).all()
     assert last.varlen()["max_q"] == 0
+    values_BT = torch.randn(1, 10, 2, requires_grad=True)
+    for values_S in (last.last(values_BT), last.mean(values_BT)):
+        assert values_S.shape == (0, 2)
+        (grad_BT,) = torch.autograd.grad(values_S.sum(), values_BT)
+        assert not grad_BT.any()
+    assert unpack(last.last(values_BT), last, per="sequence") == []
     for kind in (nn.LSTM, nn.GRU, nn.RNN):
         before, cell = nn.Linear(8, 4), kind(4, 6, batch_first=True)
         outputs, _ = cell(last.to_packed(before(last.inputs_BT.float())))
@@ -264,17 +270,6 @@ def test_one_value_a_segment_is_the_last_or_the_mean_of_its_own(batch):
     assert torch.allclose(torch.stack([output.values for output in named]), torch.stack(by_hand))
     with pytest.raises(InputError, match="per="):
         unpack(batch.mean(values_BT)[1:], batch, per="sequence")
-
-
-def test_a_filler_has_no_segment_but_a_gradient():
-    source = from_dataset([torch.randn(3, 8)], length=len)
-    (filler,) = BlockLoader(source, rank=1, world_size=2)
-    values_BT = torch.randn(1, 3, 2, requires_grad=True)
-    for values_S in (filler.last(values_BT), filler.mean(values_BT)):
-        assert values_S.shape == (0, 2)
-        (grad_BT,) = torch.autograd.grad(values_S.sum(), values_BT)
-        assert not grad_BT.any()
-    assert unpack(filler.last(values_BT), filler, per="sequence") == []
 
 
 def test_bounds_of_one_shape_for_all_batches_of_an_epoch():

@@ -109,13 +109,6 @@ def test_randomness_and_epochs(run, table, lengths):
     assert "9 epochs" in text
 
 
-def test_no_command_prints_help_with_examples(capsys):
-    assert main([]) == 2
-    out, err = capsys.readouterr()
-    assert not out
-    assert all(words in err for words in ("table", "draw", "lengths.csv --ranks 8", "packer="))
-
-
 def test_errors_are_one_line_and_status_2(capsys, lengths):
     pytest.importorskip("matplotlib")
     for arguments, words in [
@@ -136,6 +129,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("bload: error: ")
         assert all(word in err for word in words), (arguments, err)
+    assert main([]) == 2
     for arguments in ["tabel", "table --t-max 22,", "table a.csv --split test"]:
         with pytest.raises(SystemExit) as end:
             main(arguments.split())

@@ -1,14 +1,14 @@
-"""The exact packer, part by part: line, rounds, squeezing, sorted lengths, recipes, few pieces."""
+"""The exact packer, part by part: rounds, squeezing, sorted lengths, recipes, few pieces."""
 
 import numpy as np
 import pytest
 
-from bload import action_genome_lengths, lower_bound, make_plan, partner_information, repeat_share
+from bload import lower_bound, make_plan, partner_information, repeat_share
 from bload.packing import bload_exact
 from bload.packing.decreasing import best_fit_decreasing
 from bload.packing.fewest import FEW, fewest_blocks
 from bload.packing.recipes import whole_recipes
-from bload.packing.rounds import STEPS, cut_line, full_blocks
+from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import Chances, fullest_subset, squeeze
 
 
@@ -53,21 +53,6 @@ def plain_best_fit_decreasing(lengths, t_max):
     return rooms
 
 
-def test_a_line_is_cut_before_the_piece_that_does_not_fit():
-    first, after = cut_line(np.array([5, 4, 3, 8, 2, 7, 6]), 10)
-    assert [*zip(first.tolist(), after.tolist(), strict=True)] == [(0, 2), (2, 3), (3, 5), (5, 6)]
-    lengths = np.random.default_rng(0).integers(1, 95, 20_000)
-    first, after = cut_line(lengths, 94)
-    ends = np.cumsum(lengths)
-    frames = ends[after - 1] - ends[first] + lengths[first]
-    assert frames.max() <= 94
-    assert (frames + lengths[after] > 94).all()  # the next would not have fitted
-    lines = 1 + ends[-1] // (94 * STEPS)
-    assert (np.diff(np.sort(first)) >= 1).all()
-    assert (after - first).sum() > len(lengths) - lines * 94
-    assert [len(column) for column in cut_line(np.array([3, 4]), 10)] == [0, 0]
-
-
 def test_rounds_leave_full_blocks_and_a_rest_that_does_not_grow_with_the_number():
     for number in (2_000, 20_000, 200_000):
         lengths = lognormal(number)
@@ -86,12 +71,6 @@ def test_lengths_of_a_heavy_tail_reach_the_bound_at_random():
     assert [plan.blocks for plan in plans] == [plans[0].lower_bound] * 2
     assert partner_information(plans) < 0.02
     assert repeat_share(*plans) < 0.001
-
-
-@pytest.mark.slow
-def test_a_million_lengths_reach_the_bound():
-    plan = make_plan(lognormal(1_000_000), "bload_exact", 8192)
-    assert plan.blocks == plan.lower_bound
 
 
 def test_squeezing_stops_at_the_bound_or_when_the_work_is_done():
@@ -149,7 +128,7 @@ def every_packing(lengths, t_max):
 def few_pieces(rng):
     t_max = int(rng.integers(4, 60))
     low = int(rng.integers(1, t_max // 2))
-    return rng.integers(low, t_max - low + 2, int(rng.integers(6, FEW + 1))), t_max
+    return rng.integers(low, t_max - low + 2, int(rng.integers(1, FEW + 1))), t_max
 
 
 def test_few_pieces_never_take_more_than_the_fewest_blocks():
@@ -160,7 +139,7 @@ def test_few_pieces_never_take_more_than_the_fewest_blocks():
         home, blocks = fewest_blocks(lengths, t_max, rng)
         assert len(frames_of(home, lengths, t_max)) == blocks == least, (lengths, t_max)
         plan = make_plan(lengths, "bload_exact", t_max, case)
-        assert plan.blocks == least, (lengths, t_max)
+        assert lower_bound(lengths, t_max) <= plan.blocks == least, (lengths, t_max)
 
 
 @pytest.mark.parametrize("case", HARD)
@@ -192,25 +171,6 @@ def test_the_linear_program_is_a_bound_and_its_recipes_leave_few_pieces():
         )
         assert least - len(np.unique(lengths)) <= blocks <= least
         assert lengths[left].sum() <= len(np.unique(lengths)) * t_max
-
-
-@pytest.mark.parametrize(
-    ("lengths", "t_max", "least"),
-    [
-        (np.repeat([33, 40], [1500, 1500]), 100, 1250),  # 33 33 33 and 40 40, or 33 33 and 40
-        (np.repeat([5, 7], [1500, 1500]), 24, 750),
-        (np.repeat([6, 7, 10], 2000), 15, 4000),
-    ],
-)
-def test_few_lengths_reach_the_fewest_blocks(lengths, t_max, least):
-    assert make_plan(lengths, "bload_exact", t_max).blocks == least
-
-
-@pytest.mark.parametrize(("t_max", "least"), [(16, 10_456), (32, 5_231), (47, 3_549)])
-def test_action_genome_in_small_blocks_reaches_the_bound_of_the_linear_program(t_max, least):
-    plan = make_plan(action_genome_lengths(), "bload_exact", t_max, long="split")
-    _, _, bound = whole_recipes(plan.length, t_max, np.random.default_rng(0))
-    assert plan.blocks == bound == least
 
 
 def test_what_nothing_fits_beside_does_not_hide_the_bound():

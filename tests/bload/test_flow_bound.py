@@ -43,13 +43,16 @@ def flow_bound(size_P, t_max):
     ("lengths", "t_max", "least"),
     [
         (np.repeat([33, 40], [1500, 1500]), 100, 1250),  # 33 33 33 and 40 40, or 33 33 and 40
+        (np.repeat([5, 7], [1500, 1500]), 24, 750),
         (np.repeat([6, 7, 10], 2000), 15, 4000),
         (np.array([5, 5, 5]), 9, 3),
         (np.array([1]), 1, 1),
     ],
 )
-def test_the_linear_program_finds_the_fewest_blocks_where_they_are_known(lengths, t_max, least):
-    assert flow_bound(lengths, t_max) == least
+def test_the_linear_program_and_the_packer_find_the_fewest_blocks_that_are_known(
+    lengths, t_max, least
+):
+    assert flow_bound(lengths, t_max) == make_plan(lengths, "bload_exact", t_max).blocks == least
 
 
 @pytest.mark.parametrize("name", HARD)

@@ -9,6 +9,7 @@ import torch
 
 from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, make_plan, make_schedule
 from bload.packing.packers import makes_batches
+from tests.bload.conftest import rows_of
 
 OWN_BATCHES = [name for name in PACKERS if makes_batches(name)]
 
@@ -49,17 +50,6 @@ def fingerprints(batches) -> list[list]:
         [b.inputs_BT.tolist(), b.valid_BT.tolist(), b.start_BT.tolist(), [t[:2] for t in b.targets]]
         for b in batches
     ]
-
-
-def rows_of(batches) -> list[list[list[int]]]:
-    """The (sequence, position) of every frame, block by block, in the order read."""
-    rows = []
-    for batch in batches:
-        numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
-        assert torch.equal(batch.inputs_BT, numbers_BT * batch.valid_BT[..., None])
-        assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
-        rows += [row[v].tolist() for row, v in zip(batch.inputs_BT, batch.valid_BT, strict=True)]
-    return rows
 
 
 def rows_of_plan(plan) -> list[list[list[int]]]:

@@ -122,23 +122,6 @@ print(bload.__file__)
 
 
 @pytest.mark.slow
-def test_types_of_an_installed_wheel_are_known(installed, tmp_path):
-    (tmp_path / "own.py").write_text(
-        "from bload import BlockLoader\n\nreveal_type(BlockLoader.__len__)\n"
-    )
-    shown = installed.run("-m", "mypy", "--strict", "own.py", cwd=tmp_path)
-    assert 'bload.loading.loader.BlockLoader) -> int"' in shown
-
-
-@pytest.mark.slow
-def test_an_sdist_installs_and_trains(checkout, tmp_path):
-    sdist = build(checkout, "sdist", tmp_path)
-    environment = Environment(tmp_path / "environment")
-    environment.install("--no-deps", "--no-build-isolation", sdist)
-    assert "loss" in environment.run(ROOT / "examples/own_data.py", cwd=tmp_path)
-
-
-@pytest.mark.slow
 def test_examples_run_from_any_folder_with_what_requirements_txt_installs(checkout, tmp_path):
     assert "-e ." in (ROOT / "requirements.txt").read_text().splitlines()
     environment = Environment(tmp_path / "environment")

@@ -33,13 +33,6 @@ def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, 
         assert (work.steps, work.slots) == by_hand, seed
 
 
-def test_one_rank_waits_for_nobody_and_equal_lengths_leave_nothing_to_wait_for():
-    lengths = action_genome_lengths("test")
-    assert ragged_work(lengths, 1, 242).slots == lengths.sum()
-    work = ragged_work([5] * 48, 4, 10)
-    assert (work.steps, work.slots) == (6, 240)
-
-
 def test_predicted_work_is_what_the_ranks_are_dealt(small_lengths):
     plans = [make_plan(small_lengths, "bload", 13, epoch=epoch) for epoch in range(4)]
     for ranks, batch_slots in [(1, 13), (3, 13), (2, 40)]:

@@ -112,10 +112,6 @@ def test_wrong_settings_are_refused_at_once():
     names = np.array(["a", "b", "c"])
     for changes, words in [
         ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
-        ({"rank": 2, "world_size": 2}, "rank 2 of 2 ranks"),
-        ({"rank": -1, "world_size": 1}, "rank -1 of 1 ranks"),
-        ({"rank": 1}, "rank is 1 and world_size is None .* give both"),
-        ({"world_size": 2}, "rank is None and world_size is 2 .* give both"),
         ({"last": "repeat"}, r"'repeat'.* fill or drop"),
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),

@@ -131,6 +131,7 @@ def test_what_changes_on_the_way_is_reported_with_the_call():
 
     for change, words in (
         (lambda n: (good(n)[0], n[1:]), ("returned 8 targets", "return 9")),
+        (lambda n: (good(n)[0], n.repeat(2)), ("returned 18 targets", "return 9")),
         (lambda n: ({"a": n, "b": n.float()[1:]}, n), ("returned 8 and 9 frames", "return 9")),
         (lambda n: ({"a": n}, n), ("a: () int64}", "b: () float32")),
         (lambda n: ({"a": n, "b": n.double()}, n), ("b: () float64", "b: () float32")),
@@ -147,6 +148,10 @@ def test_what_changes_on_the_way_is_reported_with_the_call():
             assert message.startswith("read(6, 0, 9) returned")
             assert all(word in message for word in words), message
             assert "\n" not in message
+    for parts, frames in ((slice(1, None), 8), (np.r_[:9, 0], 10)):
+        source = Source(lambda n, parts=parts: n[parts] if n[0] // 100 == 6 else n)
+        with pytest.raises(InputError, match=rf"^read\(6, 0, 9\) returned {frames} frames.* 9$"):
+            batches(source)
 
 
 def test_what_is_no_frames_is_reported_with_the_call():

@@ -1,7 +1,6 @@
 """Blocks from a stream: whole sequences, each once, hardly any padding, and exact resume."""
 
 import json
-import os
 from itertools import islice
 
 import numpy as np
@@ -11,40 +10,27 @@ from torch.utils.data import DataLoader
 
 from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths, lower_bound
 from bload.loading.window import Window
-from tests.several_ranks import SeveralRanks
+from tests.bload.conftest import NumberedSource, rows_of
 
 LENGTHS = np.random.default_rng(7).integers(1, 13, size=40).tolist()
 T_MAX = 12
 
 
-class Numbers:
-    """Sequence s is the frames (s, position); its targets are (s, position, reading process)."""
+class Numbers(NumberedSource):
+    """Decodes sequences, and says which it has decoded."""
 
     def __init__(self, lengths=LENGTHS):
-        self.lengths = lengths
+        super().__init__(lengths)
         self.decoded = []
 
     def __call__(self, sequence):
         self.decoded.append(sequence)
-        positions = torch.arange(self.lengths[sequence])
-        frames = torch.stack([torch.full_like(positions, sequence), positions], dim=1)
-        return frames, [(sequence, int(p), os.getpid()) for p in positions]
+        return self.read(sequence, 0, self.lengths[sequence])
 
 
 def loader_of(sequences=40, **settings):
     settings = {"t_max": T_MAX, "window": 2, "decode": Numbers()} | settings
     return StreamLoader(range(sequences), **settings)
-
-
-def rows_of(batches):
-    """The (sequence, position) of every frame, block by block; targets must be theirs."""
-    rows = []
-    for batch in batches:
-        numbers_BT = torch.stack([batch.sequence_BT, batch.position_BT], dim=-1)
-        assert torch.equal(batch.inputs_BT[batch.valid_BT], numbers_BT[batch.valid_BT])
-        assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
-        rows += [row[v].tolist() for row, v in zip(numbers_BT, batch.valid_BT, strict=True)]
-    return rows
 
 
 def packed(lengths, t_max, size):
@@ -71,18 +57,6 @@ def test_action_genome_in_random_order_takes_as_few_blocks_as_any_packing(size, 
         assert 1 - lengths.sum() / (94 * len(blocks)) < 0.005
         found = sorted(pair for block in blocks for pair in block)
         assert found == [*enumerate(stream)]
-
-
-def test_a_window_fills_blocks_of_any_lengths():
-    rng = np.random.default_rng(3)
-    for t_max, size in [(1, 1), (7, 1), (7, 3), (100, 2)]:
-        lengths = rng.integers(1, t_max + 1, 300).tolist()
-        blocks = packed(lengths, t_max, size)
-        assert max(sum(frames for _, frames in block) for block in blocks) <= t_max
-        assert sorted(pair for block in blocks for pair in block) == [*enumerate(lengths)]
-    even = rng.integers(1, 95, 1000)
-    assert len(packed(even.tolist(), 94, 64)) < 1.05 * lower_bound(even, 94)
-    assert packed([], 7, 3) == []
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -230,14 +204,6 @@ def test_an_iterator_ends_with_a_sentence_when_another_begins():
     next(second)
     with pytest.raises(InputError, match="ended when another of the same loader began"):
         next(first)
-
-
-@pytest.fixture(scope="module")
-def two_ranks(tmp_path_factory):
-    """Two ranks in a process group."""
-    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.close()
 
 
 def trained(ranks, sequences, workers=0, stop=None, states=None):

@@ -50,14 +50,6 @@ def test_a_cache_gives_every_video_its_own_pixels(small_root, tmp_path):
             assert torch.equal(cached.read(video, first, length - first)[0], wanted_TCHW)
 
 
-def test_frames_are_read_as_stored_and_resized_later(small_root):
-    source = ActionGenome(small_root, "test", (32, 48))
-    frames_TCHW, targets = source.read(0, 0, 2)
-    assert frames_TCHW.shape == (2, 3, 64, 64)
-    assert targets[0].size_hw == (64, 64)
-    assert torch.equal(source.picture(targets[1]), frames_TCHW[1])
-
-
 def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
     source = ActionGenome(small_root, "train", (64, 64))
     for video, length in enumerate(source.lengths.tolist()):

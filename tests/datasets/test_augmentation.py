@@ -50,27 +50,16 @@ def test_drawing_leaves_the_global_random_states_alone():
     seed_gpus.assert_not_called()
 
 
-def test_a_piece_of_a_video_is_changed_like_the_whole():
-    whole_TCHW, whole_targets, share = SOME(FRAMES, TARGETS, REACH, 1, 1)
-    piece_TCHW, piece_targets, piece_share = SOME(FRAMES[2:4], TARGETS[2:4], REACH, 1, 1)
-    assert torch.equal(piece_TCHW, whole_TCHW[2:4])
-    assert share == piece_share
-    for piece, whole in zip(piece_targets, whole_targets[2:4], strict=True):
-        np.testing.assert_array_equal(piece.object_boxes_M4, whole.object_boxes_M4)
-    for before, after in zip(TARGETS, whole_targets, strict=True):  # labels stay as they are
-        assert after.name == before.name
-        np.testing.assert_array_equal(after.relations_G2, before.relations_G2)
-        np.testing.assert_array_equal(after.object_classes_M, before.object_classes_M)
-
-
 def test_nothing_annotated_is_ever_cut():
     sizes = set()
     for video in range(120):
         frames, targets, _ = SOME(FRAMES, TARGETS, REACH, video, 0)
         height, width = frames.shape[2:]
         sizes.add((height, width))
-        for one in targets:
-            assert one.size_hw == (height, width)
+        for before, one in zip(TARGETS, targets, strict=True):
+            assert (one.name, one.size_hw) == (before.name, (height, width))
+            np.testing.assert_array_equal(one.relations_G2, before.relations_G2)
+            np.testing.assert_array_equal(one.object_classes_M, before.object_classes_M)
             for box in (one.person_box_4, *one.object_boxes_M4):
                 assert box[0] >= 0 <= box[1]
                 assert box[2] <= width

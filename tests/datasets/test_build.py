@@ -1,18 +1,12 @@
-"""From configs to sources; a data set from outside is a function and an entry."""
+"""From configs to sources."""
 
 from dataclasses import asdict, fields
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
-from PIL import Image
 
 from bload.errors import InputError
-from datasets.action_genome import VideoSource
-from datasets.annotations.read import Video
-from datasets.annotations.targets import FrameTargets
 from datasets.build import (
-    DATASETS,
     build_letterbox,
     build_source,
     build_yardsticks,
@@ -25,20 +19,6 @@ from tests.datasets.conftest import SMALL
 
 def config(**changes):
     return DatasetConfig(**{"name": "action_genome", "root": "r", "frame_size": [8, 8]} | changes)
-
-
-def test_values_that_nothing_later_would_name_are_refused_with_their_key():
-    for changes, says in (
-        ({"frame_size": [0, 64]}, r"dataset.frame_size is \[0, 64\]"),
-        ({"frame_size": [64]}, r"dataset.frame_size is \[64\]"),
-    ):
-        with pytest.raises(InputError, match=says):
-            config(**changes)
-    for name, value, most in (("flip", 1.5, 1), ("shrink", -0.1, 0.9)):
-        with pytest.raises(InputError, match=rf"augment.{name} is {value}; give 0 to {most}"):
-            AugmentConfig(**{name: value})
-    with pytest.raises(InputError, match=r"no dataset 'mine'; choose one of action_genome, synth"):
-        build_source(config(name="mine"), "train")
 
 
 def test_a_synthetic_config_has_the_knobs_of_the_world_and_serves_as_a_schema(tmp_path):
@@ -84,29 +64,3 @@ def test_the_letterbox_augments_as_the_config_says():
     assert build_letterbox(None, AugmentConfig(), 0).augmentation is None
     augmentation = build_letterbox(None, AugmentConfig(flip=0.5), 3).augmentation
     assert (augmentation.flip, augmentation.seed) == (0.5, 3)
-
-
-def own_data(cfg, split, progress):
-    """Two videos of three frames whose scene graphs are known."""
-    videos = []
-    for name in ("a", "b"):
-        names = [f"{name}/{number:02d}.png" for number in (1, 2, 3)]
-        box_14 = np.array([[1, 1, 5, 5]], np.float32)
-        graph = box_14[0], box_14, np.array([2]), np.array([[0, 0]])
-        videos.append(Video(name, tuple(FrameTargets(frame, (8, 6), *graph) for frame in names)))
-    height, width = cfg.frame_size
-    return VideoSource(cfg.root, split, videos, (height, width), cache=cfg.cache)
-
-
-def test_a_data_set_from_outside_is_a_function_and_an_entry(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATASETS, "own", (DatasetConfig, own_data))
-    for name in ("a", "b"):
-        (tmp_path / "frames" / name).mkdir(parents=True)
-        for number in (1, 2, 3):
-            path = tmp_path / "frames" / name / f"{number:02d}.png"
-            Image.new("RGB", (6, 8), (number, ord(name), 0)).save(path)
-    source = build_source(config(name="own", root=str(tmp_path)), "train")
-    assert (source.videos, source.lengths.tolist()) == (("a", "b"), [3, 3])
-    frames_TCHW, targets = source.read(1, 1, 2)
-    assert frames_TCHW[:, :2, 0, 0].tolist() == [[2, ord("b")], [3, ord("b")]]
-    assert [target.name for target in targets] == ["b/02.png", "b/03.png"]

@@ -63,6 +63,7 @@ def test_read_puts_frames_into_the_corner_of_a_common_canvas(source):
     frames_TCHW, targets = source.read(video, 1, 2)
     assert frames_TCHW.shape == (2, 3, 120, 120)
     assert not frames_TCHW[:, :, 68:].any()
+    assert torch.equal(source.picture(targets[1]), frames_TCHW[1, :, :68])
     assert white_box(frames_TCHW[0]) == targets[0].object_boxes_M4[0].tolist()
 
 

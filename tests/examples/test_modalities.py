@@ -1,14 +1,12 @@
 """The examples of each kind of data, run as programs from another directory."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.installation import ROOT, run
 
 FIGURES = {
     "text": (r"([\d.]+) bits per byte before, ([\d.]+) after", 5.0),
@@ -17,21 +15,6 @@ FIGURES = {
     "audio": (r"(\d+)% of transcripts before; .* (\d+)% of transcripts after", 70.0),
 }
 """Example -> its last line, with the figures before and after, and a bound for the second."""
-
-
-def run(name: str, folder: Path, *launcher: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *launcher, str(ROOT / "examples" / f"{name}.py")],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "Warning: The given NumPy array is not writable" not in done.stderr
-    return done.stdout
 
 
 def check(name: str, said: str, ranks: int, folder: Path) -> None:
@@ -50,14 +33,11 @@ def check(name: str, said: str, ranks: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
-def test_an_example_learns(name, tmp_path):
-    check(name, run(name, tmp_path), 1, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.dist
-@pytest.mark.parametrize("name", FIGURES)
-def test_an_example_learns_on_two_ranks_as_it_is(name, tmp_path):
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-    check(name, run(name, tmp_path, *launcher), 2, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "ranks"), [("text", 2), ("transformer", 1), ("events", 1), ("audio", 2)]
+)
+def test_an_example_learns_on_one_rank_or_two_as_it_is(name, ranks, tmp_path):
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    command = [sys.executable, *(launcher if ranks > 1 else []), ROOT / "examples" / f"{name}.py"]
+    check(name, run(command, cwd=tmp_path, more={"PYTHONPATH": str(ROOT)}), ranks, tmp_path)

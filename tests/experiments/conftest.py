@@ -1,8 +1,3 @@
-"""The small root, run and pair of ranks of the tests of training."""
+"""The small root and the run of the tests of training."""
 
-from tests.training.conftest import (  # noqa: F401
-    command_line,
-    data_root,
-    finished,
-    two_ranks,
-)
+from tests.training.conftest import command_line, data_root, finished  # noqa: F401

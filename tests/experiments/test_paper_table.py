@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from experiments import paper
 from experiments.paper_table import recall_table, ways
 
 TEMPORAL = "model.temporal"
@@ -20,19 +19,3 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     names = [f"bload, {TEMPORAL}={of}" for of in ("dds", "gru")]
     assert [name for name, _ in ways(more)][1:] == names
     assert "-5.0" not in recall_table(more, "")  # which of the two would be less?
-
-
-def test_what_is_said_to_follow_from_the_lengths_does():
-    assert [paper.padding_of_blocks(k) for k in (1_813, 1_814)] == [3_637, 3_731]
-    assert not any(paper.padding_of_blocks(k) == 3_695 for k in range(1_775, 7_465))
-    derived = paper.derived()
-    assert all(
-        words in derived["by_blocks"] for words in ("3,637 slots in 1,813", "3,731", "1,814")
-    )
-    for loader, what, key in [
-        ("sampling", "deleted", "deleted"),
-        ("mix", "padding", "mix"),
-        ("mix", "deleted", "mix_deleted"),
-    ]:
-        assert derived[key] == f"{paper.figure(loader, what):,}"
-    assert paper.figure("naive", "padding") == 7_464 * 94 - 166_785

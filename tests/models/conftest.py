@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
-from models import DDS, build_model
+from models import DDS, Criterion, build_model, counts, to_tensors
 from models.config import ModelConfig
 from models.outputs import Outputs
 
@@ -40,6 +40,12 @@ def gradients(model: nn.Module) -> Tensor:
     vector = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     model.zero_grad(set_to_none=True)
     return vector
+
+
+def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
+    """The loss of a batch alone against random annotations of its valid frames."""
+    targets = to_tensors(annotate(0, int(valid_BT.sum())))
+    return Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
 
 
 def tiny(**changes: int | float | bool | str) -> DDS:

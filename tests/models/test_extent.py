@@ -6,9 +6,8 @@ B blocks, T slots, I pictures, S tokens. A canvas has 32 pixels a side, a token 
 import pytest
 import torch
 
-from models import Criterion, counts, to_tensors
 from models.extent import ENDS, cell_points, cells_inside
-from tests.models.conftest import SIDE, annotate, gradients, tiny
+from tests.models.conftest import SIDE, gradients, loss_of, tiny
 
 KINDS = (
     {"anchored": True, "dense": True},
@@ -35,9 +34,7 @@ def beside(sizes=SIZES) -> torch.Tensor:
 
 def loss_and_gradients(model, batch, valid_BT):
     frames, start_BT, extent_BT2 = batch
-    targets = to_tensors(annotate(0, int(valid_BT.sum())))
-    outputs = model(frames, start_BT, valid_BT, extent_BT2=extent_BT2)
-    loss = Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
+    loss = loss_of(model(frames, start_BT, valid_BT, extent_BT2=extent_BT2), valid_BT)
     loss.backward()
     return loss.detach(), gradients(model)
 

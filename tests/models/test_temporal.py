@@ -13,7 +13,7 @@ from models.temporal import PARTS
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
-from models.temporal.scan import ScanMemory, linear_scan
+from models.temporal.scan import ScanMemory
 from tests.models.conftest import gradients, tiny
 
 
@@ -107,20 +107,6 @@ def test_gru_is_pytorchs_with_the_same_parameters():
     wanted, _ = theirs(sequences, memory.start.expand(1, 6, -1).contiguous())
     torch.testing.assert_close(ours, wanted.unflatten(0, (2, 3)).transpose(1, 2))
     torch.testing.assert_close(state, ours[:, -1])
-
-
-def test_scan_equals_walking_and_has_its_gradients():
-    for slots in (1, 2, 3, 7, 8, 33):
-        keep, add, state = draw(2, slots, 3, 4).sigmoid(), draw(2, slots, 3, 4), draw(2, 3, 4)
-        keep[1, slots // 2] = 0
-        walked, h = [], state
-        for slot in range(slots):
-            h = keep[:, slot] * h + add[:, slot]
-            walked.append(h)
-        torch.testing.assert_close(linear_scan(keep, add, state), torch.stack(walked, dim=1))
-        if slots <= 8:
-            inputs = [tensor[..., :2, :1].requires_grad_() for tensor in (keep, add, state)]
-            assert torch.autograd.gradcheck(linear_scan, inputs)
 
 
 def test_the_learned_start_of_scan_acts_inside_a_block_as_at_its_beginning():

@@ -1,6 +1,5 @@
 """One small synthetic root, one finished run, and one pair of ranks for all tests of training."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -8,30 +7,15 @@ from pathlib import Path
 import pytest
 
 import train
-from datasets.annotations.read import MADE_BY
 from datasets.synthetic.writer import ensure
 from tests.several_ranks import SeveralRanks
-from tests.training.jobs import (
-    WORLD,
-    compose_config,
-    one_rank,
-    only_run,
-    overrides,
-)
-from training.config import TrainJob
+from tests.training.jobs import WORLD, one_rank, only_run, overrides
+from training.config import TrainJob, compose_job
 
 
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ensure(tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD))
-
-
-@pytest.fixture
-def real_root(data_root: Path, tmp_path: Path) -> Path:
-    """The same data as if they were not synthetic."""
-    root = shutil.copytree(data_root, tmp_path / "real")
-    (root / MADE_BY).unlink()
-    return root
 
 
 @pytest.fixture
@@ -43,7 +27,7 @@ def command_line(data_root: Path, tmp_path: Path) -> Callable[..., list[str]]:
 @pytest.fixture
 def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
     """The same job as `train.train` takes it."""
-    return lambda *more, runs="runs": compose_config("train", command_line(*more, runs=runs))
+    return lambda *more, runs="runs": compose_job("train", command_line(*more, runs=runs))
 
 
 @pytest.fixture(scope="session")
@@ -51,15 +35,8 @@ def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of one epoch; only to be read."""
     runs = tmp_path_factory.mktemp("finished")
     lines = overrides(data_root, runs, "train.epochs=1", "train.log_every=1")
-    train.train(compose_config("train", lines), one_rank())
+    train.train(compose_job("train", lines), one_rank())
     return only_run(runs)
-
-
-@pytest.fixture(scope="session")
-def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralRanks]:
-    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.close()
 
 
 @pytest.fixture

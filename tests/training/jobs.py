@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_flatten
 
 import train
 from datasets.synthetic import World
-from training.config import compose_job
 from training.ranks import Ranks
 from training.step import Step
 
@@ -38,11 +37,6 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
         "train.device=cpu",
         *more,
     ]
-
-
-def compose_config(name: str, lines: list[str]) -> Any:
-    """The `TrainJob` or `EvalJob` of a command line."""
-    return compose_job(name, lines)
 
 
 def one_rank() -> Ranks:

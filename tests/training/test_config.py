@@ -7,8 +7,7 @@ import yaml
 
 from bload import PACKERS, InputError
 from datasets.synthetic import World
-from tests.training.jobs import compose_config
-from training.config import CONFIGS, TrainConfig
+from training.config import CONFIGS, TrainConfig, compose_job
 
 GROUPS = sorted(
     f"{path.parent.relative_to(CONFIGS)}={path.stem}"
@@ -20,7 +19,7 @@ GROUPS = sorted(
 def test_every_config_file_composes_into_a_whole_job():
     for choice in GROUPS:
         group, _, name = choice.partition("=")
-        job = compose_config("train", [choice])
+        job = compose_job("train", [choice])
         if group in ("loader", "dataset", "model"):
             assert getattr(job, group).name == name
 
@@ -30,20 +29,20 @@ def test_there_is_a_config_for_every_loader():
 
 
 def test_an_evaluation_lacks_its_checkpoint_alone():
-    compose_config("eval", ["checkpoint=somewhere"])
+    compose_job("eval", ["checkpoint=somewhere"])
     with pytest.raises(InputError, match="checkpoint=runs/NAME"):
-        compose_config("eval", [])
+        compose_job("eval", [])
 
 
 def test_the_synthetic_config_says_the_defaults_of_the_world():
     values = yaml.safe_load((CONFIGS / "dataset" / "synthetic.yaml").read_text())
-    dataset = asdict(compose_config("train", []).dataset)
+    dataset = asdict(compose_job("train", []).dataset)
     for knob in fields(World):
         assert dataset[knob.name] == values[knob.name] == knob.default, knob.name
 
 
 def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
-    dataset = compose_config("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
+    dataset = compose_job("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
     assert dataset.frame_size == [48, 48]
     assert dataset.root == "data/synthetic-1000-60-48px-s5"
 
@@ -60,6 +59,15 @@ def test_values_out_of_range_are_refused_by_name():
         ("train.padding=zeros", ("padding", "zeros", "repeated")),
         ("model.width=2", ("model.width", "2", "4")),
         ("model.dropout=1", ("model.dropout", "1")),
+        ("model.dropout=-0.1", ("model.dropout", "-0.1", "0")),
+        ("model.heads=0", ("model.heads", "0", "1")),
+        ("model.queries=0", ("model.queries", "0", "1")),
+        ("model.feedforward=0", ("model.feedforward", "0", "1")),
+        ("model.encoder_layers=0", ("model.encoder_layers", "0", "1")),
+        ("model.decoder_layers=0", ("model.decoder_layers", "0", "1")),
+        ("model.temporal_layers=0", ("model.temporal_layers", "0", "1")),
+        ("loss.match_boxes=best", ("loss.match_boxes", "best", "worst")),
+        ("loss.relation_weight=0", ("loss.relation_weight", "0")),
         ("model.heads=3", ("model.heads", "3", "64")),
         ("model.temporal=lstm", ("model.temporal", "lstm", "scan")),
         ("model.backbone=vgg", ("model.backbone", "vgg", "resnet50")),
@@ -89,7 +97,9 @@ def test_values_out_of_range_are_refused_by_name():
         ("model.time=clock", ("model.time", "clock", "gap")),
         ("model.padding=left", ("model.padding", "left", "skipped")),
         ("dataset.frame_size=[4,64]", ("dataset.frame_size", "4", "8")),
+        ("dataset.frame_size=[64]", ("dataset.frame_size", "[64]")),
         ("dataset.augment={flip:2}", ("dataset.augment.flip", "2", "1")),
+        ("dataset.augment={shrink:-0.1}", ("dataset.augment.shrink", "-0.1", "0.9")),
         ("loader.last=keep", ("loader.last", "keep", "drop")),
         ("loader.balance=piles", ("loader.balance", "piles", "queue")),
         ("loader.window=0", ("loader.window", "0", "1")),
@@ -101,13 +111,13 @@ def test_values_out_of_range_are_refused_by_name():
         ("run.name=a/b", ("run.name", "a/b", "letters")),
     ):
         with pytest.raises(InputError) as error:
-            compose_config("train", [line])
+            compose_job("train", [line])
         assert all(word in str(error.value) for word in words), str(error.value)
-    assert compose_config("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
+    assert compose_job("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
 
 
 def test_slots_become_the_nearest_whole_number_of_epochs():
-    job = compose_config("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
+    job = compose_job("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
     assert job.for_slots(100) is job
     for slots, per_epoch, epochs in (
         (116_360, 10_032, 12),

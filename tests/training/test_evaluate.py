@@ -155,13 +155,6 @@ def test_four_ranks_give_the_figures_of_one(config, four_ranks, packed):
     assert four_ranks.run(figures, config()) == [packed] * 4
 
 
-def test_all_frames_are_measured_once(config):
-    _, source = seer_and_source(config())
-    loader = BlockLoader(source, "bload_exact", batch_slots=64)
-    seen = [target.name for batch in loader for target in batch.targets]
-    assert len(seen) == len(set(seen)) == int(source.lengths.sum())
-
-
 def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
     seer, source = seer_and_source(config())
     computed, batches, names, threads = [], [], [], set()

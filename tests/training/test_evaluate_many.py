@@ -9,8 +9,9 @@ import pytest
 
 import eval as evaluation
 from bload.errors import InputError
-from tests.training.jobs import checkpoint, compose_config, one_rank
+from tests.training.jobs import checkpoint, one_rank
 from training.checkpoint import find_checkpoints, sealed, short_name
+from training.config import compose_job
 
 
 def found(folder):
@@ -66,7 +67,7 @@ def type_eval(capsys):
     """Evaluate as a command line says; give the error, if any, and what was printed."""
 
     def type_and_read(*arguments):
-        cfg, error = compose_config("eval", ["device=cpu", "workers=0", *arguments]), None
+        cfg, error = compose_job("eval", ["device=cpu", "workers=0", *arguments]), None
         try:
             evaluation.evaluate_all(cfg, one_rank())
         except InputError as raised:
@@ -117,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp
     os.mkfifo(tmp_path / "pipe")
     for key, path in (("out", "nowhere/file"), ("relations", "nowhere/file"), ("out", "pipe")):
         lines = [f"checkpoint={finished}", f"{key}={tmp_path / path}"]
-        cfg = compose_config("eval", lines)
+        cfg = compose_job("eval", lines)
         with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
             evaluation.evaluate_all(cfg, one_rank())
 
@@ -133,6 +134,6 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
     monkeypatch.setattr(evaluation.Album, "draw", draw)
     for more in ([], [f"pictures_dir={tmp_path}"]):
         lines = [f"checkpoint={finished}", "pictures=1", "device=cpu", "workers=0", *more]
-        evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+        evaluation.evaluate_all(compose_job("eval", lines), one_rank())
     frames = 23  # of the video in the middle
     assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]

@@ -4,16 +4,14 @@ B blocks, T slots, R ranks.
 """
 
 from itertools import permutations
-from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
-import train
 from bload import InputError
 from models import Criterion, counts, to_tensors
-from models.exchange import Spread, transfers
+from models.exchange import transfers
 from models.temporal import PARTS
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
 from training.build import in_parallel
@@ -96,17 +94,15 @@ def on_a_rank(ranks, lengths, changes, skips, bptt):
     return outputs, gradients_of(model), seen
 
 
-def cases():
-    """Every way with every temporal part; all that the ranks may hold with one, else slow."""
-    for temporal in PARTS:
-        for name in LENGTHS:
-            for padding in PADDINGS:
-                quick = temporal == "gru" or (name, padding) == ("other-shapes", "skipped")
-                yield pytest.param(temporal, name, padding, marks=() if quick else pytest.mark.slow)
+CASES = [
+    *(("gru", name, padding) for name in LENGTHS for padding in PADDINGS),
+    *((temporal, "other-shapes", "skipped") for temporal in PARTS if temporal != "gru"),
+]
+"""All that the ranks may hold with one temporal part, and once with every other."""
 
 
 @pytest.mark.dist
-@pytest.mark.parametrize(("temporal", "name", "padding"), list(cases()))
+@pytest.mark.parametrize(("temporal", "name", "padding"), CASES)
 def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, temporal, name, padding):
     compare(two_ranks, temporal, LENGTHS[name], padding)
 
@@ -133,28 +129,6 @@ def compare(ranks, temporal, lengths, padding):
     assert np.ptp([pictures for _, _, pictures in found]) <= 1
 
 
-def there_and_back(ranks, given_RR):
-    """Differences from the identity, and of the gradient from the weights' way home."""
-    spread = Spread(np.array(given_RR), ranks.rank)
-    draw = torch.Generator().manual_seed(ranks.rank)
-    rows = torch.randn(sum(given_RR[ranks.rank]), 2, 3, generator=draw).double().requires_grad_()
-    away = spread.away(rows)
-    home = spread.home(away[None])[0]
-    weights = torch.randn(away.shape, generator=draw).double()
-    (away * weights).sum().backward()
-    came_home = spread.home(weights[None])[0]
-    assert len(away) == sum(row[ranks.rank] for row in given_RR)
-    return (home - rows).abs().sum().item(), (rows.grad - came_home).abs().sum().item()
-
-
-@pytest.mark.dist
-@pytest.mark.parametrize(
-    "given_RR", [[[1, 2], [3, 0]], [[0, 4], [0, 0]], [[3, 0], [2, 0]], [[0, 5], [5, 0]]]
-)
-def test_there_and_back_is_the_identity(two_ranks, given_RR):
-    assert two_ranks.run(there_and_back, given_RR) == [(0, 0)] * 2
-
-
 def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
     rng = np.random.default_rng(0)
     for ranks in (1, 2, 3, 5):
@@ -175,20 +149,6 @@ def test_an_exchange_that_would_not_be_exact_is_refused(config):
             config("train.exchange=frames", option)
 
 
-def last_norm(ranks, config):
-    """Norm of the last gradient of a run."""
-    norms, take_step = [], train.train_step
-
-    def watched(*arguments):
-        step = take_step(*arguments)
-        norms.append(step.norm)
-        return step
-
-    with mock.patch.object(train, "train_step", watched):
-        train.train(config, ranks)
-    return norms[-1]
-
-
 def test_evaluation_exchanges_nothing():
     """There are no other ranks here, and nothing waits for them."""
     (frames, options, _), *_ = make_batches(LENGTHS["uneven"])
@@ -196,16 +156,3 @@ def test_evaluation_exchanges_nothing():
     alone = model(*frames, **options)
     model.exchanges = True
     assert difference(model(*frames, **options), alone) == 0
-
-
-@pytest.mark.dist
-@pytest.mark.slow
-def test_a_run_with_an_exchange_trains_and_evaluates_as_without(config, two_ranks):
-    options = ["loader=naive", "train.epochs=1", "train.batch_slots=45", "train.micro_batches=2"]
-    options += ["model.temporal=gru", "model.padding=skipped", "model.dropout=0"]
-    norms = [
-        two_ranks.run(last_norm, config(*options, f"train.exchange={exchange}"))
-        for exchange in ("none", "frames")
-    ]
-    assert norms[0][0] == norms[0][1]
-    np.testing.assert_allclose(norms[1], norms[0], rtol=1e-3)

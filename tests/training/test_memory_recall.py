@@ -8,14 +8,13 @@ from torch import nn
 
 import eval as evaluation
 import train
-from datasets.build import build_source, build_yardsticks
-from datasets.config import DatasetConfig
+from datasets.build import build_yardsticks
 from datasets.scoring.recall import RecallMeter
-from tests.training.jobs import compose_config, one_rank, only_run, overrides
+from tests.training.jobs import one_rank, only_run, overrides
 from tests.training.test_evaluate import seer_and_source
 from training import evaluation as measuring
+from training.config import compose_job
 from training.evaluation import evaluate
-from training.printing import best_rows
 
 NOT_EQUAL = ("seconds", "frames_per_second")
 
@@ -47,14 +46,6 @@ def test_yardsticks_add_figures_and_change_none(seen):
     }
     assert 0 < figures["with/recall@20_memory"] < 1
     assert figures["with/recall@20_memory"] != figures["with/recall@20"]
-
-
-def test_real_data_have_no_yardsticks(config):
-    dataset = config().dataset
-    reading = DatasetConfig("action_genome", dataset.root, dataset.frame_size)
-    source = build_source(reading, "test")
-    assert build_yardsticks(source, reading) is None
-    assert not best_rows(recall(*seer_and_source(config())))
 
 
 class StartingAt(nn.Module):
@@ -93,11 +84,11 @@ def ignoring(data_root, tmp_path_factory):
     """The folder of a run like `finished` but for its starts."""
     runs = tmp_path_factory.mktemp("ignoring")
     lines = ("train.epochs=1", "train.log_every=1", "train.starts=ignored")
-    train.train(compose_config("train", overrides(data_root, runs, *lines)), one_rank())
+    train.train(compose_job("train", overrides(data_root, runs, *lines)), one_rank())
     return only_run(runs)
 
 
-@pytest.mark.parametrize("starts", [None, "table", "ignored", "wrong"])
+@pytest.mark.parametrize("starts", [None, "table", "wrong"])
 def test_evaluation_clears_states_as_in_training_unless_asked(
     ignoring, starts, capsys, monkeypatch
 ):
@@ -108,7 +99,7 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     )
     lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_slots=64"]
     lines += [f"starts={starts}"] if starts else []
-    evaluation.evaluate_all(compose_config("eval", lines), one_rank())
+    evaluation.evaluate_all(compose_job("eval", lines), one_rank())
     wanted = starts or "ignored"
     assert {*used} == {(wanted, 0)}
     text = capsys.readouterr().out

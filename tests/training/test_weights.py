@@ -1,6 +1,7 @@
 """Training starts from weights when it starts anew, and never needs the file again."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -56,7 +57,8 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
 
 
 def test_a_resnet_from_noise_warns_once(config, capsys):
-    train.train(config(*SMALL), one_rank())
+    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "finish"):
+        train.train(config(*SMALL), one_rank())
     said = capsys.readouterr().out
     assert said.count("warning: resnet18 starts from noise") == 1
     assert "train.backbone_lr=0," in said

@@ -1,4 +1,4 @@
-"""Each rule that says which frames count, on a few frames."""
+"""Orders, corners, the published file and the steps of the rules, on a few frames."""
 
 import random
 
@@ -15,40 +15,6 @@ def names(annotations):
 
 def filtered(entries_of, split="train", person_of=None, **options):
     return filter_annotations(entries_of, person_of or persons(entries_of), split, **options)
-
-
-def test_videos_of_three_frames_with_a_visible_object_count():
-    entries_of = frames("A", [1, 2, 3]) | frames("B", [1, 2])
-    entries_of |= frames("C", [1, 2]) | frames("C", [3], visible=False) | {"A.mp4/9.png": []}
-    annotations = filtered(entries_of)
-    assert names(annotations) == ["A.mp4"]
-    assert [step.frames for step in annotations.steps] == [8, 7, 7, 7, 3]
-
-
-def test_frames_without_a_person_are_dropped():
-    entries_of = frames("A", [1, 2, 3, 4])
-    nobody = persons(entries_of) | {"A.mp4/000002.png": person(rows=0)}
-    unknown = {name: person() for name in entries_of if name != "A.mp4/000002.png"}
-    for person_of in (nobody, unknown):
-        annotations = filtered(entries_of, person_of=person_of)
-        assert [f.name[-5] for f in annotations.videos[0].frames] == ["1", "3", "4"]
-
-
-def test_only_visible_objects_stay_even_if_the_first_is_invisible():
-    entries_of = frames("A", [1, 2, 3])
-    classes = {"door": False, "cup/glass/bottle": True, "bed": False, "papernotebook": True}
-    entries_of["A.mp4/000002.png"] = [entry(v) | {"class": name} for name, v in classes.items()]
-    frame = filtered(entries_of).videos[0].frames[1]
-    assert frame.object_classes_M.tolist() == [11, 23]
-    assert set(frame.relations_G2[:, 0].tolist()) == {0, 1}
-
-
-def test_the_first_entry_says_the_split_even_if_it_is_invisible():
-    entries_of = frames("A", [1, 2, 3])
-    for entries in entries_of.values():
-        entries.insert(0, entry(visible=False, split="test"))
-    assert names(filtered(entries_of, "test")) == ["A.mp4"]
-    assert names(filtered(entries_of, "train")) == []
 
 
 def test_videos_are_ordered_by_name_and_frames_by_number_whatever_the_order_of_keys():
@@ -74,23 +40,6 @@ def test_boxes_become_corners_and_labels_keep_their_order():
     assert np.flatnonzero(frame.relations_MR()[0]).tolist() == [0, 4, 6, 19]
     frame = filtered(frames("A", [1, 2, 3], bbox=(10.0, 10.0, -5.0, 20.0))).videos[0].frames[0]
     assert frame.object_boxes_M4.tolist() == [[10, 10, 5, 30]], "boxes without an area stay"
-
-
-def test_a_box_of_16_pixels_is_small_and_one_of_16_and_a_half_is_not():
-    for side, stays in ((15.9, 0), (16, 0), (16.0, 0), (16.000001, 1), (16.5, 1), (17, 1)):
-        entries_of = frames("A", [1, 2, 3], bbox=(0.0, 0.0, 99.0, side))
-        entries_of |= frames("B", [1, 2, 3], bbox=(0.0, 0.0, side, 99.0))
-        assert names(filtered(entries_of, small_boxes="keep")) == ["A.mp4", "B.mp4"]
-        computed = filtered(entries_of, small_boxes="computed")
-        assert names(computed) == (["A.mp4", "B.mp4"] if stays else [])
-
-
-def test_a_small_first_object_still_says_the_split_and_leaves_the_others():
-    entries_of = frames("A", [1, 2, 3])
-    for entries in entries_of.values():
-        entries.insert(0, entry(bbox=(0, 0, 5, 5)) | {"class": "door"})
-    computed = filtered(entries_of, small_boxes="computed")
-    assert [f.object_classes_M.tolist() for f in computed.videos[0].frames] == [[31]] * 3
 
 
 def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again(tmp_path):

@@ -78,11 +78,6 @@ def test_every_kind_of_image_gives_its_pixels_and_its_size(path, recwarn):
     assert not recwarn.list
 
 
-def test_what_cannot_be_read_is_named(path):
-    with pytest.raises(InputError, match=rf"{path} is missing; extract it"):
-        decode(path)
-
-
 def refused(data, path, match="does not decode"):
     path.write_bytes(data)
     with pytest.raises(InputError, match=match):

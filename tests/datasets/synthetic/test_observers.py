@@ -116,13 +116,6 @@ def test_the_measure_gives_observers_what_they_expect(scripts, part):
     assert 0 < abs(np.sum(gaps)) < 3 * np.sqrt(np.sum(np.square(gaps)))
 
 
-def test_more_memory_reaches_more(scripts):
-    for part in (False, True):
-        memories = (1, 2, 5, 10, EVERYTHING)
-        recalls = [expected_recall(scripts, memory, part) for memory in memories]
-        assert recalls == sorted(set(recalls))
-
-
 def test_what_clips_cut_off_is_counted_over_every_clip(scripts):
     cut, dependent = 0.0, 0.0
     for script in (script for script in scripts if script.frames >= 9):
