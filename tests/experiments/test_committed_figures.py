@@ -15,7 +15,15 @@ from experiments.study import DOCUMENT, RESULTS, ROOT
 
 LOADER, STARTS = "loader.name", "train.starts"
 COMMANDS = [
-    *("ablations", "alternatives", "balance", "batching", "convergence", "deadlock"),
+    *(
+        "ablations",
+        "alternatives",
+        "balance",
+        "balance_learning",
+        "batching",
+        "convergence",
+        "deadlock",
+    ),
     "default_run",
     *("epoch_time", "horizon", "paper", "paper_table", "sync", "tmax_sweep"),
     pytest.param("lengths", marks=pytest.mark.slow),
