@@ -20,13 +20,19 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, and each column's format as in `format`; "" for words."""
+    """A caption, and each column's format as in `format`; "" for words.
+
+    Rows that are alike in the columns `by`, if there are any, become their mean.
+    """
 
     caption: str
     columns: dict[str, str]
+    by: tuple[str, ...] = ()
 
     def markdown(self, rows: pd.DataFrame) -> str:
         """Format the rows under their caption, in the columns that they have; gaps stay empty."""
+        if self.by:
+            rows = rows.groupby([*self.by], sort=False, as_index=False).mean(numeric_only=True)
         columns = {name: how for name, how in self.columns.items() if name in rows}
         cells = [
             ["" if pd.isna(row[name]) else format(row[name], how) for name, how in columns.items()]

@@ -28,6 +28,7 @@ COMMANDS = [
     *("epoch_time", "horizon", "paper", "paper_table", "sync", "tmax_sweep"),
     pytest.param("lengths", marks=pytest.mark.slow),
     "benchmarks/__main__ --tables",
+    "benchmarks/__main__ --tables trainer",
 ]
 
 
