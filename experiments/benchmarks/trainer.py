@@ -29,8 +29,8 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 TRAINED = {"way": "", "ranks": ".0f", "steps": ",.0f", "tokens/s": ",.0f", "loss": ".3f"}
-COUNTED = {"way": "", "padding, %": ".2f", "slots": ".3f"}
+COUNTED = {"way": "", "empty slots, %": ".2f", "slots": ".3f"}
 TABLES = {
     "trainer": Table("One epoch, means over seeds:", TRAINED, by=("way", "ranks")),
-    "counted": Table("Action Genome on 8 ranks, slots that they wait for per frame:", COUNTED),
+    "counted": Table("Action Genome on 8 ranks, slots computed or waited for per frame:", COUNTED),
 }

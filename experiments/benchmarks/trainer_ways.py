@@ -105,7 +105,7 @@ def _loss(model: transformers.PreTrainedModel, test: list[Item]) -> float:
 
 
 def counted(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
-    """Count padding, and slots that ranks compute or wait for per frame."""
+    """Count padding with fillers, and slots that ranks compute or wait for per frame."""
     options = {"effective_batch_size": each * ranks, "dp_size": ranks, "grad_accum": 1}
     samplers = [BatchRebalanceSampler(lengths.tolist(), rank=r, **options) for r in range(ranks)]
     size_RS3 = [[(len(of), lengths[of].max(), lengths[of].sum()) for of in s] for s in samplers]
@@ -114,8 +114,9 @@ def counted(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
     ways = {"batch_rebalance": (count_SR * most_SR, frames_SR.sum())}
     rows = []
     for way, (slots_SR, frames) in {**ways, "bload_exact": (loads_SR, lengths.sum())}.items():
-        row = {"table": "counted", "way": way, "padding, %": 100 * (1 - frames / slots_SR.sum())}
-        rows.append({**row, "slots": ranks * slots_SR.max(axis=1).sum() / frames})
+        row = {"empty slots, %": 100 * (1 - frames / slots_SR.sum())}
+        row |= {"slots": ranks * slots_SR.max(axis=1).sum() / frames}
+        rows.append({"table": "counted", "way": way, **row})
     return rows
 
 
