@@ -41,7 +41,7 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         raise InputError("there are no lengths; give at least one sequence")
     if names is not None and len(names) != array.size:
         raise InputError(f"there are {len(names)} names for {array.size} lengths; give one each")
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" or np.ma.is_masked(lengths):
         raise InputError("the lengths contain something that is not a number; give whole numbers")
     with np.errstate(invalid="ignore"):  # NaN and values beyond int64 fail the test below
         whole = array.astype(np.int64)
@@ -52,6 +52,11 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
         raise InputError(
             f"sequence {name} has length {array[s]:.15g}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"
+        )
+    if array.dtype.kind == "f" and whole.max() >= (end := 2 ** (np.finfo(array.dtype).nmant + 1)):
+        raise InputError(
+            f"a length is {whole.max():,}, and {array.dtype} does not hold all whole numbers from "
+            f"{end:,} on; give integers"
         )
     if array.sum(dtype=float) > MOST_FRAMES:
         raise InputError(

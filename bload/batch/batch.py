@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bload.batch.boundaries import Boundaries
 from bload.batch.segments import Segments
+from bload.batch.step import Step, known
 from bload.batch.trees import described, empty, get_state, join, kind, on_tensors, set_state
 from bload.errors import InputError
 from bload.packing.plan import Block
@@ -23,7 +24,7 @@ from bload.packing.plan import Block
 TargetsPer = Literal["frame", "sequence"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class BlockSample:
     """One block as read: inputs and targets of its segments, in slot order."""
 
@@ -38,7 +39,7 @@ class BlockSample:
     targets_per: TargetsPer = "frame"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Batch(Boundaries):
     """Input of a training step: frames, targets, and boundaries of sequences.
 
@@ -53,21 +54,32 @@ class Batch(Boundaries):
     targets_BT: Any = None
     """Targets per frame that are tensors, in the same form, else None. Padding is -100 for
     integers, else 0. Without a pad value, unsigned integers become int64 to hold -100."""
-    targets: tuple[Any, ...] = ()
-    """Targets per frame that are not tensors, one per valid frame, row-major: the i-th belongs
-    to the i-th True of ``valid_BT``."""
+    targets: Any = ()
+    """Targets per frame that are not tensors: a tuple with one per valid frame, row-major, the
+    i-th for the i-th True of ``valid_BT``; a dict of these if the source's targets are a dict."""
     targets_S: Any = None
     """One target per segment: a tensor ``(S, ...)`` for numbers or equally shaped tensors, a
     dict of these, or a tuple of objects. None for targets per frame."""
-    frames_in_step: int = 0
-    """Frames of all batches of the optimiser step, over all ranks; 0 if unknown."""
-    batches_in_step: int = 1
-    """Batches of this rank in the optimiser step."""
-    ends_step: bool = True
-    """False if more batches follow before the optimiser step."""
+    step: Step | None = None
+    """Optimiser step of the batch; None if it comes from no loader. Read it by the names below."""
     continues_B: Tensor | None = None
     """bool ``(B,)``, only with ``long="carry"``: the row continues with its state at the end of
     the batch a step before, and its first slot is no start."""
+
+    @property
+    def frames_in_step(self) -> int:
+        """Frames of all batches of the optimiser step, over all ranks."""
+        return known(self.step).frames
+
+    @property
+    def batches_in_step(self) -> int:
+        """Batches of this rank in the optimiser step."""
+        return known(self.step).batches
+
+    @property
+    def ends_step(self) -> bool:
+        """False if more batches follow before the optimiser step."""
+        return known(self.step).ends
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
@@ -109,6 +121,12 @@ class Batch(Boundaries):
         if not len(self.segments):
             used_BT = used_BT.clone()
             used_BT[0, 0] = True
+        for name in ("inputs_BT", "targets_BT"):
+            if isinstance(getattr(self, name), dict):
+                raise InputError(
+                    f"{name} is a dict of {', '.join(getattr(self, name))}; transformers() takes "
+                    'one tensor of tokens and one of labels: from_dataset(..., inputs="input_ids")'
+                )
         labels_BT = self.inputs_BT if self.targets_BT is None else self.targets_BT
         labels_BT = labels_BT.long().masked_fill(self.start_BT | ~self.valid_BT, -100)
         row = {
@@ -136,7 +154,7 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        others = ("segments", "targets", "frames_in_step", "batches_in_step", "ends_step")
+        others = ("segments", "targets", "step")
         names = [field.name for field in fields(self) if field.name not in others]
         changed = {name: on_tensors(getattr(self, name), change) for name in names}
         old = self.segments
@@ -176,15 +194,14 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     start_BT[:, 0] &= ~np.array(continues)
 
     inputs, targets = ([getattr(sample, of) for sample in samples] for of in ("inputs", "targets"))
-    objects = isinstance(like[1], list)
     flat = [*chain.from_iterable(targets)]
     in_blocks = partial(_in_blocks, used=used, t_max=t_max, pad=pad)
     return Batch(
         inputs_BT=in_blocks(inputs, like[0], name="frames", label=0),
-        targets_BT=in_blocks(targets, None if objects else like[1], name="targets", label=-100)
+        targets_BT=in_blocks(targets, _tensors(like[1]), name="targets", label=-100)
         if per_frame
         else None,
-        targets=tuple(chain.from_iterable(flat)) if objects and per_frame else (),
+        targets=_objects(flat, like[1]) if per_frame else (),
         targets_S=None if per_frame else _frozen(join([like[1], *flat])),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
@@ -192,10 +209,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             *map(torch.from_numpy, (block_S, slot_S, length_S, sequence_S, first_S)),
             longest=int(length_S.max(initial=0)),
         ),
-        frames_in_step=blocks[0].step.frames,
-        batches_in_step=blocks[0].step.batches,
-        ends_step=blocks[0].step.ends,
-        continues_B=torch.tensor(continues) if any(continues) else None,
+        step=getattr(samples, "step", None),
+        continues_B=torch.tensor(continues, device="cpu") if any(continues) else None,
     )
 
 
@@ -227,7 +242,7 @@ def _in_blocks(
         }
     dtype, is_whole = like.dtype, not (like.is_floating_point() or like.is_complex())
     value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
-    if value and is_whole and torch.tensor(value).to(dtype).item() != value:
+    if value and is_whole and torch.tensor(value, device="cpu").to(dtype).item() != value:
         if name in pad:
             raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
         dtype = torch.int64  # room for -100, so that padding is not a class
@@ -249,6 +264,22 @@ def _check_alike(samples: Sequence[BlockSample]) -> None:
         )
 
 
+def _tensors(like: Any) -> Any:
+    """Return the part of a tree that is tensors, None if there is none."""
+    if isinstance(like, dict):
+        return {key: part for key, part in like.items() if isinstance(part, Tensor)} or None
+    return like if isinstance(like, Tensor) else None
+
+
+def _objects(pieces: Sequence[Any], like: Any) -> Any:
+    """Return the targets per frame that are no tensors, segment after segment, as tuples."""
+    if isinstance(like, dict):
+        lists = [key for key, part in like.items() if isinstance(part, list)]
+        parts = {key: _objects([piece[key] for piece in pieces], like[key]) for key in lists}
+        return parts or ()
+    return tuple(chain.from_iterable(pieces)) if isinstance(like, list) else ()
+
+
 def _frozen(tree: Any) -> Any:
     """Return the tree with tuples instead of lists."""
     if isinstance(tree, dict):
@@ -260,7 +291,8 @@ def _check_pad(pad: Mapping[str, float], like: tuple[Any, Any]) -> None:
     """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
     keys: list[str] = []
     for name, tree in zip(("frames", "targets"), like, strict=True):
-        keys += tree if isinstance(tree, dict) else [name] * isinstance(tree, Tensor)
+        tree = _tensors(tree)
+        keys += tree if isinstance(tree, dict) else [name] * (tree is not None)
     for key, value in pad.items():
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; there are {', '.join(keys)}")

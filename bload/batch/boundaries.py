@@ -18,12 +18,14 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
 from bload.batch.segments import Segments
+from bload.batch.trees import exact_dtype
+from bload.errors import InputError
 
 TILE = 128
 """Side of the tiles of `flex_attention`, in slots; a row has K tiles."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Boundaries:
     """Segments of a batch; `bload.Batch` adds inputs and targets."""
 
@@ -98,6 +100,11 @@ class Boundaries:
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
         if segments is not None:
+            if segments < len(self.segments):
+                raise InputError(
+                    f"segments is {segments} but the batch has {len(self.segments)}; give at least "
+                    "the most of any batch, such as loader.most_segments"
+                )
             bounds = torch.cat([bounds, bounds[-1:].expand(segments - len(self.segments))])
             longest = self.valid_BT.shape[1]
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
@@ -153,21 +160,34 @@ class Boundaries:
 
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
         """Return the next token of a segment, int64; `ignore` at its end and on padding."""
+        self._check(tokens_BT)
         follows_BT = torch.zeros_like(self.valid_BT)
         follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
         return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
 
     def last(self, values_BT: Tensor) -> Tensor:
         """Return the values at the last frame of each segment, ``(B, T, ...)`` -> ``(S, ...)``."""
+        self._check(values_BT)
         segments = self.segments
         return values_BT[segments.block_S, segments.slot_S + segments.length_S - 1]
 
     def mean(self, values_BT: Tensor) -> Tensor:
-        """Return the mean over the frames of each segment, ``(B, T, ...)`` -> ``(S, ...)``."""
-        values_N = values_BT.flatten(0, 1)
+        """Return the mean over the frames of each segment, ``(B, T, ...)`` -> ``(S, ...)``.
+
+        Integers and bools are summed in float64 and give float32; half precision is summed in
+        float32.
+        """
+        self._check(values_BT)
+        dtype = values_BT.dtype
+        is_exact = not (dtype.is_floating_point or dtype.is_complex)
+        wide = torch.promote_types(dtype, torch.float32)
+        if is_exact:
+            wide = exact_dtype(values_BT.device)
+        values_N = values_BT.flatten(0, 1).to(wide)
         sum_S = values_N.new_zeros(len(self.segments) + 1, *values_N.shape[1:])
         sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_N)[:-1]
-        return sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
+        mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
+        return mean_S.to(torch.float32 if is_exact else dtype)
 
     def to_packed(self, values_BT: Tensor) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
@@ -177,7 +197,12 @@ class Boundaries:
         slot of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
         ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Both methods wait for a
         GPU, because PyTorch needs the sizes on the CPU.
+
+        Raises:
+            InputError: the values do not begin with the shape ``(B, T)`` of the batch, as is true
+                of all methods that take ``(B, T, ...)``.
         """
+        self._check(values_BT)
         order_S, place_S, slot_V, sizes_T = self._by_step()
         if not len(slot_V):
             one = slot_V.new_zeros(1)
@@ -187,10 +212,27 @@ class Boundaries:
 
     def from_packed(self, packed: PackedSequence) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
-        _, _, slot_V, _ = self._by_step()
+        _, _, slot_V, sizes_T = self._by_step()
+        sizes_T = sizes_T if len(sizes_T) else sizes_T.new_ones(1)
+        if not torch.equal(packed.batch_sizes, sizes_T):
+            shapes = [
+                f"{len(sizes)} steps of {sizes.sum()}" for sizes in (packed.batch_sizes, sizes_T)
+            ]
+            raise InputError(
+                f"the packed sequence has {shapes[0]} frames and the batch {shapes[1]}, or others "
+                "per step; give the outputs for what to_packed of this batch returned"
+            )
         values_N = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
         values_N = values_N.index_copy(0, slot_V, packed.data[: len(slot_V)])
         return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
+
+    def _check(self, values_BT: Tensor) -> None:
+        """Raise `InputError` unless the values begin with the shape of the batch."""
+        if values_BT.shape[:2] != self.valid_BT.shape:
+            raise InputError(
+                f"the values have the shape {tuple(values_BT.shape)}, the batch begins with "
+                f"{tuple(self.valid_BT.shape)}; give (B, T, ...), blocks first and then slots"
+            )
 
     def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return segments by falling length, the inverse, ``b * T + t`` by step, and step sizes."""

@@ -7,6 +7,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch.batch import Batch
+from bload.batch.step import known
+from bload.batch.trees import exact_dtype
 from bload.errors import InputError
 
 
@@ -32,31 +34,45 @@ def mean_loss(
         count: number of terms in `loss_sum` on this rank, if not frames: ``len(batch.segments)``,
             ``(batch.targets_BT != -100).sum()``. If a step has several batches, pass them all, as
             from `BlockLoader.by_step`, and their total count.
-        process_group: group of the loader; None takes the default group.
+        process_group: group of the loader, used with `count`; None takes the default group.
 
     Raises:
-        InputError: `loss_sum` or `count` is not a single number, `count` is missing for targets per
-            sequence, or it is given with one of several batches of a step.
+        InputError: `loss_sum` is not a tensor of one number, or `count` not one number; `count` is
+            missing for targets per sequence, or is given with one of several batches of a step or
+            with a group of another size than the loader's; or the batch comes from no loader.
     """
     batches = [batch] if isinstance(batch, Batch) else [*batch]
-    dtype = torch.promote_types(loss_sum.dtype, torch.float32)
+    if not isinstance(loss_sum, Tensor):
+        raise InputError(
+            f"loss_sum is {loss_sum!r}; give a tensor, for a batch without frames the sum over its "
+            "empty or masked losses, so that every rank has gradients"
+        )
     for name, value in (("loss_sum", loss_sum), ("count", count)):
         if isinstance(value, Tensor) and value.dim() > 0:
             raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
     if count is None and batches[0].targets_S is not None:
         raise InputError("targets are per sequence; give their count too, len(batch.segments)")
+    step = known(batches[0].step)
+    if count is None and len(batches) == 1:
+        return loss_sum * (step.ranks / step.frames)
+    if len(batches) < step.batches:
+        raise InputError(
+            f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
+            "loader.by_step() has them, and the count of all"
+        )
     together = dist.is_available() and dist.is_initialized()
     ranks = dist.get_world_size(process_group) if together else 1
-    if count is None and batches[0].frames_in_step and len(batches) == 1:
-        return loss_sum * (ranks / batches[0].frames_in_step)
-    if len(batches) < batches[0].batches_in_step:
+    if ranks != step.ranks:
         raise InputError(
-            f"the batch is one of {batches[0].batches_in_step} of its step; give mean_loss all of "
-            "them, as loader.by_step() has them, and the count of all"
+            f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
+            "the process_group of the loader to mean_loss"
         )
     if count is None:
         count = sum(int(one.segments.length_S.sum()) for one in batches)
-    total = torch.as_tensor(count, dtype=dtype, device=loss_sum.device).clone()
+    total = torch.as_tensor(
+        count, dtype=exact_dtype(loss_sum.device), device=loss_sum.device
+    ).clone()
     if together:
         dist.all_reduce(total, group=process_group)
-    return loss_sum * (ranks / (total + (total == 0))).to(loss_sum.dtype)
+    share = ranks / (total + (total == 0))
+    return loss_sum * share.to(torch.promote_types(loss_sum.dtype, torch.float32))

@@ -16,7 +16,7 @@ from torch import Tensor
 from bload.batch.trees import get_state, set_state
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Segments:
     """All segments of a batch, block after block, in slot order; int64 ``(S,)`` each."""
 

@@ -6,6 +6,7 @@ V frames along the first dimension.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ from torch.utils.data import get_worker_info
 SMALL = 2**16
 """Bytes below which a tensor is sent to another process inside the message, as an array. A
 larger one is sent as a place in shared memory, over a connection of its own."""
+
+
+class Kept:
+    """Holds a target per sequence that stays as it is, even if it is a number or a tensor."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def as_tensors(value: Any) -> Any:
@@ -33,19 +41,24 @@ def as_tensors(value: Any) -> Any:
 def is_by_frame(tree: Any, objects: bool) -> bool:
     """Return True for a tensor ``(V, ...)``, a dict of these or, if `objects`, a list or tuple."""
     if isinstance(tree, dict):
-        return bool(tree) and all(isinstance(v, Tensor) and v.dim() for v in tree.values())
-    return (
-        tree.dim() > 0 if isinstance(tree, Tensor) else objects and isinstance(tree, list | tuple)
-    )
+        parts = tree.values()
+        return bool(tree) and not any(
+            isinstance(part, dict) or not is_by_frame(part, objects) for part in parts
+        )
+    if isinstance(tree, Tensor):
+        return tree.dim() > 0
+    return objects and isinstance(tree, list | tuple)
 
 
 def column_of(value: Any) -> Any:
     """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list; by key."""
     if isinstance(value, Mapping):
         return {key: column_of(part) for key, part in value.items()}
-    if isinstance(value, int | float | np.number | np.bool_ | Tensor):
-        return torch.as_tensor(value)[None]
-    return [value]
+    if isinstance(value, Kept):
+        return [value.value]
+    if isinstance(value, int | float | np.number | np.bool_):
+        value = torch.as_tensor(value, device="cpu")
+    return value[None] if isinstance(value, Tensor) else [value]
 
 
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
@@ -64,9 +77,31 @@ def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return change(tree) if isinstance(tree, Tensor) else tree
 
 
+def parts_of(tree: Any) -> list[Any]:
+    """Return the values of a dict, or anything else in a list."""
+    return [*tree.values()] if isinstance(tree, dict) else [tree]
+
+
 def counts(tree: Any) -> set[int]:
     """Return the numbers of frames of the parts of a tree: one number if they agree."""
-    return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
+    return {len(part) for part in parts_of(tree)}
+
+
+def share_memory(trees: Sequence[Any]) -> bool:
+    """Return True if tensors of two trees overlap in memory, key by key."""
+    for parts in zip(*map(parts_of, trees), strict=True):
+        spans = sorted(_span(part) for part in parts if isinstance(part, Tensor) and part.numel())
+        if any(later[0] < before[1] for before, later in pairwise(spans)):
+            return True
+    return False
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Return the addresses of the first byte of a tensor and of the one after its last."""
+    begin, last = tensor.data_ptr(), tensor.numel() - 1
+    if not tensor.is_contiguous():
+        last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * tensor.itemsize
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -113,14 +148,19 @@ def none_of(tree: Any) -> Any:
     return None if tree is None else []
 
 
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype for sums of counts: float64 where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Return an uninitialised tensor; in a worker, it is in shared memory and not copied."""
     size = math.prod(shape) * dtype.itemsize
     if get_worker_info() is None or not size:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     shared: Any = torch.UntypedStorage  # untyped in torch, whose own collate function uses it too
     storage: torch.UntypedStorage = shared._new_shared(size)
-    return torch.empty(0, dtype=dtype).set_(storage).view(shape)
+    return torch.empty(0, dtype=dtype, device="cpu").set_(storage).view(shape)
 
 
 def get_state(instance: Any) -> list[Any]:

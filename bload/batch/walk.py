@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from bload.batch.walk_order import WalkOrder
-from bload.errors import check_choice
+from bload.errors import InputError, check_choice
 
 State = TypeVar("State")
 """A tensor, or a tuple, list or dict of tensors, each with leading dimension B."""
@@ -74,9 +74,14 @@ def walk(
         outputs ``(B, T, ...)`` and the state after the last slot.
 
     Raises:
-        InputError: `by` is another string.
+        InputError: `part` has no `init_state` or `step`, or `by` is another string.
         ValueError: inputs and starts differ in B or T.
     """
+    if not (hasattr(part, "init_state") and hasattr(part, "step")):
+        raise InputError(
+            f"walk takes a module with init_state and step, and {type(part).__name__} lacks them; "
+            "wrap a cell in one, or give layers such as nn.GRU what batch.to_packed returns"
+        )
     if inputs_BT.shape[:2] != start_BT.shape:
         raise ValueError(
             f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "

@@ -1,6 +1,7 @@
 """Data set of blocks: reads the segments of each block from a source of sequences."""
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from bload.batch.batch import BlockSample, TargetsPer
+from bload.batch.step import Step, StepList, known
 from bload.batch.trees import (
     alike,
     as_tensors,
@@ -16,6 +18,9 @@ from bload.batch.trees import (
     is_by_frame,
     kind,
     none_of,
+    on_tensors,
+    parts_of,
+    share_memory,
 )
 from bload.errors import InputError
 from bload.packing.plan import Block
@@ -36,9 +41,14 @@ class SequenceSource(Protocol):
         """Return `length` frames of a sequence from `first` on: ``frames``, or ``frames, targets``.
 
         ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of these. Targets per
-        frame have the same form, or are a list of any objects. A target per sequence is a number, a
-        tensor or array of fixed shape, any other object, or a dict of these. Every call must return
-        the same keys, shapes and dtypes.
+        frame have the same form, or are a list of any objects, or a dict of both. A target per
+        sequence is a number, a tensor or array of fixed shape, any other object, or a dict of
+        these. Every call must return the same keys, shapes and dtypes.
+
+        A method with a parameter ``epoch`` also gets the number of the epoch, by keyword. Resuming
+        is exact if the result depends on the arguments alone: draw augmentation from
+        ``np.random.default_rng([epoch, sequence])``. Arrays may be reused by the next call; lists
+        may not.
         """
 
 
@@ -47,7 +57,8 @@ class BlockDataset(Dataset[BlockSample]):
 
     Raises:
         InputError: `read` returned a wrong number of frames, or other keys, shapes or dtypes than
-            for the first frame of sequence 0.
+            for the first frame of sequence 0; or it has a parameter ``epoch``, and the blocks do
+            not come as the list that `BlockSampler` yields.
     """
 
     def __init__(self, source: SequenceSource) -> None:
@@ -55,24 +66,58 @@ class BlockDataset(Dataset[BlockSample]):
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         if self.targets_per not in ("frame", "sequence"):
             raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
+        try:
+            self._takes_epoch = "epoch" in signature(source.read).parameters
+        except ValueError:  # compiled functions may have no signature
+            self._takes_epoch = False
+        self._copies = False
+        """True if `read` has returned the same memory twice, so that its results are copied."""
         self._nothing: tuple[Any, Any] | None = None
 
     def __getitem__(self, block: Block) -> BlockSample:
-        like = self._like()
-        columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
-        pieces = [self._read(*segment) for segment in zip(*columns, strict=True)]
-        inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
-        return BlockSample(block, inputs, targets, like, self.targets_per)
+        (sample,) = self.__getitems__([block])
+        return sample
 
-    def _read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
-        result = self.source.read(sequence, first, length)
-        frames, targets = result if isinstance(result, tuple) else (result, None)
+    def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
+        """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
+        step: Step | None = getattr(blocks, "step", None)
+        samples = self._samples(blocks, step)
+        pieces = [pair for s in samples for pair in zip(s.inputs, s.targets, strict=True)]
+        if not self._copies and any(map(share_memory, zip(*pieces, strict=True))):
+            self._copies = True
+            samples = self._samples(blocks, step)
+        return samples if step is None else StepList(samples, step)
+
+    def _samples(self, blocks: list[Block], step: Step | None) -> list[BlockSample]:
+        more = {"epoch": known(step).epoch} if self._takes_epoch else {}
+        like, samples = self._like(more), []
+        for block in blocks:
+            columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
+            pieces = [self._read(*segment, more) for segment in zip(*columns, strict=True)]
+            inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
+            samples.append(BlockSample(block, inputs, targets, like, self.targets_per))
+        return samples
+
+    def _read(
+        self, sequence: int, first: int, length: int, more: dict[str, int]
+    ) -> tuple[Any, Any]:
+        frames, targets = self._checked(sequence, first, length, more)
+        if self._copies:
+            return on_tensors(frames, Tensor.clone), on_tensors(targets, Tensor.clone)
+        return frames, targets
+
+    def _checked(
+        self, sequence: int, first: int, length: int, more: dict[str, int]
+    ) -> tuple[Any, Any]:
+        result = self.source.read(sequence, first, length, **more)
+        call = f"read({sequence}, {first}, {length})"
+        frames, targets = _pair(result, call)
         per_frame = self.targets_per == "frame"
         if self._nothing and _is_usual(frames, self._nothing[0], length):
             no_targets = self._nothing[1]
             if targets is no_targets or (per_frame and _is_usual(targets, no_targets, length)):
                 return frames, targets
-        frames, targets = split_result(result, self.targets_per)
+        frames, targets = split_result(result, self.targets_per, call)
         no_frames, no_targets = self._nothing or (frames, targets)
         fault = _fault("frames", frames, length, objects=False)
         if not fault and per_frame and targets is not None:
@@ -87,21 +132,45 @@ class BlockDataset(Dataset[BlockSample]):
                     f"{kind(expected)}; every call has to return the same"
                 )
         if fault:
-            raise InputError(f"read({sequence}, {first}, {length}) returned {fault}")
+            raise InputError(f"{call} returned {fault}")
         return frames, targets
 
-    def _like(self) -> tuple[Any, Any]:
+    def _like(self, more: dict[str, int]) -> tuple[Any, Any]:
         """Return empty frames and targets with the source's shapes and dtypes, for fillers."""
         if self._nothing is None:
-            frames, targets = self._read(0, 0, 1)
+            frames, targets = self._read(0, 0, 1, more)
             self._nothing = none_of(frames), none_of(targets)
         return self._nothing
 
 
-def split_result(result: Any, targets_per: TargetsPer) -> tuple[Any, Any]:
-    """Split a result of `SequenceSource.read` into frames and targets; arrays become tensors."""
-    frames, targets = result if isinstance(result, tuple) else (result, None)
-    frames, targets = as_tensors(frames), as_tensors(targets)
+def _pair(result: Any, call: str) -> tuple[Any, Any]:
+    """Return frames and targets, or raise `InputError` for a tuple of another size."""
+    if not isinstance(result, tuple):
+        return result, None
+    if len(result) != 2:
+        raise InputError(
+            f"{call} returned a tuple of {len(result)}; return frames, or the pair of frames and "
+            "targets, each of which may be a dict"
+        )
+    return result
+
+
+def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, Any]:
+    """Split a result of `SequenceSource.read` into frames and targets; arrays become tensors.
+
+    Args:
+        call: the call that returned it, for messages.
+
+    Raises:
+        InputError: the result is a tuple of other than two parts, or a tensor has a gradient.
+    """
+    frames, targets = map(as_tensors, _pair(result, call))
+    for part in parts_of(frames) + parts_of(targets):
+        if isinstance(part, Tensor) and part.requires_grad:
+            raise InputError(
+                f"{call} returned a tensor that requires a gradient; return it detached, and run "
+                "what is trained in the model"
+            )
     return frames, targets if targets_per == "frame" else column_of(targets)
 
 
@@ -111,6 +180,7 @@ def _is_usual(tree: Any, nothing: Any, length: int) -> bool:
         isinstance(tree, Tensor)
         and isinstance(nothing, Tensor)
         and tree.dtype is nothing.dtype
+        and not tree.requires_grad
         and tree.shape == (length, *nothing.shape[1:])
     )
 

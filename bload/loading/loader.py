@@ -13,7 +13,7 @@ from bload.errors import InputError
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.sampler import BlockSampler
 from bload.packing.cost import Cost
-from bload.packing.plan import Plan
+from bload.packing.plan import Block, Plan
 from bload.schedule.balance import Last
 from bload.schedule.schedule import SLOTS, EpochAccount
 
@@ -120,7 +120,7 @@ class BlockLoader:
         )
         self.data = DataLoader(
             BlockDataset(source),
-            batch_sampler=self.sampler,
+            batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=pad or {}),
             num_workers=num_workers,
             prefetch_factor=prefetch_factor,
@@ -130,11 +130,19 @@ class BlockLoader:
             worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
         )
-        self.step = 0
-        """Steps of the current epoch whose batches have all been yielded."""
+        self.sampler.is_driven = True
         self.carried: Any = None
         """State of this rank's rows after the step under ``long="carry"``; saved too."""
-        self._iterations = 0
+
+    @property
+    def step(self) -> int:
+        """Steps of the current epoch whose batches have all been yielded."""
+        return self.sampler.step
+
+    @property
+    def batch_sampler(self) -> BlockSampler:
+        """The sampler, where Lightning looks for it."""
+        return self.sampler
 
     @property
     def plan(self) -> Plan:
@@ -186,21 +194,18 @@ class BlockLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
-        self._iterations = mine = self._iterations + 1
-        self.step, schedule = self.sampler.next_step, self.sampler.schedule
+        sampler = self.sampler
+        number, schedule = sampler.begin_pass(), sampler.schedule
+        if sampler.step == 0:
+            self.carried = None
         try:
             batches = iter(self.data)
-            for step in range(self.step, schedule.steps):
-                for _ in schedule.micro_batches(step, self.sampler.rank):
-                    if mine != self._iterations:
-                        raise InputError(
-                            "this iterator ended when another of the same loader began; make a "
-                            "loader for each"
-                        )
+            for step in range(sampler.step, schedule.steps):
+                for _ in schedule.micro_batches(step, sampler.rank):
+                    sampler.check_pass(number)
                     batch = next(batches)
-                    self.step = step + batch.ends_step  # counts as done: train on it before saving
+                    sampler.step = step + batch.ends_step  # counts as done: train before saving
                     yield batch
-            next(batches, None)  # ends the sampler's iteration, even if no step was left
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
@@ -215,9 +220,12 @@ class BlockLoader:
                 step = []
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current epoch keeps a loaded position."""
+        """Go to the beginning of an epoch; see `BlockSampler.set_epoch`.
+
+        Without a call, a pass after a finished one is the next epoch, and one after a pass that was
+        broken off is the same epoch again.
+        """
         self.sampler.set_epoch(epoch)
-        self.step = self.sampler.next_step
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch yielded, for any number of workers.
@@ -227,20 +235,55 @@ class BlockLoader:
         Raises:
             InputError: `carried` is missing in the middle of an epoch with ``long="carry"``.
         """
-        state = self.sampler.state_dict(self.step)
+        state = self.sampler.state_dict()
         if self.plan.carries and 0 < self.step < self.steps:
             if self.carried is None:
                 raise InputError(
                     "with long=carry, the states of the rows would be lost; set loader.carried to "
                     "the state after each step, or save it yourself with loader.sampler.state_dict"
                 )
-            state["carried"] = self.carried
+            state |= {"carried": self.carried, "rows": self._rows()}
         return state
 
+    def _rows(self) -> dict[str, int]:
+        """Return what the carried state belongs to."""
+        sampler = self.sampler
+        rows = sampler.blocks_per_batch * sampler.micro_batches
+        return {"rank": sampler.rank, "ranks": sampler.world_size, "rows": rows}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue after the last batch yielded before `state` was saved; see `BlockSampler`."""
-        self.sampler.load_state_dict(state)
-        self.step, self.carried = self.sampler.next_step, state.get("carried")
+        """Continue after the last batch yielded before `state` was saved; see `BlockSampler`.
+
+        Raises:
+            InputError: as there; or, inside an epoch with ``long="carry"``, the state has no
+                carried state of this rank and its rows.
+        """
+        sampler = self.sampler
+        before = sampler.epoch, sampler.step, sampler.is_loaded
+        sampler.load_state_dict(state)
+        carried, saved = state.get("carried"), state.get("rows")
+        if (
+            self.plan.carries
+            and 0 < self.step < self.steps
+            and (carried is None or saved != self._rows())
+        ):
+            sampler.epoch, sampler.step, sampler.is_loaded = before
+            raise InputError(
+                f"the saved state has carried rows of {saved}, this loader {self._rows()}; load "
+                "what this rank saved, or the position alone by loader.sampler.load_state_dict, "
+                "and give the rows their states yourself"
+            )
+        self.carried = carried
+
+
+class _Batches:
+    """The batches of a pass that the loader has begun."""
+
+    def __init__(self, sampler: BlockSampler) -> None:
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[list[Block]]:
+        return self.sampler.batches()
 
 
 def _counted(number: int, thing: str) -> str:

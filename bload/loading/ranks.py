@@ -6,6 +6,9 @@ import torch.distributed as dist
 
 from bload.errors import InputError
 
+LAUNCHED = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""Variables with the number of processes that torchrun, srun, Open MPI and MPICH start."""
+
 
 def find_place(
     rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
@@ -26,12 +29,15 @@ def find_place(
                 "process_group of the ranks that share the data"
             )
         return group
-    waiting = int(os.environ.get("WORLD_SIZE", 1))  # set by torchrun
-    if rank is None and world_size is None and waiting > 1:
-        raise InputError(
-            f"WORLD_SIZE is {waiting} but there is no process group yet; call "
-            "torch.distributed.init_process_group first, or give rank and world_size"
-        )
+    if rank is None and world_size is None:
+        for name in LAUNCHED:
+            processes = os.environ.get(name, "")
+            if processes.isdecimal() and int(processes) > 1:
+                raise InputError(
+                    f"{name} is {processes} but there is no process group yet; call "
+                    "torch.distributed.init_process_group first, or give rank and world_size, for "
+                    "runs that are meant to be independent rank=0, world_size=1"
+                )
     if (rank is None) != (world_size is None) and world_size != 1:
         raise InputError(
             f"rank is {rank} and world_size is {world_size} without a process group; give both"

@@ -11,13 +11,14 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
+from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole
 from bload.lengths import check_lengths
 from bload.loading.ranks import find_place
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
 from bload.packing.packers import make_plan, makes_batches, natural_t_max, packer_options
-from bload.packing.plan import Block, InStep, Plan, filler_block
+from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
@@ -60,6 +61,7 @@ class BlockSampler(Sampler[list[Block]]):
     ) -> None:
         self.rank, self.world_size = find_place(rank, world_size, process_group)
         self.process_group = process_group
+        names = None if names is None else [*names]  # pandas would look for labels
         self.lengths = check_lengths(lengths, names)
         self.packer, self.options = packer, dict(options)
         self.seed = seed
@@ -82,10 +84,14 @@ class BlockSampler(Sampler[list[Block]]):
         self.block_sizes = sizes_of(block_sizes, self._plan, self.t_max, self.batch_slots, cost)
         if self.block_sizes:
             self._plan = self._make_plan()
-        self.next_step = 0
-        """Step of the epoch at which the next iteration begins."""
-        self._yielded = 0
-        self._is_loaded = False
+        self.step = 0
+        """Steps of the current epoch that are done."""
+        self.is_driven = False
+        """True if a `BlockLoader` sets `step` to what it has yielded, so that workers may prefetch
+        and a pass after a finished one is the next epoch."""
+        self.is_loaded = False
+        """True from `load_state_dict` to the next pass."""
+        self._passes = 0
         self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
         len(self)  # raises now, not at step 0, if options are invalid or all steps dropped
 
@@ -162,17 +168,56 @@ class BlockSampler(Sampler[list[Block]]):
         return int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
 
     def __iter__(self) -> Iterator[list[Block]]:
+        self.begin_pass()
+        for blocks in self.batches():
+            if not self.is_driven:
+                self.step += blocks.step.ends
+            yield blocks
+
+    def begin_pass(self) -> int:
+        """Go to where the next pass begins, compare the ranks, and return the number of the pass.
+
+        That is a loaded position, else the beginning of the epoch, or of the next one if a loader
+        has finished the epoch.
+        """
+        if not self.is_loaded:
+            self.epoch += self.is_driven and self._is_finished
+            self.step = 0
+        self.is_loaded = False
+        self._passes += 1
         self._compare_ranks()
-        plan, schedule = self.plan, self.schedule
-        start, self.next_step, self._is_loaded = self.next_step, 0, False
-        for step in range(start, schedule.steps):
-            mine = schedule.micro_batches(step, self.rank)
+        return self._passes
+
+    def batches(self) -> Iterator[StepList]:
+        """Yield the blocks of each batch of the pass under way.
+
+        Raises:
+            InputError: in place of the next batch, if the sampler has been moved meanwhile.
+        """
+        number, epoch, schedule = self._passes, self.epoch, self.schedule
+        for step in range(self.step, schedule.steps):
+            micro_batches = schedule.micro_batches(step, self.rank)
             frames = schedule.frames_in_step(step)
-            for number in mine:
-                slots, blocks = int(schedule.slots[number]), schedule.blocks(number).tolist()
-                self._yielded = step + (number == mine[-1])
-                at = InStep(frames, len(mine), number == mine[-1])
-                yield [filler_block(slots, at) if b < 0 else plan.block(b, at) for b in blocks]
+            for micro_batch in micro_batches:
+                self.check_pass(number)
+                ends = micro_batch == micro_batches[-1]
+                at = Step(epoch, frames, len(micro_batches), ends, self.world_size)
+                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
+                yield StepList(
+                    (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks), at
+                )
+
+    def check_pass(self, number: int) -> None:
+        """Raise `InputError` if another pass, epoch or position has begun since pass `number`."""
+        if number != self._passes:
+            raise InputError(
+                "this iterator ended when another of the same loader began, or when set_epoch or "
+                "load_state_dict moved it; begin a new one, or make a loader for each"
+            )
+
+    @property
+    def _is_finished(self) -> bool:
+        return self.step > 0 and self.step == self.steps
 
     def _compare_ranks(self) -> None:
         """Raise InputError on every rank if the ranks differ in plan or position."""
@@ -185,46 +230,62 @@ class BlockSampler(Sampler[list[Block]]):
                 f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
                 f"{group[0]} of {group[1]}; make it after the process group"
             )
-        mine = {"epoch": self.epoch, "step": self.next_step, **self.definition()}
+        position = plain({"epoch": self.epoch, "step": self.step, **self._shared()})
         positions: list[dict[str, Any]] = [{}] * self.world_size
-        dist.all_gather_object(positions, mine, self.process_group)
-        for rank, position in enumerate(positions):
-            for key, value in position.items():
-                if value != positions[0][key]:
+        dist.all_gather_object(positions, position, self.process_group)
+        for rank, other in enumerate(positions):
+            for key in {**positions[0], **other}:
+                if other.get(key) != positions[0].get(key):
                     raise InputError(
-                        f"ranks have different plans: {key} is {positions[0][key]} on rank 0 and "
-                        f"{value} on rank {rank}; give every rank the same lengths, options, epoch "
-                        "and saved position"
+                        f"ranks have different plans: {key} is {positions[0].get(key)} on rank 0 "
+                        f"and {other.get(key)} on rank {rank}; give every rank the same lengths, "
+                        "options, epoch and saved position"
                     )
 
+    def _shared(self) -> dict[str, Any]:
+        """Return all that ranks must agree on: the definition, and how a step is divided."""
+        return {
+            **self.definition(),
+            "micro_batches": self.micro_batches,
+            "blocks per batch": self.blocks_per_batch,
+            "even": self.even,
+            "balance": self.balance,
+            "cost": [*astuple(self.cost)],
+            "balance_options": self.balance_options,
+        }
+
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; the current epoch keeps a loaded position.
+        """Go to the beginning of an epoch, which ends an iteration of another epoch.
+
+        The current epoch keeps a loaded position and an iteration under way; if it is finished, it
+        begins again.
 
         Raises:
             InputError: `epoch` is negative, or a loaded position would be lost.
         """
         if index(epoch) < 0:
             raise InputError(f"epoch is {epoch}; epochs count from 0")
-        goes_on = epoch == self.epoch + (self.next_step == self.steps)
-        if self._is_loaded and epoch != self.epoch and not goes_on:
+        if self.is_loaded and epoch not in (self.epoch, self.epoch + self._is_finished):
             raise InputError(
-                f"epoch {epoch} begins, but the loaded position is step {self.next_step} of "
+                f"epoch {epoch} begins, but the loaded position is step {self.step} of "
                 f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
             )
         if epoch != self.epoch:
-            self.epoch = index(epoch)
-            self.next_step = self._yielded = 0
+            self._passes += 1
+            self.epoch, self.step, self.is_loaded = index(epoch), 0, False
+        elif self._is_finished and not self.is_loaded:
+            self.step = 0
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done in it and the definition of the plan, as plain values.
 
         Args:
             step: steps trained in this epoch. None takes the steps yielded, which is right only if
-                no worker prefetches; `BlockLoader` counts the batches that it yields.
+                no worker prefetches, or if a loader counts the batches that it yields.
         """
         return {
             "epoch": self.epoch,
-            "step": self._yielded if step is None else step,
+            "step": self.step if step is None else step,
             "plan": plain(self.definition()),
         }
 
@@ -232,7 +293,8 @@ class BlockSampler(Sampler[list[Block]]):
         """Continue at the position saved in `state`.
 
         Raises:
-            InputError: the state belongs to another plan; the message lists the differences.
+            InputError: the state belongs to another plan; the message lists the differences. Or
+                its step is beyond the end of its epoch.
         """
         place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
         counts = [number for number in place if type(number) is int and number >= 0]
@@ -249,15 +311,24 @@ class BlockSampler(Sampler[list[Block]]):
                 f"the saved position belongs to another plan: {'; '.join(differs)}; "
                 f"{self._way_out(saved) or 'restore these settings or start anew'}"
             )
-        self.epoch, self.next_step = counts
-        self._yielded, self._is_loaded = self.next_step, True
+        before, self.epoch = self.epoch, counts[0]
+        if counts[1] > (steps := self.steps):
+            self.epoch = before
+            raise InputError(
+                f"the saved position is step {counts[1]} of epoch {counts[0]}, which has {steps} "
+                "steps; load a position as it was saved"
+            )
+        self.step, self.is_loaded = counts[1], True
+        self._passes += 1
 
     def _way_out(self, saved: dict[str, Any]) -> str:
         """Return advice to set the `batch_slots` that keeps the saved steps, else nothing."""
         step = {"blocks per step": self.blocks_per_step}
-        before = saved.get("blocks per step", 0)
+        before = saved.get("blocks per step")
+        if plain({**self.definition(), **step}) != {**saved, **step} or type(before) is not int:
+            return ""
         share, rest = divmod(before, self.world_size * self.micro_batches)
-        if plain({**self.definition(), **step}) != {**saved, **step} or rest or not share:
+        if rest or share < 1:
             return ""
         return f"with {self.world_size} ranks, set batch_slots to {share * self.plan.t_max}"
 

@@ -9,10 +9,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
-from bload.batch.trees import alike, counts, is_by_frame, kind, none_of
+from bload.batch.trees import alike, counts, is_by_frame, kind, none_of, on_tensors
 from bload.errors import InputError, check_choice, check_number, check_whole
 from bload.loading.dataset import split_result
 from bload.loading.window import Waiting, Window
@@ -21,7 +22,8 @@ from bload.packing.plan import Block, filler_block
 from bload.schedule.balance import blocks_per_rank
 
 Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
-BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0}
+Skip = type[Exception] | tuple[type[Exception], ...]
+BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0, "skipped": 0}
 
 
 class StreamBlocks(IterableDataset[Batch]):
@@ -46,6 +48,8 @@ class StreamBlocks(IterableDataset[Batch]):
         decode: Callable[[Any], Any] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
+        skip: Skip = (),
+        sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
         rank: int = 0,
@@ -59,7 +63,9 @@ class StreamBlocks(IterableDataset[Batch]):
         check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
         check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
-        self.sequences, self.decode = sequences, decode
+        if skip and decode is None:
+            raise InputError("skip leaves out what decode fails on; give decode too")
+        self.sequences, self.decode, self.skip, self.sharded = sequences, decode, skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = blocks_per_rank(batch_slots or 0, t_max)
         """Blocks in a batch."""
@@ -69,23 +75,57 @@ class StreamBlocks(IterableDataset[Batch]):
         self.positions: list[dict[str, Any]] = []
         """Start position of each worker; empty at the beginning of the stream."""
         self.turn = 0
-        """Number of the worker whose batch comes first; the DataLoader calls it worker 0."""
+        """Number of the worker whose batch comes first."""
 
     def __iter__(self) -> Iterator[Batch]:
-        return (batch for batch, _ in self.with_positions())
+        return (batch for batch, _ in self.with_positions() if batch)
 
-    def with_positions(self) -> Iterator[tuple[Batch, dict[str, Any]]]:
-        """Yield each batch with its worker's position after it, as plain values."""
+    def with_positions(self) -> Iterator[tuple[Batch | None, dict[str, Any]]]:
+        """Yield each batch with its worker's position, as plain values.
+
+        None instead of a batch stands at the end, and where a worker leaves out its first turn.
+        """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
-        worker = (worker + self.turn) % workers
+        self.check_shards(workers)
         begin = self.positions[worker] if self.positions else BEGINNING
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
+        if worker < self.turn:
+            yield None, {"worker": worker, **begin}
         blocks = shard.blocks()
         while samples := list(islice(blocks, self.rows)):
             filler = replace(samples[0], block=filler_block(self.t_max), inputs=(), targets=())
             samples += [filler] * (self.rows - len(samples))
             yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}
+        yield None, {"worker": worker, **shard.position()}
+
+    def check_shards(self, workers: int) -> None:
+        """Raise `InputError` if it is unknown whether, or wrong how, the stream shards itself."""
+        bases = type(self.sequences).__mro__
+        names = {(base.__module__.split(".")[0], base.__name__) for base in bases}
+        is_huggingface = ("datasets", "IterableDataset") in names
+        if workers * self.world_size == 1 or not (
+            is_huggingface or isinstance(self.sequences, IterableDataset)
+        ):
+            return
+        split = getattr(self.sequences, "_distributed", None)  # by split_dataset_by_node
+        part = (split.rank, split.world_size) if split else (0, 1)
+        fault = ""
+        if self.sharded is None:
+            fault = "may divide itself among workers and ranks"
+        elif is_huggingface and not self.sharded and (workers > 1 or split):
+            fault = "divides itself among workers, and among ranks if split by node"
+        elif is_huggingface and self.sharded and part != (self.rank, self.world_size):
+            fault = (
+                f"is part {part[0]} of {part[1]} by split_dataset_by_node on rank {self.rank} of "
+                f"{self.world_size}"
+            )
+        if fault:
+            raise InputError(
+                f"the {type(self.sequences).__name__} {fault}; give sharded=True if the items "
+                "that a worker of a rank sees are its own, or sharded=False if it sees all, and "
+                "the loader is to divide them"
+            )
 
 
 class _Shard:
@@ -99,6 +139,7 @@ class _Shard:
         for number, frames in begin["waiting"]:
             self.window.put(number, frames)
         self.window.passed = begin["passed"]
+        self.skipped: int = begin["skipped"]
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
         self.read: int = begin["read"]
@@ -107,9 +148,13 @@ class _Shard:
         self.like: tuple[Any, Any] | None = None
 
     def position(self) -> dict[str, Any]:
-        """Return the number of sequences read, and those that are not yet in a block."""
-        window = self.window
-        position = {"read": self.read, "waiting": [*window.waiting], "passed": window.passed}
+        """Return the numbers of sequences read and skipped, and those not yet in a block."""
+        position = {
+            "read": self.read,
+            "waiting": [*self.window.waiting],
+            "passed": self.window.passed,
+            "skipped": self.skipped,
+        }
         return position if self.last is None else {**position, "last": [*self.last]}
 
     def blocks(self) -> Iterator[BlockSample]:
@@ -120,8 +165,13 @@ class _Shard:
             if self.window.is_over:
                 yield self._sample(self.window.take_block())
             elif (found := next(items, None)) is not None:
-                self.window.put(found[0], self._hold(*found))
                 self.read += 1
+                try:
+                    sequence = self._decode(found[1])
+                except self.stream.skip:
+                    self.skipped += 1
+                    continue
+                self.window.put(found[0], self._hold(found[0], sequence))
             else:
                 self.last = self.window.take_all()
         while self.last:
@@ -130,8 +180,11 @@ class _Shard:
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
         sequences = self.stream.sequences
+        mine: Iterator[Any]
         if callable(sequences):
             mine = iter(sequences(self.shard, self.shards))
+        elif self.stream.sharded:
+            mine = iter(sequences)
         else:
             mine = islice(sequences, self.shard, None, self.shards)
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(mine))
@@ -143,19 +196,25 @@ class _Shard:
         missing = dict(self.window.waiting + [pair for block in self.last or [] for pair in block])
         for _ in range(self.read):
             number, item = next(items, (-1, None))
-            if number < 0 or (number in missing and self._hold(number, item) != missing[number]):
+            if number < 0 or (
+                number in missing and self._hold(number, self._decode(item)) != missing[number]
+            ):
                 raise InputError(
                     "the stream is not the one of the saved position; give the same sequences in "
                     "the same order"
                 )
 
-    def _hold(self, number: int, item: Any) -> int:
-        """Decode, check and keep a sequence; return its number of frames."""
-        result = self.stream.decode(item) if self.stream.decode else item
-        frames, targets = self.pending[number] = split_result(result, self.stream.targets_per)
+    def _decode(self, item: Any) -> Any:
+        return self.stream.decode(item) if self.stream.decode else item
+
+    def _hold(self, number: int, sequence: Any) -> int:
+        """Check and keep a copy of a sequence; return its number of frames."""
+        name = f"sequence {number} of the stream"
+        frames, targets = split_result(sequence, self.stream.targets_per, name)
         fault = self._fault(frames, targets)
         if fault:
-            raise InputError(f"sequence {number} of the stream has {fault}")
+            raise InputError(f"{name} has {fault}")
+        self.pending[number] = on_tensors(frames, Tensor.clone), on_tensors(targets, Tensor.clone)
         self.like = self.like or (none_of(frames), none_of(targets))
         return counts(frames).pop()
 

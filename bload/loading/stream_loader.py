@@ -1,5 +1,6 @@
 """Loader of batches from a stream, with equal steps on all ranks and exact resume."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -11,11 +12,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
-from bload.batch.trees import none_of, on_tensors
+from bload.batch.step import Step
+from bload.batch.trees import kind, none_of, on_tensors
 from bload.errors import InputError
 from bload.loading.ranks import find_place
 from bload.loading.sampler import plain
-from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
+from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
 from bload.packing.plan import filler_block
 
 
@@ -42,6 +44,13 @@ class StreamLoader:
             shard only. None if the items are such sequences.
         batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
         window: largest total of frames waiting in the memory of each worker, in blocks.
+        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. `skipped`
+            counts these items, and rank 0 prints their number at the end of the stream. What the
+            loader itself refuses stays an error.
+        sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
+            or ranks: True if it divides itself, so that the items that a worker of a rank sees are
+            its own; False if every worker sees all items. Other iterables are taken to yield all
+            items, unless it is True.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
         rank: rank of this process; None takes it from the process group, or 0 without a group.
@@ -52,8 +61,8 @@ class StreamLoader:
             arguments after it are those of `torch.utils.data.DataLoader`.
 
     Raises:
-        InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, or
-            ranks with different options or positions.
+        InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, ranks
+            with different options or positions, or ranks or workers with different kinds of data.
     """
 
     def __init__(
@@ -64,6 +73,8 @@ class StreamLoader:
         decode: Callable[[Any], Any] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
+        skip: Skip = (),
+        sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
         rank: int | None = None,
@@ -84,6 +95,8 @@ class StreamLoader:
             decode=decode,
             batch_slots=batch_slots,
             window=window,
+            skip=skip,
+            sharded=sharded,
             targets_per=targets_per,
             pad=pad,
             rank=rank,
@@ -102,7 +115,11 @@ class StreamLoader:
         )
         self.step = 0
         """Batches yielded since the beginning of the stream."""
+        self.skipped = 0
+        """Items left out so far, over all ranks; see `skip`."""
         self._workers = max(num_workers, 1)
+        self.stream.check_shards(self._workers)
+        self._kinds: tuple[str, str] | None = None
         self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
         self._turn = 0
         self._is_loaded = False
@@ -113,9 +130,10 @@ class StreamLoader:
         if not self._is_loaded:
             self.step, self._turn, self._positions = 0, 0, [BEGINNING] * self._workers
         self._is_loaded = False
+        self._skips = [position["skipped"] for position in self._positions]
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
         batches = iter(self.data)
-        found = next(batches, None)
+        found = self._next(batches)
         filler = self._agreed_filler(found)
         while frames := self._frames_of_step(found):
             if mine != self._iterations:
@@ -128,8 +146,28 @@ class StreamLoader:
                 self._positions[position["worker"]] = position
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
-            yield replace(batch, frames_in_step=frames)
-            found = next(batches, None)
+            ranks = self.stream.world_size if _has_group() else 1
+            yield replace(batch, step=Step(0, frames, ranks=ranks))
+            found = self._next(batches)
+        if self.skipped and (self.stream.rank == 0 or not _has_group()):
+            print(f"{self.skipped} of the stream's items were skipped", file=sys.stderr)
+
+    def _next(self, batches: Iterator[Any]) -> Any:
+        """Return the next batch with its position, the message of an error, or None at the end."""
+        for found in batches:
+            if isinstance(found, str):
+                return found
+            batch, position = found
+            self._skips[position["worker"]] = position["skipped"]
+            if batch is None:
+                continue
+            inputs, targets = _nothing(batch, self.stream.targets_per).like
+            kinds = kind(inputs), kind(targets)
+            self._kinds = self._kinds or kinds
+            if kinds != self._kinds:
+                return _different(f"worker {position['worker']}", kinds, "another", self._kinds)
+            return found
+        return None
 
     def _frames_of_step(self, found: Any) -> int:
         """Return the frames of a step over all ranks; 0 at the end of the stream.
@@ -141,13 +179,15 @@ class StreamLoader:
         frames = 0 if refused or not found else int(found[0].segments.length_S.sum())
         if _has_group():
             on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
-            mine = [frames, bool(refused), self.stream.rank * bool(refused)]
+            mine = [frames, bool(refused), self.stream.rank * bool(refused), sum(self._skips)]
             total = torch.tensor(mine, device="cpu" if on_cpu else "cuda")
             dist.all_reduce(total, group=self.process_group)
-            frames, many, rank = total.tolist()
+            frames, many, rank, self.skipped = total.tolist()
             if many and not refused:
                 who = f"rank {rank}" if many == 1 else f"{many} ranks"
                 raise InputError(f"{who} refused a sequence of the stream; see the error there")
+        else:
+            self.skipped = sum(self._skips)
         if refused:
             raise InputError(refused)
         return frames
@@ -173,6 +213,10 @@ class StreamLoader:
                         "position that it saved at the same step"
                     )
         samples = [sample for _, sample in ranks if sample is not None]
+        kinds = [(kind(sample.like[0]), kind(sample.like[1])) for sample in samples]
+        for other in kinds:
+            if other != kinds[0]:
+                raise InputError(_different("a rank", other, "another", kinds[0]))
         if not samples and self.step == 0 and not isinstance(found, str):
             raise InputError("the stream has no sequence; give at least one")
         return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
@@ -186,6 +230,7 @@ class StreamLoader:
             "window": stream.window,
             "ranks": stream.world_size,
             "workers": self._workers,
+            "targets_per": stream.targets_per,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -209,7 +254,9 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        if not {"step", "turn", "positions", "stream"} <= {*state}:
+        if not {"step", "turn", "positions", "stream"} <= {*state} or not isinstance(
+            state["stream"], dict
+        ):
             raise InputError("this is no state_dict of a StreamLoader")
         mine, saved = {"rank": self.stream.rank, **self._definition()}, state["stream"]
         differs = [
@@ -222,7 +269,15 @@ class StreamLoader:
                 f"the saved position is of another loader: {'; '.join(differs)}; restore these "
                 "settings, and give each rank its own"
             )
-        self.step, self._turn = state["step"], state["turn"]
+        counts = state["step"], state["turn"]
+        if (
+            not all(type(number) is int and number >= 0 for number in counts)
+            or state["turn"] >= self._workers
+            or len(state["positions"]) != self._workers
+            or not all(_is_position(one, self.stream.t_max) for one in state["positions"])
+        ):
+            raise InputError("the saved position was edited; load it as StreamLoader saved it")
+        self.step, self._turn = counts
         self._positions = deepcopy(state["positions"])  # keeps `state` unchanged
         self._is_loaded = True
 
@@ -244,6 +299,27 @@ def _unchanged(item: Any) -> Any:
     return item
 
 
+def _is_position(position: Any, t_max: int) -> bool:
+    """Return True for the position of a worker, as plain values."""
+    try:
+        numbers = position["read"], position["passed"], position["skipped"]
+        pairs = [*position["waiting"], *(p for block in position.get("last", ()) for p in block)]
+        ranges = [(number, 0, position["read"]) for number in numbers[1:]]
+        ranges += [(frames, 1, t_max) for _, frames in pairs]
+        return all(
+            type(number) is int and number >= 0 for number in (*numbers, *(n for n, _ in pairs))
+        ) and all(type(n) is int and least <= n <= most for n, least, most in ranges)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return False
+
+
+def _different(who: str, kinds: tuple[str, str], other: str, usual: tuple[str, str]) -> str:
+    return (
+        f"{who} has inputs {kinds[0]} and targets {kinds[1]}, {other} has inputs {usual[0]} and "
+        f"targets {usual[1]}; give all of one kind"
+    )
+
+
 def _has_group() -> bool:
     return dist.is_available() and dist.is_initialized()
 
@@ -254,8 +330,11 @@ def _nothing(batch: Batch, targets_per: TargetsPer) -> BlockSample:
     def row(tensor: Tensor) -> Tensor:
         return tensor[0]
 
-    targets = [] if batch.targets else none_of(on_tensors(batch.targets_BT, row))
+    targets = none_of(on_tensors(batch.targets_BT, row))
     if targets_per == "sequence":
         targets = none_of(batch.targets_S)
+    elif batch.targets:
+        objects = none_of(batch.targets)
+        targets = {**(targets or {}), **objects} if isinstance(objects, dict) else objects
     like = none_of(on_tensors(batch.inputs_BT, row)), targets
     return BlockSample(filler_block(batch.valid_BT.shape[1]), (), (), like, targets_per)

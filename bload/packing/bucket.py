@@ -30,16 +30,16 @@ def pack(
     Args:
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``truncate`` deletes the rest.
-        buckets: number of buckets.
+        buckets: number of buckets, at most that of the sequences.
         batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """
     buckets = check_whole("buckets", buckets, 1)
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
     order = order[np.argsort(length[order], kind="stable")]
-    ends = np.cumsum(length[order])
-    bucket = (ends - 1) * buckets // ends[-1]
-    limits = np.searchsorted(bucket, np.arange(buckets + 1))
+    ends, buckets = np.cumsum(length[order]), min(buckets, len(order))
+    begins = [-(-k * int(ends[-1]) // buckets) for k in range(buckets + 1)]  # may exceed int64
+    limits = np.searchsorted(ends - 1, begins)
     full, batches = max(check_whole("batch_slots", batch_slots, 0), t_max), []
     for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
         members = order[low:high][rng.permutation(high - low)]

@@ -10,25 +10,10 @@ arrays, so ten million sequences fit, and it checks itself.
 import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from bload.packing.bounds import lower_bound
-
-
-class InStep(NamedTuple):
-    """Place of a batch in its optimiser step."""
-
-    frames: int = 0
-    """Frames of the step, over all ranks."""
-    batches: int = 1
-    """Batches of this rank in the step."""
-    ends: bool = True
-    """True for the last of these batches."""
-
-
-WHOLE_STEP = InStep()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +35,6 @@ class Block:
     """Frames of each segment."""
     continues: bool = False
     """True if the first segment continues the block of the same row in the previous step."""
-    step: InStep = WHOLE_STEP
-    """Place of the block's batch in its step."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -65,10 +48,10 @@ class Block:
         return int(self.length.sum())
 
 
-def filler_block(t_max: int, step: InStep = WHOLE_STEP) -> Block:
+def filler_block(t_max: int) -> Block:
     """Return an empty block; its padding is counted apart from the plan's."""
     nothing = np.zeros(0, dtype=np.int64)
-    return Block(-1, t_max, nothing, nothing, nothing, step=step)
+    return Block(-1, t_max, nothing, nothing, nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +246,7 @@ class Plan:
         """Padding that `lower_bound` blocks would have."""
         return self.lower_bound * self.t_max - self.placed
 
-    def block(self, index: int, step: InStep = WHOLE_STEP) -> Block:
+    def block(self, index: int) -> Block:
         """Return block `index`; raise IndexError if the plan has none."""
         if not 0 <= index < self.blocks:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
@@ -271,7 +254,7 @@ class Plan:
         slots = int(self.slots[index])
         continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
-        return Block(index, slots, *columns, continues, step)
+        return Block(index, slots, *columns, continues)
 
     def batch_of_block(self) -> np.ndarray:
         """Return the batch of each block, ``(blocks,)``, if the packer makes batches."""

@@ -32,6 +32,9 @@ class BlockTrainer(Trainer):
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         return self.blocks(self.eval_dataset[data] if isinstance(data, str) else data)
 
+    def get_test_dataloader(self, test_dataset):
+        return self.blocks(test_dataset)
+
 
 class Blocks:
     """A `BlockLoader` where `Trainer` expects a `DataLoader`."""

@@ -43,7 +43,7 @@ def source_of(frame):
     def read(*call):
         calls.append(call)
         sequence, _, length = call
-        return frame.expand(length, *frame.shape), [sequence] * length
+        return frame.repeat(length, *(1,) * frame.dim()), [sequence] * length
 
     return SimpleNamespace(lengths=[4, 3], read=read, calls=calls)
 

@@ -4,6 +4,7 @@ B blocks, T slots, S segments, W width, H heads.
 """
 
 import inspect
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,17 @@ from torch.nn.attention import varlen
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from bload import BlockLoader, InputError, from_dataset, make_plan, unpack
+from bload import (
+    BlockDataset,
+    BlockLoader,
+    InputError,
+    WalkOrder,
+    check_boundaries,
+    collate_blocks,
+    from_dataset,
+    make_plan,
+    unpack,
+)
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9, 6]
 
@@ -278,6 +289,61 @@ def test_bounds_of_one_shape_for_all_batches_of_an_epoch():
     bounds = [batch.varlen(segments=loader.most_segments) for batch in loader]
     assert {len(of["cu_seq_q"]) for of in bounds} == {loader.most_segments + 1}
     assert {of["max_q"] for of in bounds} == {10}
+    loader.set_epoch(0)
     for batch, of in zip(loader, bounds, strict=True):
         assert torch.equal(of["cu_seq_q"].unique(), batch.cu_seqlens)
+    loader.set_epoch(0)
     assert max(len(batch.segments) for batch in loader) == loader.most_segments
+
+
+def test_a_mean_does_not_overflow_and_counts_bools(batch):
+    shape = batch.valid_BT.shape
+    for values_BT, expected, dtype in (
+        (torch.ones(shape, dtype=torch.bool), 1, torch.float32),
+        (torch.full(shape, 200, dtype=torch.uint8), 200, torch.float32),
+        (torch.full(shape, 2**40 + 1), 2**40, torch.float32),
+        (torch.full(shape, 3e4, dtype=torch.float16), 3e4, torch.float16),
+        (torch.full(shape, 0.1, dtype=torch.float64), 0.1, torch.float64),
+    ):
+        mean_S = batch.mean(values_BT)
+        assert mean_S.dtype == dtype
+        assert torch.allclose(mean_S.double(), torch.tensor(float(expected)).double(), rtol=1e-3)
+
+
+def test_values_of_another_shape_are_refused_by_both_shapes(batch):
+    packed = batch.to_packed(batch.inputs_BT)
+    (other,) = BlockLoader(from_dataset([torch.zeros(4, 8)], [4]), t_max=10)
+    for form in (batch.to_packed, batch.last, batch.mean, batch.next_tokens):
+        with pytest.raises(InputError, match=r"\(10, 6, 8\), the batch begins with \(6, 10\)"):
+            form(batch.inputs_BT.transpose(0, 1))
+    with pytest.raises(InputError, match="9 steps of 39 frames and the batch 4 steps of 4"):
+        other.from_packed(packed)
+    with pytest.raises(InputError, match=r"segments is 1 but the batch has 8; .*most_segments"):
+        batch.varlen(segments=1)
+
+
+def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequences):
+    source = from_dataset([(one, len(one)) for one in sequences], LENGTHS, targets_per="sequence")
+    plan = make_plan(LENGTHS, "bload", 5, long="carry")
+    follows = int(plan.follows.argmax())
+    names = ["position_BT", "segment_position_BT", "seq_idx_BT", "continues_B", "targets_S"]
+    with torch.device("meta"):
+        dataset = BlockDataset(source)
+        batch = collate_blocks([dataset[plan.block(b)] for b in (follows, *range(plan.blocks))])
+        tokens_BT = batch.inputs_BT[..., 0].long()
+        forms = [
+            batch.to_packed(batch.inputs_BT).data,
+            batch.from_packed(batch.to_packed(batch.inputs_BT)),
+            batch.mean(batch.inputs_BT),
+            batch.last(batch.inputs_BT),
+            batch.attention_mask(),
+            batch.block_mask().kv_indices,
+            batch.next_tokens(tokens_BT),
+            *batch.varlen(segments=40).values(),
+            *replace(batch, inputs_BT=tokens_BT).transformers(flash_attn=True).values(),
+            *(getattr(batch, name) for name in names),
+            WalkOrder.of(batch.start_BT).slot_V,
+        ]
+        check_boundaries(lambda batch: batch.inputs_BT * 2, batch)
+    tensors = [form for form in forms if isinstance(form, torch.Tensor)]
+    assert [form.device.type for form in tensors] == ["cpu"] * len(tensors)

@@ -137,6 +137,17 @@ def test_a_state_that_is_carried_is_saved_with_the_position():
         if loader.step == 3:
             saved = loader.state_dict()
     resumed = new()
+    for broken in (
+        {**saved, "carried": None},
+        {**saved, "rows": saved["rows"] | {"rank": 1}},
+        {**saved, "rows": saved["rows"] | {"ranks": 2, "rows": 2}},
+        loader.sampler.state_dict(3),
+    ):
+        with pytest.raises(InputError, match=r"'rows': 4.*loader\.sampler\.load_state_dict"):
+            resumed.load_state_dict(broken)
+        assert (resumed.step, resumed.carried) == (0, None)
+        resumed.set_epoch(0)  # nothing was loaded
+    resumed.sampler.load_state_dict(loader.sampler.state_dict(3))
     resumed.load_state_dict(saved)
     state = resumed.carried
     for step, batch in enumerate(resumed, 3):

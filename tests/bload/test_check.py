@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import scaled_dot_product_attention
 
 from bload import Batch, BlockLoader, InputError, check_boundaries, from_dataset, walk
@@ -147,3 +149,111 @@ def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batc
     for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None)):
         with pytest.raises(InputError, match="they have to be one tensor"):
             check_boundaries(run, batch)
+
+
+def short_texts(count, slots):
+    """A block of tokens, each text up to a dozen long."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(4, 13, (count,), generator=generator).tolist()
+    texts = [torch.randint(100, (n,), generator=generator) for n in lengths]
+    return next(iter(BlockLoader(from_dataset(texts, lengths), t_max=slots)))
+
+
+def test_mixing_that_is_diluted_in_a_long_block_is_found():
+    batch = short_texts(120, 1024)
+
+    def mixes_a_little(batch):
+        values_BT = EMBEDDING(batch.inputs_BT)
+        return values_BT + 0.001 * values_BT.mean(1, keepdim=True)
+
+    assert len(batch.segments) > 80
+    with pytest.raises(InputError, match=r"changes sequence \d+ by .*keep them apart"):
+        check_boundaries(mixes_a_little, batch)
+
+
+def by_slot(batch):
+    positions_T = torch.linspace(0, 3, batch.valid_BT.shape[1])
+    return EMBEDDING(batch.inputs_BT) + positions_T[:, None]
+
+
+def windowed(values_TD, mask_TT):
+    """Attention over the last three slots, or over what a mask shows instead."""
+    slots_T = torch.arange(len(values_TD))
+    window_TT = (slots_T[:, None] - slots_T).abs() < 3
+    return attention(values_TD[None], (window_TT if mask_TT is None else mask_TT)[None, None])[0]
+
+
+def replaces_its_window(batch):
+    masks = batch.attention_mask(causal=False)[:, 0]
+    rows = zip(EMBEDDING(batch.inputs_BT), masks, strict=True)
+    return torch.stack([windowed(*row) for row in rows])
+
+
+def test_outputs_that_are_not_those_of_the_sequence_alone_are_refused():
+    batch = short_texts(12, 64)
+    with pytest.raises(InputError, match=r"sequence \d+ has other outputs .* than alone, by"):
+        check_boundaries(by_slot, batch)
+    assert check_boundaries(replaces_its_window, batch) < 1e-5  # in its own batch too
+
+    def window(frames):
+        return windowed(EMBEDDING(frames), None)
+
+    with pytest.raises(InputError, match="has other outputs in its block than alone"):
+        check_boundaries(replaces_its_window, batch, alone=window)
+
+    def gru(frames):
+        return GRU(EMBEDDING(frames)[None])[0][0]
+
+    def packed(batch):
+        return batch.from_packed(GRU(batch.to_packed(EMBEDDING(batch.inputs_BT)))[0])
+
+    assert 0 < check_boundaries(packed, batch, alone=gru) < 1e-5
+    last = check_boundaries(lambda b: b.last(packed(b)), batch, alone=lambda x: gru(x)[-1])
+    assert last < 1e-5
+    with pytest.raises(InputError, match=r"alone returned outputs of the shape \(1, "):
+        check_boundaries(packed, batch, alone=lambda frames: gru(frames)[None])
+
+
+def test_a_module_of_torch_itself_is_refused_with_what_to_give(batch):
+    with pytest.raises(InputError, match=r"a GRU does not take a batch; .*batch\.to_packed"):
+        check_boundaries(GRU, batch)
+    for part in (GRU, CELL):
+        with pytest.raises(InputError, match=r"init_state and step, and GRU.* lacks"):
+            walk(part, batch.inputs_BT, batch.start_BT)
+
+
+def sharded(ranks):
+    """What each of two ranks says of models under FSDP2; the second has a filler."""
+    torch.manual_seed(1)
+    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 1)], length=len)
+    (batch,) = BlockLoader(source, t_max=6)
+    mesh = init_device_mesh("cpu", (ranks.world_size,))
+    answers = []
+    for mixes in (False, True):
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = fully_shard(nn.Linear(8, 8), mesh=mesh)
+
+            def forward(self, batch, mixes=mixes):
+                values_BT = self.layer(batch.inputs_BT)
+                return values_BT + mixes * values_BT.mean(1, keepdim=True)
+
+        for group in (None, mesh.get_group()):
+            try:
+                model = fully_shard(Model(), mesh=mesh)
+                answers.append(check_boundaries(model, batch, process_group=group) < 1e-5)
+            except InputError as error:
+                answers.append(str(error))
+    return len(batch.segments), answers
+
+
+@pytest.mark.dist
+def test_ranks_of_a_sharded_model_call_it_equally_often_and_raise_together(two_ranks):
+    found = two_ranks.run(sharded)
+    assert [segments for segments, _ in found] == [3, 0]
+    for _, (no_group, right, _, wrong) in found:
+        assert "pass process_group, on every rank" in no_group
+        assert right is True
+        assert wrong.startswith("rank 0: sequence")

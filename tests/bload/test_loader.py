@@ -107,6 +107,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
     original.set_epoch(3)
     whole = fingerprints(original)
     states = [original.state_dict() | {"step": 0}]
+    original.set_epoch(3)
     for _ in original:
         states.append(json.loads(json.dumps(original.state_dict())))
     assert len(states) == len(whole) + 1
@@ -118,7 +119,10 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
         assert resumed.state_dict() == state
         assert fingerprints(resumed) == whole[step:]
         assert resumed.state_dict()["step"] == len(whole)
+        resumed.set_epoch(3)
         assert fingerprints(resumed) == whole  # and then the epoch is whole again
+        next(iter(resumed))
+        assert resumed.state_dict()["epoch"] == 4
         resumed.load_state_dict(state)
         if step < len(whole):
             with pytest.raises(InputError, match=f"step {step} of epoch 3"):

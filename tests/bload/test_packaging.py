@@ -164,3 +164,51 @@ for shape in (None, "torch", "numpy"):
 print("as given")
 """
     assert environment.run("-c", script, cwd=tmp_path) == "as given\n"
+    script = """
+import torch
+from datasets import Dataset
+from datasets.distributed import split_dataset_by_node
+from bload import InputError, StreamLoader
+
+rows = {"x": [[float(i)] * (1 + i % 5) for i in range(40)]}
+stream = Dataset.from_dict(rows).to_iterable_dataset(num_shards=4)
+halves = [split_dataset_by_node(stream, rank, 2) for rank in (0, 1)]
+
+
+def decode(row):
+    return torch.tensor(row["x"])
+
+
+def read(streams, **options):
+    found = []
+    for rank, one in enumerate(streams):
+        options |= {"rank": rank, "world_size": len(streams), "decode": decode}
+        for batch in StreamLoader(one, 8, **options):
+            found += batch.inputs_BT[batch.start_BT].tolist()
+    return sorted(found)
+
+
+def refused(streams, **options):
+    try:
+        read(streams, **options)
+    except InputError as error:
+        return str(error)
+
+
+everything = [float(i) for i in range(40)]
+assert read([stream]) == everything
+assert read([stream], num_workers=2, sharded=True) == everything
+assert read([stream] * 2, sharded=False) == everything
+assert read(halves, num_workers=2, sharded=True) == everything
+for streams, options in (
+    ([stream], {"num_workers": 2}),
+    ([stream], {"num_workers": 2, "sharded": False}),
+    ([stream] * 2, {}),
+    ([stream] * 2, {"sharded": True}),
+    (halves, {"sharded": False}),
+    (halves[::-1], {"sharded": True}),
+):
+    assert "sharded=True if the items that" in refused(streams, **options), options
+print("each row once")
+"""
+    assert environment.run("-c", script, cwd=tmp_path) == "each row once\n"

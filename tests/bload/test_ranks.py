@@ -182,6 +182,10 @@ def within_group(ranks):
     (batch,) = loader
     frames = batch.valid_BT.sum()
     loss = mean_loss(frames.double(), batch, frames, group)
+    assert mean_loss(frames.double(), batch) == loss  # the batch knows its ranks
+    if dist.get_world_size() != dist.get_world_size(group):
+        with pytest.raises(InputError, match="pass the process_group of the loader"):
+            mean_loss(frames.double(), batch, frames)
     outputs = unpack(batch.position_BT, batch, gather=True, process_group=group)
     mine = sorted({*batch.sequence_BT.unique().tolist()} - {-1})
     return mine, float(loss), [output.sequence for output in outputs]
@@ -203,13 +207,15 @@ def refused(ranks, kind):
         lengths[0] += 1
     if kind == "seed":
         options["seed"] = ranks.rank
+    if isinstance(kind, dict):
+        options = {name: values[min(ranks.rank, 1)] for name, values in kind.items()}
     if kind == "rank":
         options = {"rank": ranks.rank + 1, "world_size": ranks.world_size + 1}
     if kind == "outside":
         options = {"process_group": dist.new_group([0])}
     sequences = [torch.zeros(n, 2) for n in lengths]
     try:
-        loader = BlockLoader(from_dataset(sequences, lengths), t_max=10, **options)
+        loader = BlockLoader(from_dataset(sequences, lengths), **{"t_max": 10} | options)
         if kind == "step" and ranks.rank == 0:
             loader.load_state_dict(loader.sampler.state_dict(1))
         for epoch in range(2):
@@ -230,6 +236,14 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("seed", ("seed is 0 on rank 0", "1 on rank 1")),
             ("epoch", ("epoch is 1 on rank 0", "2 on rank 1")),
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
+            ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
+            ({"balance": ("pairs", "none")}, ("balance is pairs on rank 0", "none on rank 1")),
+            ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
+            (
+                {"batch_slots": (20, 10), "micro_batches": (1, 2)},
+                ("micro_batches is 1 on rank 0", "2 on rank 1"),
+            ),
+            ({"t_max": (10, 9), "batch_slots": (10, 9)}, ("t_max is 10 on rank 0", "9 on rank 1")),
         ):
             (sentence,) = {*ranks.run(refused, kind)}
             assert all(word in sentence for word in words), sentence
@@ -243,9 +257,15 @@ def test_ranks_are_not_guessed(monkeypatch):
     for given in ({"rank": 0}, {"world_size": 2}):
         with pytest.raises(InputError, match="give both"):
             BlockLoader(source(), **given)
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(InputError, match=r"WORLD_SIZE is 4 .*init_process_group"):
-        BlockLoader(source())
+    monkeypatch.setenv("SLURM_NTASKS", "4")  # set in a batch script too
+    monkeypatch.setenv("WORLD_SIZE", "")
+    assert BlockLoader(source()).sampler.world_size == 1
+    for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        with monkeypatch.context() as launcher:
+            launcher.setenv(name, "4")
+            with pytest.raises(InputError, match=rf"{name} is 4 .*rank=0, world_size=1"):
+                BlockLoader(source())
+            assert BlockLoader(source(), rank=0, world_size=1).sampler.world_size == 1
     assert BlockLoader(source(), rank=2, world_size=4).sampler.rank == 2
     for rank, world_size in ((4, 4), (-1, 4), (0, 0)):
         with pytest.raises(InputError, match=f"rank {rank} of {world_size}"):

@@ -30,7 +30,7 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
         with pytest.raises(InputError, match=words) as refusal:
             other.load_state_dict(state)
         assert "\n" not in str(refusal.value)
-        assert (other.epoch, other.next_step) == (0, 0)
+        assert (other.epoch, other.step) == (0, 0)
 
 
 def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
@@ -131,13 +131,13 @@ def test_a_loaded_position_is_never_lost_in_silence():
         sampler.load_state_dict(state)
         with pytest.raises(InputError, match=r"step 2 of epoch 3; .*range\(loader.epoch"):
             sampler.set_epoch(epoch)
-        assert (sampler.epoch, sampler.next_step) == (3, 2)
+        assert (sampler.epoch, sampler.step) == (3, 2)
     sampler.set_epoch(3)
     assert len(list(sampler)) == steps - 2
     sampler.set_epoch(0)  # what was loaded is trained
     sampler.load_state_dict({**state, "step": steps})
     sampler.set_epoch(4)  # after a finished epoch
-    assert (sampler.epoch, sampler.next_step) == (4, 0)
+    assert (sampler.epoch, sampler.step) == (4, 0)
 
 
 def test_another_number_of_ranks_is_told_the_slots_that_keep_the_steps():

@@ -5,6 +5,7 @@ from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -259,7 +260,14 @@ def test_any_map_style_data_set_is_a_source():
             lambda: from_dataset(sequences, LENGTHS, inputs="z"),
             "no 'z'; it has 'x', 'y', 'n', 'of'",
         ),
-        (lambda: from_dataset(sequences, LENGTHS), "n of item 0 is one value but its length is 3"),
+        (
+            lambda: from_dataset(sequences, LENGTHS),
+            "item 0 is a dict of 'x', 'y', 'n', 'of'; name its keys: inputs=",
+        ),
+        (
+            lambda: from_dataset(sequences, LENGTHS, inputs=["x", "n"]),
+            "n of item 0 is one value but its length is 3",
+        ),
         (
             lambda: from_dataset(pairs, shorter),
             r"of item \d has (\d+) frames but its length is \d+; correct length",
@@ -270,10 +278,177 @@ def test_any_map_style_data_set_is_a_source():
         (lambda: SimpleNamespace(lengths=[3]), "SimpleNamespace has no read; bload.from_dataset"),
         (lambda: from_dataset(pairs), "length is None; give the name of a column, a list"),
         (lambda: from_dataset(pairs, 3), "length is 3; give .* a function of an item, such as len"),
-        (lambda: from_dataset(iter(pairs), "n"), "has no len; StreamLoader packs"),
+        (lambda: from_dataset(iter(pairs), "n"), "list_iterator has not; StreamLoader packs"),
     ):
         with pytest.raises(InputError, match=words):
             batches(make())
+
+
+BOXES = [[[0.5] * 4] * (1 + (n + p) % 3) for n in LENGTHS for p in range(n)]
+
+
+def boxes_of(sequence):
+    """Boxes of every frame, one to three each."""
+    first = int(LENGTHS[:sequence].sum())
+    return BOXES[first : first + LENGTHS[sequence]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("objects", [False, True])
+def test_boxes_of_frames_stay_lists_whatever_their_numbers(workers, objects):
+    """In item 0 every frame has another number of boxes, or with `objects` any number."""
+    items = [
+        {"x": torch.zeros(n, 1), "boxes": boxes_of(s), "label": [s] * n}
+        for s, n in enumerate(LENGTHS)
+    ]
+    if objects:
+        items[0]["boxes"] = [[[0.5] * 4]] * 3  # would make a tensor of item 0
+    keys = {"inputs": "x", "targets": ["boxes", "label"], "objects": "boxes" if objects else False}
+    for batch in batches(from_dataset(items, LENGTHS, **keys), num_workers=workers, t_max=9):
+        sequences, positions = (
+            of[batch.valid_BT].tolist() for of in (batch.sequence_BT, batch.position_BT)
+        )
+        boxes = tuple(items[s]["boxes"][p] for s, p in zip(sequences, positions, strict=True))
+        assert batch.targets["boxes"] == boxes
+        assert batch.targets_BT["label"][batch.valid_BT].tolist() == sequences
+    pairs = [(torch.zeros(n, 1), [torch.rand(1 + p, 4) for p in range(n)]) for n in LENGTHS]
+    (batch, *_) = batches(from_dataset(pairs, LENGTHS))
+    shapes = [(p + 1, 4) for p in batch.position_BT[batch.valid_BT].tolist()]
+    assert [tuple(boxes.shape) for boxes in batch.targets] == shapes
+
+
+def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
+    def dtypes(make, **options):
+        source = from_dataset([make(n) for n in LENGTHS], LENGTHS, **options)
+        batch = batches(source)[0]
+        return batch.inputs_BT.dtype, getattr(batch.targets_BT, "dtype", batch.targets_S)
+
+    assert dtypes(lambda n: ([0.5] * n, [n] * n)) == (torch.float32, torch.int64)
+    assert dtypes(lambda n: ([[True, False]] * n, [0.5] * n)) == (torch.bool, torch.float32)
+    assert dtypes(lambda n: ([n] * n, [[n > 3] * 2] * n)) == (torch.int64, torch.bool)
+    assert dtypes(lambda n: (np.ones(n), torch.ones(n).half())) == (torch.float64, torch.float16)
+    floats = from_dataset([([0.5 if n == 3 else 1] * n) for n in LENGTHS], LENGTHS)
+    assert sum(batch.inputs_BT.sum() for batch in batches(floats)) == LENGTHS.sum() - 1.5
+    for make, words, options in (
+        (lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n), "floats, or set objects=", {}),
+        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects='targets' to keep", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, those of item 0 .*\(1,\)", {}),
+        (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
+        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects='targets'", SEQUENCE),
+        (lambda n: (torch.zeros(n), n if n > 3 else 0.5 * n), "", SEQUENCE),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "as floats", SEQUENCE),
+        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects='targets'", SEQUENCE),
+        (
+            lambda n: (torch.zeros(n), n),
+            "objects names 'boxes', but the targets are 'targets'",
+            {**SEQUENCE, "objects": "boxes"},
+        ),
+    ):
+        source = from_dataset([make(n) for n in LENGTHS], LENGTHS, **options)
+        if not words:
+            batches(source)
+            continue
+        with pytest.raises(InputError, match=words) as refusal:
+            batches(source)
+        assert "item" in str(refusal.value) or "objects names" in str(refusal.value)
+
+
+SEQUENCE = {"targets_per": "sequence"}
+
+
+def test_targets_of_different_shapes_per_sequence_are_kept_as_objects():
+    for make in (torch.arange, lambda n: n if n > 3 else "text", lambda n: np.ones(n)):
+        pairs = [(torch.zeros(n), make(int(n))) for n in LENGTHS]
+        for batch in batches(from_dataset(pairs, LENGTHS, **SEQUENCE, objects=True)):
+            expected = [pairs[s][1] for s in batch.segments.sequence_S.tolist()]
+            assert all(a is b for a, b in zip(batch.targets_S, expected, strict=True))
+
+
+def test_a_data_set_that_is_read_wrongly_is_refused_by_item_with_the_way_out():
+    frames = [torch.zeros(n, 1) for n in LENGTHS]
+    for dataset, length, options, words in (
+        ([(one,) for one in frames], LENGTHS, {}, r"item 0 is a tuple of 1; give pairs"),
+        ([(one, 1, 2) for one in frames], LENGTHS, {}, r"item 0 is a tuple of 3; give pairs"),
+        (["abc"] * 8, [3] * 8, {}, r"item 0 is text; give its numbers"),
+        ([(one, one) for one in frames], len, {}, r"len of item 0 is 2.*len\(item\[0\]\)"),
+        ([{"x": one} for one in frames], len, {}, r"len of item 0 is 1.*len\(item\['x'\]\)"),
+        (frames, LENGTHS, {"targets": "y"}, "item 0 is a Tensor, not a dict; leave"),
+        (frames, LENGTHS, {"targets_per": "video"}, "targets_per is 'video'"),
+        ({"x": frames}, LENGTHS, {"inputs": "x"}, "dict has not; StreamLoader"),
+    ):
+        with pytest.raises(InputError, match=words):
+            batches(from_dataset(dataset, length, **options))
+
+
+def test_pandas_objects_are_read_by_position():
+    arrays = [np.full((n, 1), s) for s, n in enumerate(LENGTHS)]
+    label = [*range(8)][::-1]
+    table = pd.DataFrame({"x": arrays, "n": LENGTHS}, index=label)
+    for dataset, length, options in (
+        (table["x"], table["n"], {}),
+        (table, "n", {"inputs": "x"}),
+        ([pd.DataFrame(one, index=label[:1] * len(one)) for one in arrays], table["n"], {}),
+    ):
+        for batch in batches(from_dataset(dataset, length, **options)):
+            assert (batch.inputs_BT[..., 0] == batch.sequence_BT.clamp(0)).all()
+    names = pd.Series([f"v{s}" for s in range(8)], index=label)
+    with pytest.raises(InputError, match="sequence v3 has 9 frames"):
+        BlockLoader(from_dataset(arrays, LENGTHS), t_max=8, names=names)
+
+
+class Buffers:
+    """Returns the same memory again and again: frames, a dict of them, or targets."""
+
+    lengths = LENGTHS
+
+    def __init__(self, kind):
+        self.kind, self.memory, self.reads = kind, torch.zeros(2, 9, dtype=torch.int64), 0
+        self.targets_per = "sequence" if kind == "target per sequence" else "frame"
+
+    def read(self, sequence, first, length):
+        self.reads += 1
+        frames, targets = self.memory[:, :length]
+        frames[:], targets[:] = sequence, sequence
+        own = torch.full((length,), sequence)
+        return {
+            "frames": frames,
+            "array": frames.numpy(),
+            "dict": {"a": own, "b": frames[:, None].expand(-1, 2)},
+            "targets": (own, targets),
+            "target per sequence": (own, targets[0]),
+            "of its own": own,
+        }[self.kind]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "kind", ["frames", "array", "dict", "targets", "target per sequence", "of its own"]
+)
+def test_memory_that_is_used_again_holds_the_right_values(kind, workers):
+    source = Buffers(kind)
+    for batch in batches(source, num_workers=workers):
+        wanted_BT = batch.sequence_BT.where(batch.valid_BT, 0)
+        inputs = batch.inputs_BT if isinstance(batch.inputs_BT, dict) else {"": batch.inputs_BT}
+        for values_BT in inputs.values():
+            assert torch.equal(
+                values_BT.flatten(2).amax(2) if values_BT.dim() > 2 else values_BT, wanted_BT
+            )
+        if batch.targets_BT is not None:
+            assert torch.equal(batch.targets_BT.where(batch.valid_BT, 0), wanted_BT)
+        if batch.targets_S is not None:
+            assert torch.equal(batch.targets_S, batch.segments.sequence_S)
+    if workers == 0:
+        once = len(LENGTHS) + 2  # and a frame for fillers, on each of two ranks
+        assert (source.reads == once) == (kind == "of its own")
+
+
+def test_what_read_may_not_return_is_one_sentence():
+    for make, words in (
+        (lambda numbers: (numbers, 1, 2), r"read\(0, 0, 1\) returned a tuple of 3; return frames"),
+        (lambda numbers: numbers.float().requires_grad_(), "requires a gradient; return it detach"),
+    ):
+        with pytest.raises(InputError, match=words):
+            batches(Source(make))
 
 
 def test_outputs_that_are_no_blocks_are_refused():

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths, lower_bound
 from bload.loading.window import Window
@@ -280,3 +280,119 @@ def test_a_bad_sequence_of_one_rank_ends_all_in_the_same_step(two_ranks, rank, a
     assert answers[0][0] == answers[1][0]
     assert "99 frames but t_max is 8" in answers[rank][1]
     assert f"rank {rank} refused a sequence" in answers[1 - rank][1]
+
+
+class Sharding(IterableDataset):
+    """Forty numbers; a worker yields its own part."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        return iter(range(info.id if info else 0, 40, info.num_workers if info else 1))
+
+
+class Whole(IterableDataset):
+    def __iter__(self):
+        return iter(range(40))
+
+
+@pytest.mark.parametrize(("stream", "sharded"), [(Sharding(), True), (Whole(), False)])
+def test_a_stream_that_may_shard_itself_has_to_say_so_and_is_read_once(stream, sharded):
+    options = {"t_max": T_MAX, "decode": Numbers(), "num_workers": 2}
+    with pytest.raises(InputError, match=r"sharded=True .* sharded=False"):
+        StreamLoader(stream, **options)
+    rows = rows_of(StreamLoader(stream, sharded=sharded, **options))
+    read = sorted(frame for row in rows for frame in row if frame)
+    if sharded:  # numbers count what each worker sees; the frames are those of the items
+        assert len(read) == sum(LENGTHS)
+    else:
+        assert read == [[s, p] for s, n in enumerate(LENGTHS) for p in range(n)]
+    StreamLoader(stream, T_MAX, decode=Numbers())  # one worker of one rank
+    loader, resumed = (StreamLoader(stream, sharded=sharded, **options) for _ in range(2))
+    first = rows_of(islice(loader, 3))  # the second worker is next
+    resumed.load_state_dict(loader.state_dict())
+    assert first + rows_of(resumed) == rows
+
+
+class Unreadable(Numbers):
+    def __call__(self, sequence):
+        if sequence % 7 == 3:  # the last, among others
+            raise OSError(f"file {sequence} is broken")
+        return super().__call__(sequence)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_unreadable_items_are_skipped_if_asked_and_counted_to_the_end(workers, capsys):
+    with pytest.raises(OSError, match="file 3 is broken"):
+        list(loader_of(decode=Unreadable()))
+    options = {"decode": Unreadable(), "skip": OSError, "num_workers": workers}
+    loader, states = loader_of(39, **options), []  # the last one is broken
+    whole = []
+    for batch in loader:
+        whole.append(rows_of([batch]))
+        states.append(loader.state_dict())
+    left_out = {*range(3, 39, 7)}
+    assert {row[0][0] for rows in whole for row in rows if row} & left_out == set()
+    assert loader.skipped == len(left_out) == 6
+    assert "6 of the stream's items were skipped" in capsys.readouterr().err
+    resumed = loader_of(39, **options)
+    resumed.load_state_dict(json.loads(json.dumps(states[4])))
+    assert [rows_of([batch]) for batch in resumed] == whole[5:]
+    assert resumed.skipped == 6
+    with pytest.raises(InputError, match="13 frames but t_max"):  # what is refused stays an error
+        list(StreamLoader([13], T_MAX, decode=torch.zeros, skip=OSError))
+    with pytest.raises(InputError, match="give decode too"):
+        StreamLoader([1], T_MAX, skip=OSError)
+
+
+def test_sequences_in_memory_that_is_used_again_are_copied():
+    memory = torch.zeros(T_MAX, 2, dtype=torch.int64)
+
+    def decode(sequence):
+        frames = memory[: LENGTHS[sequence]]
+        frames[:, 0], frames[:, 1] = sequence, torch.arange(len(frames))
+        return frames, [(sequence, p, 0) for p in range(len(frames))]
+
+    assert len(rows_of(loader_of(decode=decode))) > 5
+
+
+def test_edited_positions_of_a_stream_are_refused():
+    loader = loader_of()
+    list(islice(loader, 3))
+    state = loader.state_dict()
+    position = state["positions"][0]
+    for edited in (
+        {"step": -1},
+        {"step": "3"},
+        {"turn": 1},
+        {"positions": []},
+        {"positions": [7]},
+        {"positions": [position | {"read": -1}]},
+        {"positions": [position | {"waiting": [[1, 99]]}]},
+        {"positions": [position | {"waiting": 3}]},
+        {"positions": [{}]},
+    ):
+        with pytest.raises(InputError, match="was edited"):
+            loader_of().load_state_dict(state | edited)
+    with pytest.raises(InputError, match="no state_dict"):
+        loader_of().load_state_dict(state | {"stream": 3})
+
+
+def kinds_differ(ranks, by):
+    """What each rank says where a rank, or a worker of one, has other frames than the rest."""
+
+    def part(shard, shards):
+        odd = shard % 2 == 1 if by == "rank" else shard == 3  # worker 1 of rank 1
+        return [torch.zeros(3, 2 if odd else 1)] * 40
+
+    context, workers = ("fork", 2) if by == "worker" else (None, 0)
+    with pytest.raises(InputError) as refusal:
+        list(StreamLoader(part, 8, num_workers=workers, multiprocessing_context=context))
+    return str(refusal.value)
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("by", ["rank", "worker"])
+def test_kinds_that_differ_between_ranks_or_workers_end_all_ranks(two_ranks, by):
+    answers = two_ranks.run(kinds_differ, by)
+    assert all("(2,) float32" in one and "(1,) float32" in one for one in answers[by == "worker" :])
+    assert by == "rank" or "rank 1 refused" in answers[0]

@@ -29,6 +29,8 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
             known = done and done[-1] is batch
             if not isinstance(batch, Batch) or not hasattr(module, "gru") or known:
                 return
+            if not module.training:
+                return
             if len(done) == stop:
                 os._exit(3)
             done.append(batch)

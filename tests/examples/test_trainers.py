@@ -144,10 +144,18 @@ class TestTrainer:
                 torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.dist
+def test_lightning_validates_tests_predicts_and_trains_in_half_precision(environment, tmp_path):
+    program = Path(__file__).with_name("lightning_modes.py")
+    ranks = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
+    assert environment.run(*ranks, program, cwd=tmp_path).count("seen on rank") == 2
+
+
 @pytest.mark.parametrize("name", TRAINERS)
 def test_an_example_is_short_and_stands_in_the_documents(name):
     text = (FOLDER / TRAINERS[name]).read_text()
-    assert len(text.splitlines()) <= 30
+    assert len(text.splitlines()) <= 40
     assert "mean_loss(" in text
     assert (FOLDER / f"requirements-{name}.txt").exists()
     page = (ROOT / "docs/trainers.md").read_text()

@@ -27,5 +27,10 @@ if __name__ == "__main__":
     trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))
     trainer.eval_dataset = {"some": trainer.eval_dataset}  # by name, as `Trainer` allows
     loss = trainer.evaluate()["eval_some_loss"]
+    found = trainer.predict(trainer.eval_dataset["some"])
+    labels = found.label_ids[:, 1:]
+    predicted = sum(len(text["input_ids"]) - 1 for text in trainer.eval_dataset["some"])
+    assert (labels != -100).sum() == predicted  # every token once, but the first of a text
+    assert (found.predictions[:, :-1].argmax(-1) == labels)[labels != -100].mean() > 0.5
     if trainer.is_world_process_zero():
         torch.save({"weights": trainer.model.state_dict(), "loss": loss}, f"{folder}/end.pt")

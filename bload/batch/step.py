@@ -1,0 +1,47 @@
+"""The optimiser step that a batch belongs to, and how it travels from the sampler to the batch.
+
+BlockSampler -> StepList of blocks -> BlockDataset -> StepList of samples -> Batch.step
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from bload.errors import InputError
+
+
+class Step(NamedTuple):
+    """Optimiser step that a batch belongs to."""
+
+    epoch: int
+    """Number of the epoch, from 0."""
+    frames: int
+    """Frames of the step, over all ranks."""
+    batches: int = 1
+    """Batches of this rank in the step."""
+    ends: bool = True
+    """True for the last of these batches."""
+    ranks: int = 1
+    """Ranks that take the step together."""
+
+
+class StepList(list[Any]):
+    """The blocks, or samples, of one batch, with their step.
+
+    torch's DataLoader passes what a batch sampler yields to ``__getitems__`` of the data set, and
+    what that returns to the collate function; so the list may carry more than its entries.
+    """
+
+    def __init__(self, entries: Iterable[Any], step: Step) -> None:
+        super().__init__(entries)
+        self.step = step
+
+
+def known(step: Step | None) -> Step:
+    """Return the step, or raise `InputError` if it was lost on the way to the batch."""
+    if step is None:
+        raise InputError(
+            "the batch does not know its step, because it comes from no loader, or from a data set "
+            "that was given its blocks one by one; use BlockLoader or StreamLoader, or define "
+            "__getitems__(blocks) in the data set and pass the list on to BlockDataset"
+        )
+    return step

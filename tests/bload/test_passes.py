@@ -1,0 +1,188 @@
+"""Passes over a loader: which epoch each is, what moves it, and what its batches know."""
+
+import json
+from itertools import islice
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from bload import (
+    BlockDataset,
+    BlockLoader,
+    BlockSampler,
+    InputError,
+    collate_blocks,
+    from_dataset,
+    mean_loss,
+)
+
+LENGTHS = [3, 17, 8, 30, 5, 11, 24, 2, 9, 14]
+
+
+def loader_of(**options):
+    sequences = [torch.full((n, 1), number) for number, n in enumerate(LENGTHS)]
+    return BlockLoader(from_dataset(sequences, LENGTHS), **options)
+
+
+def sequences_of(batches):
+    return [batch.sequence_BT.tolist() for batch in batches]
+
+
+def epochs_of(count):
+    loader, epochs = loader_of(), []
+    for epoch in range(count):
+        loader.set_epoch(epoch)
+        epochs.append(sequences_of(loader))
+    return epochs
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_pass_after_a_finished_one_is_the_next_epoch_and_after_a_broken_one_the_same(workers):
+    epochs, loader = epochs_of(4), loader_of(num_workers=workers)
+    assert sequences_of(loader) == epochs[0]
+    account = loader.account
+    assert (loader.epoch, loader.step, loader.account) == (0, loader.steps, account)
+    assert sequences_of(islice(loader, 2)) == epochs[1][:2]
+    assert sequences_of(loader) == epochs[1]
+    for _ in range(2):  # again and again the same, if asked for
+        loader.set_epoch(1)
+        assert sequences_of(loader) == epochs[1]
+    loader.set_epoch(3)
+    assert sequences_of(loader) == epochs[3]
+
+
+def test_an_epoch_of_one_step_is_a_pass_as_soon_as_its_batch_is_there():
+    loader = loader_of(batch_slots=10**4)
+    next(iter(loader))
+    next(iter(loader))
+    assert loader.epoch == 1
+
+
+def test_a_loaded_end_of_an_epoch_leaves_the_epochs_after_it():
+    epochs, done = epochs_of(4), loader_of()
+    list(done)
+    state = json.loads(json.dumps(done.state_dict()))
+    with_set_epoch, without = loader_of(), loader_of()
+    with_set_epoch.load_state_dict(state)
+    without.load_state_dict(state)
+    trained = []
+    for epoch in range(with_set_epoch.epoch, 3):
+        with_set_epoch.set_epoch(epoch)
+        trained += sequences_of(with_set_epoch)
+    assert trained == epochs[1] + epochs[2]
+    assert [sequences_of(without) for _ in range(3)] == [[], epochs[1], epochs[2]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("through", ["loader", "sampler"])
+def test_another_epoch_ends_an_iteration_and_the_same_one_does_not(workers, through):
+    loader = loader_of(num_workers=workers)
+    moves = loader if through == "loader" else loader.sampler
+    batches = iter(loader)
+    next(batches)
+    moves.set_epoch(0)
+    next(batches)
+    assert loader.state_dict()["step"] == 2
+    moves.set_epoch(1)
+    assert loader.state_dict()["step"] == 0
+    with pytest.raises(InputError, match="set_epoch or load_state_dict moved it"):
+        next(batches)
+    batches = iter(loader)
+    last = [*islice(batches, len(loader))]
+    moves.set_epoch(2)
+    assert (len(last), next(batches, "the end")) == (len(loader), "the end")
+    state = loader.state_dict()
+    assert (state["epoch"], state["step"]) == (2, 0)
+    resumed = loader_of()
+    resumed.load_state_dict(state)
+    assert sequences_of(resumed) == epochs_of(3)[2]
+
+
+def test_a_sampler_under_another_loader_needs_set_epoch_and_ends_its_iterations_too():
+    sampler = BlockSampler(LENGTHS)
+    first, second = ([blocks[0].sequence.tolist() for blocks in sampler] for _ in range(2))
+    assert first == second
+    batches = iter(sampler)
+    next(batches)
+    sampler.set_epoch(1)
+    with pytest.raises(InputError, match="moved it"):
+        next(batches)
+
+
+def test_a_position_beyond_the_end_is_refused_and_the_end_itself_is_not():
+    loader = loader_of()
+    state = loader.state_dict()
+    loader.load_state_dict(state | {"step": loader.steps})
+    loader = loader_of()
+    with pytest.raises(InputError, match=f"step 100 of epoch 0, which has {loader.steps} steps"):
+        loader.load_state_dict(state | {"step": 100})
+    edited = {**state, "plan": state["plan"] | {"blocks per step": "1"}}
+    with pytest.raises(InputError, match="blocks per step was 1 and is 1; restore"):
+        loader.load_state_dict(edited)
+    loader.set_epoch(5)  # nothing was loaded
+
+
+class Augmented:
+    """Frames that depend on the sequence and the epoch."""
+
+    lengths = LENGTHS
+
+    def read(self, sequence, first, length, epoch):
+        return torch.full((length, 1), 100 * epoch + sequence)
+
+
+class Wrapped(Dataset):
+    def __init__(self, data):
+        self.data = data
+
+    def __getitem__(self, block):
+        return self.data[block]
+
+
+class Passing(Wrapped):
+    def __getitems__(self, blocks):
+        return self.data.__getitems__(blocks)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_source_is_told_the_epoch_and_a_resume_repeats_what_it_drew(workers):
+    loader = BlockLoader(Augmented(), num_workers=workers)
+    whole = []
+    for epoch in (0, 1):
+        for batch in loader:
+            expected_BT = (100 * epoch + batch.sequence_BT) * batch.valid_BT
+            assert torch.equal(batch.inputs_BT[..., 0], expected_BT)
+            whole.append(batch.inputs_BT)
+            if len(whole) == loader.steps + 2:
+                state = loader.state_dict()
+    resumed = BlockLoader(Augmented(), num_workers=workers)
+    resumed.load_state_dict(state)
+    rest = [batch.inputs_BT for batch in resumed]
+    assert len(rest) == resumed.steps - 2
+    assert all(map(torch.equal, rest, whole[-len(rest) :]))
+
+
+@pytest.mark.parametrize("kind", [Wrapped, Passing])
+def test_a_batch_knows_its_step_if_the_data_set_takes_batches_whole(kind):
+    source = from_dataset([torch.ones(n, 1) for n in LENGTHS], LENGTHS)
+    sampler = BlockSampler(LENGTHS, rank=0, world_size=2)
+    data = DataLoader(kind(BlockDataset(source)), batch_sampler=sampler, collate_fn=collate_blocks)
+    for batch in data:
+        assert batch.inputs_BT.sum() == batch.valid_BT.sum()
+        if kind is Passing:
+            loss = mean_loss(batch.inputs_BT.sum(), batch)
+            assert loss == batch.valid_BT.sum() * 2 / batch.frames_in_step
+            assert batch.ends_step
+            continue
+        for ask in (
+            lambda batch: batch.frames_in_step,
+            lambda batch: batch.batches_in_step,
+            lambda batch: batch.ends_step,
+            lambda batch: mean_loss(batch.inputs_BT.sum(), batch),
+            lambda batch: mean_loss(batch.inputs_BT.sum(), batch, 3),
+        ):
+            with pytest.raises(InputError, match=r"define __getitems__\(blocks\)"):
+                ask(batch)
+    with pytest.raises(InputError, match="__getitems__"):
+        BlockDataset(Augmented())[next(iter(sampler))[0]]

@@ -1,0 +1,76 @@
+"""Lightning's and Fabric's other ways with a `BlockLoader`, on two ranks; run by torchrun."""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import lightning
+import torch
+from torch.nn.functional import cross_entropy
+
+FOLDER = Path(__file__).parents[2] / "examples/trainers"
+sys.path.insert(0, str(FOLDER))
+Example = runpy.run_path(str(FOLDER / "with_lightning.py"))["Module"]
+
+
+class Module(Example):
+    sanity = ()
+
+    def test_dataloader(self):
+        return self.val_dataloader()
+
+    predict_dataloader = test_dataloader
+
+    def validation_step(self, batch):
+        if self.trainer.sanity_checking:
+            self.sanity += (batch.sequence_BT.tolist(),)
+        super().validation_step(batch)
+
+    test_step = Example.validation_step
+
+    def predict_step(self, batch):
+        return batch.inputs_BT.dtype, self.logits(batch).dtype, len(batch.segments)
+
+
+def mean_by_hand(module):
+    """The loss over all frames, each sequence alone."""
+    from task import Source
+
+    items = [Source().read(s, 0, n) for s, n in enumerate(Source.lengths)]
+    with torch.no_grad():
+        logits = [module.head(module.gru(frames[None])[0][0]) for frames, _ in items]
+    return float(cross_entropy(torch.cat(logits), torch.cat([kinds for _, kinds in items])))
+
+
+def trainer(**options):
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    return lightning.Trainer(accelerator="cpu", devices=2, **quiet, **options)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    module = Module()
+    fit = trainer(max_epochs=2)
+    fit.fit(module)
+    expected = mean_by_hand(module)
+    found = [float(fit.callback_metrics["val_loss"])]
+    found += [way(module)[0]["val_loss"] for way in (fit.validate, fit.test)]
+    assert all(abs(one - expected) < 1e-5 for one in found), (found, expected)
+    first = [batch.sequence_BT.tolist() for batch in module.val_dataloader()][:2]
+    assert list(module.sanity) == first  # the first two batches; validation then begins anew
+    assert sum(segments for *_, segments in fit.predict(module)) > 0
+    trainer(fast_dev_run=True).fit(Module())
+    for precision in ("bf16-mixed", "bf16-true"):
+        other = trainer(max_epochs=1, precision=precision)
+        module = Module()
+        other.fit(module)
+        assert torch.isfinite(other.callback_metrics["val_loss"])
+        dtypes = {found[:2] for found in other.predict(module)}
+        inputs = torch.bfloat16 if precision == "bf16-true" else torch.float32
+        assert dtypes == {(inputs, torch.bfloat16)}, dtypes
+    print("seen on rank", os.environ["RANK"])
+
+
+if __name__ == "__main__":
+    main()
