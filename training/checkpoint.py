@@ -91,7 +91,7 @@ def load_training(
     with ranks.together():
         path, saved, damage = _first_whole(paths)
         check_same_model(saved["config"]["model"], cfg.model, path)
-        loader.load_state_dict(saved["loader"])
+        loader.sampler.load_state_dict(saved["loader"])
         mine = saved
         if training.cfg.sync != "allreduce" and "ranks" in saved:
             states = saved["ranks"]

@@ -6,7 +6,7 @@ V frames along the first dimension.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -89,19 +89,44 @@ def counts(tree: Any) -> set[int]:
 
 def share_memory(trees: Sequence[Any]) -> bool:
     """Return True if tensors of two trees overlap in memory, key by key."""
-    for parts in zip(*map(parts_of, trees), strict=True):
-        spans = sorted(_span(part) for part in parts if isinstance(part, Tensor) and part.numel())
-        if any(later[0] < before[1] for before, later in pairwise(spans)):
+    keys = [*trees[0]] if trees and isinstance(trees[0], dict) else []
+    columns: list[Sequence[Any]] = [[tree[key] for tree in trees] for key in keys]
+    for parts in columns or [trees]:
+        if not parts or not isinstance(parts[0], Tensor):
+            continue
+        begin = np.array([*map(Tensor.data_ptr, parts)])
+        extent = attrgetter("nbytes") if all(map(Tensor.is_contiguous, parts)) else _extent
+        end = begin + np.array([*map(extent, parts)])
+        order = begin.argsort()
+        if np.any(end[order[:-1]] > begin[order[1:]]):
             return True
     return False
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """Return the addresses of the first byte of a tensor and of the one after its last."""
-    begin, last = tensor.data_ptr(), tensor.numel() - 1
-    if not tensor.is_contiguous():
-        last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return begin, begin + (last + 1) * tensor.itemsize
+def _extent(tensor: Tensor) -> int:
+    """Return the bytes from the first of a tensor to its last."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
+
+
+Usual = tuple[torch.dtype, tuple[int, ...]] | None
+"""Dtype and shape of a frame, of values that are one tensor."""
+
+
+def usual(nothing: Any) -> Usual:
+    """Return what `is_usual` looks for, None unless the values are one tensor."""
+    return (nothing.dtype, tuple(nothing.shape[1:])) if isinstance(nothing, Tensor) else None
+
+
+def is_usual(tree: Any, usual: Usual, length: int) -> bool:
+    """Return True for a tensor of `length` frames of the usual kind; the test is fast."""
+    return (
+        isinstance(tree, Tensor)
+        and usual is not None
+        and tree.dtype is usual[0]
+        and tree.shape == (length, *usual[1])
+        and not tree.requires_grad
+    )
 
 
 def alike(one: Any, other: Any) -> bool:

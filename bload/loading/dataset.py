@@ -1,7 +1,9 @@
 """Data set of blocks: reads the segments of each block from a source of sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import signature
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,16 +13,19 @@ from torch.utils.data import Dataset
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, known
 from bload.batch.trees import (
+    Usual,
     alike,
     as_tensors,
     column_of,
     counts,
     is_by_frame,
+    is_usual,
     kind,
     none_of,
     on_tensors,
     parts_of,
     share_memory,
+    usual,
 )
 from bload.errors import InputError
 from bload.packing.plan import Block
@@ -66,13 +71,16 @@ class BlockDataset(Dataset[BlockSample]):
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         if self.targets_per not in ("frame", "sequence"):
             raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
+        self._advice = getattr(source, "advice", "every call has to return the same")
         try:
             self._takes_epoch = "epoch" in signature(source.read).parameters
         except ValueError:  # compiled functions may have no signature
             self._takes_epoch = False
         self._copies = False
         """True if `read` has returned the same memory twice, so that its results are copied."""
-        self._nothing: tuple[Any, Any] | None = None
+        self._nothing: Any = ()
+        """Frames and targets of the usual kind without frames, from the first read on."""
+        self._usual: tuple[Usual, Usual] = (None, None)
 
     def __getitem__(self, block: Block) -> BlockSample:
         (sample,) = self.__getitems__([block])
@@ -82,41 +90,41 @@ class BlockDataset(Dataset[BlockSample]):
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
         samples = self._samples(blocks, step)
-        pieces = [pair for s in samples for pair in zip(s.inputs, s.targets, strict=True)]
-        if not self._copies and any(map(share_memory, zip(*pieces, strict=True))):
+        read = [
+            [*chain(*(getattr(one, name) for one in samples))] for name in ("inputs", "targets")
+        ]
+        if not self._copies and any(map(share_memory, read)):
             self._copies = True
             samples = self._samples(blocks, step)
         return samples if step is None else StepList(samples, step)
 
     def _samples(self, blocks: list[Block], step: Step | None) -> list[BlockSample]:
-        more = {"epoch": known(step).epoch} if self._takes_epoch else {}
-        like, samples = self._like(more), []
+        read: Callable[..., Any] = self.source.read
+        if self._takes_epoch:
+            read = partial(read, epoch=known(step).epoch)
+        if not self._nothing:  # shapes and dtypes, which fillers need too
+            frames, targets = map(none_of, self._read(read, 0, 0, 1))
+            self._nothing, self._usual = (frames, targets), (usual(frames), usual(targets))
+        samples = []
         for block in blocks:
             columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
-            pieces = [self._read(*segment, more) for segment in zip(*columns, strict=True)]
+            pieces = []
+            for segment in zip(*columns, strict=True):
+                piece = self._read(read, *segment)
+                pieces.append(on_tensors(piece, Tensor.clone) if self._copies else piece)
             inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
-            samples.append(BlockSample(block, inputs, targets, like, self.targets_per))
+            samples.append(BlockSample(block, inputs, targets, self._nothing, self.targets_per))
         return samples
 
-    def _read(
-        self, sequence: int, first: int, length: int, more: dict[str, int]
-    ) -> tuple[Any, Any]:
-        frames, targets = self._checked(sequence, first, length, more)
-        if self._copies:
-            return on_tensors(frames, Tensor.clone), on_tensors(targets, Tensor.clone)
-        return frames, targets
-
-    def _checked(
-        self, sequence: int, first: int, length: int, more: dict[str, int]
-    ) -> tuple[Any, Any]:
-        result = self.source.read(sequence, first, length, **more)
-        call = f"read({sequence}, {first}, {length})"
-        frames, targets = _pair(result, call)
+    def _read(self, read: Callable[..., Any], sequence: int, first: int, length: int) -> Any:
+        result = read(sequence, first, length)
+        frames, targets = result if type(result) is tuple and len(result) == 2 else (result, None)
         per_frame = self.targets_per == "frame"
-        if self._nothing and _is_usual(frames, self._nothing[0], length):
-            no_targets = self._nothing[1]
-            if targets is no_targets or (per_frame and _is_usual(targets, no_targets, length)):
-                return frames, targets
+        if is_usual(frames, self._usual[0], length) and (
+            targets is self._nothing[1] or (per_frame and is_usual(targets, self._usual[1], length))
+        ):
+            return frames, targets
+        call = f"read({sequence}, {first}, {length})"
         frames, targets = split_result(result, self.targets_per, call)
         no_frames, no_targets = self._nothing or (frames, targets)
         fault = _fault("frames", frames, length, objects=False)
@@ -129,30 +137,11 @@ class BlockDataset(Dataset[BlockSample]):
             if not fault and not alike(tree, expected):
                 fault = (
                     f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
-                    f"{kind(expected)}; every call has to return the same"
+                    f"{kind(expected)}; {self._advice}"
                 )
         if fault:
             raise InputError(f"{call} returned {fault}")
         return frames, targets
-
-    def _like(self, more: dict[str, int]) -> tuple[Any, Any]:
-        """Return empty frames and targets with the source's shapes and dtypes, for fillers."""
-        if self._nothing is None:
-            frames, targets = self._read(0, 0, 1, more)
-            self._nothing = none_of(frames), none_of(targets)
-        return self._nothing
-
-
-def _pair(result: Any, call: str) -> tuple[Any, Any]:
-    """Return frames and targets, or raise `InputError` for a tuple of another size."""
-    if not isinstance(result, tuple):
-        return result, None
-    if len(result) != 2:
-        raise InputError(
-            f"{call} returned a tuple of {len(result)}; return frames, or the pair of frames and "
-            "targets, each of which may be a dict"
-        )
-    return result
 
 
 def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, Any]:
@@ -164,7 +153,14 @@ def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, 
     Raises:
         InputError: the result is a tuple of other than two parts, or a tensor has a gradient.
     """
-    frames, targets = map(as_tensors, _pair(result, call))
+    if not isinstance(result, tuple):
+        result = result, None
+    if len(result) != 2:
+        raise InputError(
+            f"{call} returned a tuple of {len(result)}; return frames, or the pair of frames and "
+            "targets, each of which may be a dict"
+        )
+    frames, targets = map(as_tensors, result)
     for part in parts_of(frames) + parts_of(targets):
         if isinstance(part, Tensor) and part.requires_grad:
             raise InputError(
@@ -172,17 +168,6 @@ def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, 
                 "what is trained in the model"
             )
     return frames, targets if targets_per == "frame" else column_of(targets)
-
-
-def _is_usual(tree: Any, nothing: Any, length: int) -> bool:
-    """Return True for a tensor of `length` frames with the expected shape and dtype."""
-    return (
-        isinstance(tree, Tensor)
-        and isinstance(nothing, Tensor)
-        and tree.dtype is nothing.dtype
-        and not tree.requires_grad
-        and tree.shape == (length, *nothing.shape[1:])
-    )
 
 
 def _fault(name: str, tree: Any, length: int, objects: bool) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from bload.batch.batch import TargetsPer
-from bload.batch.trees import Kept, alike, as_tensors, kind
+from bload.batch.trees import Kept, as_tensors
 from bload.errors import InputError, check_choice
 from bload.lengths import check_lengths
 
@@ -18,6 +18,11 @@ Key = str | Sequence[str]
 
 class DatasetSource:
     """Source over a data set whose items are whole sequences; `from_dataset` makes it."""
+
+    advice = (
+        "every item has to be like item 0, with numbers all as floats if some are; from_dataset("
+        "..., objects=True) keeps targets as they are"
+    )
 
     def __init__(
         self,
@@ -37,13 +42,23 @@ class DatasetSource:
         self._float = torch.get_default_dtype()  # that of the main process, in every worker
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
+        self._is_plain = False
+        """True if items are tensors, or pairs of tensors, by frame."""
 
-    def read(self, sequence: int, first: int, length: int) -> tuple[Any, Any]:
-        """Return ``frames, targets``; see `bload.SequenceSource`."""
+    def read(self, sequence: int, first: int, length: int) -> Any:
+        """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
         if not self._likes:
             self._likes = self._likes_of_item_0()
+            inputs, targets = (self._likes.get((role, role)) for role in ("inputs", "targets"))
+            is_by_frame = isinstance(targets, Tensor) and self.targets_per == "frame"
+            self._is_plain = isinstance(inputs, Tensor) and (targets is None or is_by_frame)
+        item = self.dataset[sequence]
+        if self._is_plain and length == self.lengths[sequence]:
+            frames = item[0] if type(item) is tuple else item
+            if isinstance(frames, Tensor) and frames.dim() and frames.size(0) == length:
+                return item  # fast path; `BlockDataset` checks the kind
         trees = []
-        for role, tree in self._item(sequence).items():
+        for role, tree in self._parts_of(item, sequence).items():
             values = tree if isinstance(tree, Mapping) else {role: tree}
             parts = {
                 key: self._part(role, key, value, sequence, slice(first, first + length))
@@ -52,9 +67,9 @@ class DatasetSource:
             trees.append(parts if isinstance(tree, Mapping) else parts[role])
         return trees[0], trees[1]
 
-    def _item(self, number: int) -> dict[str, Any]:
+    def _parts_of(self, item: Any, number: int) -> dict[str, Any]:
         """Return inputs and targets of an item."""
-        item, fault = self.dataset[number], ""
+        fault = ""
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
@@ -90,24 +105,15 @@ class DatasetSource:
         if isinstance(like, list):
             return [*value[part]] if self._is_per_frame(role) else Kept(value)
         array = self._array(value, role, like)
-        given = self._like(array, role)
-        if not alike(given, like):
-            way = "give all items the same"
-            if isinstance(given, Tensor) and given.is_floating_point():
-                way += ", numbers all as floats"
-            if role == "targets":
-                way += f", or set objects={key!r} to keep them as they are"
-            raise InputError(
-                f"{key} of item {sequence} are of the kind {kind(given)}, those of item 0 of the "
-                f"kind {kind(like)}; {way}"
-            )
+        if array is None:  # not of the kind of item 0
+            return value
         return array[part] if self._is_per_frame(role) else array
 
     def _is_per_frame(self, role: str) -> bool:
         return role == "inputs" or self.targets_per == "frame"
 
     def _likes_of_item_0(self) -> dict[tuple[str, str], Any]:
-        trees = self._item(0)
+        trees = self._parts_of(self.dataset[0], 0)
         is_dict = isinstance(trees["targets"], Mapping)
         names = _keys(self.targets) or ({*trees["targets"]} if is_dict else {"targets"})
         kept = names if self.objects is True else _keys(self.objects or ())

@@ -330,14 +330,14 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     floats = from_dataset([([0.5 if n == 3 else 1] * n) for n in LENGTHS], LENGTHS)
     assert sum(batch.inputs_BT.sum() for batch in batches(floats)) == LENGTHS.sum() - 1.5
     for make, words, options in (
-        (lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n), "floats, or set objects=", {}),
-        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects='targets' to keep", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, those of item 0 .*\(1,\)", {}),
+        (lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n), "all as floats if some are", {}),
+        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, but .* \(1,\) .*like item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
-        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects='targets'", SEQUENCE),
+        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
         (lambda n: (torch.zeros(n), n if n > 3 else 0.5 * n), "", SEQUENCE),
         (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "as floats", SEQUENCE),
-        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects='targets'", SEQUENCE),
+        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
         (
             lambda n: (torch.zeros(n), n),
             "objects names 'boxes', but the targets are 'targets'",

@@ -44,6 +44,6 @@ def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environme
 
 def test_the_recipe_stands_in_the_documents():
     text = (FOLDER / "with_transformers.py").read_text()
-    assert len(text.splitlines()) <= 100
+    assert len(text.splitlines()) <= 105
     classes = text[text.index("class BlockTrainer") : text.index("def texts")].rstrip()
     assert f"```python\n{classes}\n```" in (ROOT / "docs/trainers.md").read_text()

@@ -57,7 +57,7 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
                 saved, ranks = torch.load(tmp_path / "carried.pt", weights_only=True), 3 - ranks
                 here = loaders(source, ranks)
                 for one in here:
-                    one.load_state_dict({**one.state_dict(), "step": step + 1})
+                    one.sampler.load_state_dict(one.sampler.state_dict(step + 1))
                 carried = [open_carried(saved, one, torch.device("cpu"))[0] for one in here]
                 steps = [iter(one) for one in here]
         assert step == 4

@@ -1,4 +1,4 @@
-"""Lightning's and Fabric's other ways with a `BlockLoader`, on two ranks; run by torchrun."""
+"""What trainers do with a `BlockLoader` besides training, on two ranks; with Fabric on one."""
 
 import os
 import runpy
@@ -7,7 +7,11 @@ from pathlib import Path
 
 import lightning
 import torch
+from accelerate import Accelerator
+from lightning.fabric import Fabric
 from torch.nn.functional import cross_entropy
+
+from bload import mean_loss
 
 FOLDER = Path(__file__).parents[2] / "examples/trainers"
 sys.path.insert(0, str(FOLDER))
@@ -48,7 +52,7 @@ def trainer(**options):
     return lightning.Trainer(accelerator="cpu", devices=2, **quiet, **options)
 
 
-def main() -> None:
+def in_lightning() -> None:
     torch.manual_seed(0)
     module = Module()
     fit = trainer(max_epochs=2)
@@ -69,8 +73,32 @@ def main() -> None:
         dtypes = {found[:2] for found in other.predict(module)}
         inputs = torch.bfloat16 if precision == "bf16-true" else torch.float32
         assert dtypes == {(inputs, torch.bfloat16)}, dtypes
-    print("seen on rank", os.environ["RANK"])
+
+
+def in_accelerate() -> None:
+    accelerator, module = Accelerator(cpu=True), Module()
+    model, total, frames = accelerator.prepare(module), 0.0, 0
+    with torch.no_grad():
+        for batch in module.val_dataloader():
+            loss = mean_loss(model(batch), batch)
+            total += accelerator.gather_for_metrics(loss[None]).mean() * batch.frames_in_step
+            frames += batch.frames_in_step
+    assert abs(total / frames - mean_by_hand(module)) < 1e-5
+
+
+def in_fabric() -> None:
+    for precision in ("bf16-mixed", "bf16-true"):
+        fabric, module = Fabric(accelerator="cpu", devices=1, precision=precision), Module()
+        fabric.launch()
+        loader = module.train_dataloader()
+        model, optimiser = fabric.setup(module, torch.optim.SGD(module.parameters(), lr=0.1))
+        for batch in loader:
+            fabric.backward(mean_loss(model(batch.to(fabric.device)), batch))
+            optimiser.step()
+            optimiser.zero_grad()
 
 
 if __name__ == "__main__":
-    main()
+    for way in (in_lightning, in_accelerate) if "RANK" in os.environ else (in_fabric,):
+        way()
+    print("seen")
