@@ -57,6 +57,19 @@ def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
     return Interval(*(math.exp(of) for of in (found.mean, found.low, found.high)))
 
 
+def bootstrap(sums: np.ndarray, counts: np.ndarray) -> Interval:
+    """Return sum over sum of pairs in order; the interval is that of 10,000 draws of the pairs."""
+    drawn = np.random.default_rng(0).integers(len(sums), size=(10_000, len(sums)))
+    ratios = sums[drawn].sum(1) / counts[drawn].sum(1)
+    return Interval(sums.sum() / counts.sum(), *np.percentile(ratios, [2.5, 97.5]))
+
+
+def holm(chances: pd.Series) -> pd.Series:
+    """Return p-values adjusted for their number, after Holm."""
+    rising = chances.sort_values()
+    return (rising * np.arange(len(rising), 0, -1)).cummax().clip(upper=1)
+
+
 def _interval(*samples: Iterable[float]) -> Interval:
     found = [pd.Series([*sample], dtype=float).dropna() for sample in samples]
     mean = found[0].mean() - sum(of.mean() for of in found[1:])

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
+from datasets.write_whole import write_whole
 from training.page.charts import STYLE, WIDTH
 from training.provenance import surroundings
 
@@ -146,6 +147,7 @@ def measuring(
         publish(name, block, committed=args == parser.parse_args([]))
     elif rows := measure(**given):
         write_rows(args.file, rows, key)
+        print(f"written to {args.file}")
         publish(name, tables(read_rows(args.file), **more), committed=False)
 
 
@@ -168,5 +170,4 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     if key and path.exists():
         before = read_rows(path)
         table = pd.concat([before[~before[key].isin(table[key])], table])
-    table.to_csv(path, index=False)
-    print(f"written to {path}")
+    write_whole(path, table.to_csv(index=False))

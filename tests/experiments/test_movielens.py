@@ -1,0 +1,66 @@
+"""The study of MovieLens, on twenty users of made-up data."""
+
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments import movielens as m
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the data, and for the rows and the page of a small study."""
+    random, rows = np.random.default_rng(0), []
+    for user in range(20):
+        items = random.permutation(60)[: random.integers(10, 40)]
+        rows += [(user, item, 3, 60 * place**2) for place, item in enumerate(items)]
+    with zipfile.ZipFile(tmp_path / "small.whl", "w") as archive:
+        archive.writestr(m.MEMBER, pd.DataFrame(rows).to_csv(sep="\t", index=False))
+    (tmp_path / "README.md").write_text("<!-- experiments.movielens -->\n<!-- end -->\n")
+    pairs = [("gru", key) for key in ("naive", m.CLIPS, m.EXACT, m.NO_STARTS)]
+    small = {"SEEDS": dict.fromkeys([*pairs, ("transformer", m.EXACT)], 2), "RATES": (2e-3, 8e-3)}
+    small |= {"SEARCH_SEEDS": (9,), "EPOCHS": 2, "POINTS": 3, "TURNS": 1, "FOLDER": tmp_path}
+    small |= {"study.ROOT": tmp_path, "study.DOCUMENT": tmp_path / "README.md"}
+    for name, value in small.items():
+        monkeypatch.setattr(f"experiments.movielens.{name}", value)
+    monkeypatch.setattr("sys.argv", ["movielens", str(tmp_path / "small.whl")])
+    return tmp_path
+
+
+def test_budgets_are_spent_and_a_study_that_goes_on_ends_with_the_same_rows(folder):
+    rows = []
+    for _ in range(2):
+        m.main()
+        rows.append(pd.read_csv(folder / "runs.csv").sort_values(["run", "budget"]))
+        rows[0][rows[0].seed == 0].to_csv(folder / "runs.csv", index=False)
+    pd.testing.assert_frame_equal(*(each.reset_index(drop=True) for each in rows))
+    by = rows[0].query("stage == 'final' and model == 'gru'").groupby(["loader", "budget"])
+    users, steps = m.read_split(folder / "small.whl")[0], by.steps.max()
+    naive, exact = (2 * m.make_loader(users, loader).steps for loader in ("naive", m.EXACT))
+    assert [*steps[m.EXACT], *steps["naive"][::2]] == [exact, exact, exact, naive, exact]
+    assert f"| {by.recall.mean()[m.EXACT, 'frames']:.1f} [" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("model", ["gru", "transformer"])
+def test_hits_are_those_of_each_user_alone(model, folder):
+    users, _, _, items = m.read_split(folder / "small.whl")
+    net, hits = m.Recommender(model, items), []
+    for user in users:
+        (batch,) = m.make_loader([user], "naive")
+        scores_NI = net.score(net(batch)[batch.valid_BT])
+        for place, item in enumerate(user["item"]):
+            scores_NI[place:, item] = -torch.inf
+        hits.append(int((scores_NI.topk(20).indices == user["next"][:, None]).sum()))
+    assert m.evaluate(net, users)["hits"] == " ".join(map(str, hits))
+    torch.nn.init.constant_(net.score.bias, torch.nan)
+    assert m.evaluate(net, users)["recall"] == 0
+
+
+def test_another_wheel_is_refused_in_one_sentence(folder, capsys):
+    (folder / "small.whl").write_bytes(b"")
+    with pytest.raises(SystemExit, match="2"):
+        m.main()
+    assert "recbole==1.2.1" in capsys.readouterr().err
