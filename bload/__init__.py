@@ -13,6 +13,7 @@ from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost, fit_cost
+from bload.packing.packer import Packer
 from bload.packing.packers import PACKERS, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan
 from bload.packing.randomness import partner_information, repeat_share
@@ -49,6 +50,7 @@ __all__ = [
     "EpochAccount",
     "InputError",
     "Output",
+    "Packer",
     "Plan",
     "RecurrentPart",
     "Schedule",

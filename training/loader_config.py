@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.cost import Cost
-from bload.packing.packers import PACKERS, packer_options
+from bload.packing.packers import PACKERS, find_packer
 from bload.schedule.balance import BALANCES, Last
 
 COSTS = ("slots", "fitted")
@@ -72,7 +72,7 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     options = [
         (name, Any if default is None else type(default), field(default=default))
-        for name, default in packer_options(packer).items()
+        for name, default in find_packer(packer).options.items()
         if name != "batch_slots"  # in train
     ]
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))

@@ -17,7 +17,7 @@ from bload.lengths import check_lengths
 from bload.loading.ranks import find_place
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
-from bload.packing.packers import make_plan, makes_batches, natural_t_max, packer_options
+from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
@@ -70,7 +70,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
         self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
-        if "batch_slots" in packer_options(packer):
+        if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         self.block_sizes: tuple[int, ...] = ()
         try:
@@ -337,7 +337,7 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": packer_options(self.packer) | self.options,
+            "options": find_packer(self.packer).options | self.options,
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
@@ -352,7 +352,7 @@ class BlockSampler(Sampler[list[Block]]):
         found: dict[str, Any] = {}
         if self.block_sizes:
             found |= {"block_sizes": [*self.block_sizes], "batch_slots": self.batch_slots}
-        if makes_batches(self.packer):
+        if find_packer(self.packer).makes_batches:
             found["batches per step"] = self.world_size * self.micro_batches
         if self.balance == "queue":
             found["ranks"] = self.world_size

@@ -8,7 +8,7 @@ takes half the steps. No sequence is cut. Two sizes suit packers that fill up bl
 short sequences run out. For packers with one sequence per block, the sizes are buckets.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost
+from bload.packing.packer import Packer
 from bload.packing.plan import Plan
 
 CANDIDATES = 256
@@ -159,7 +160,7 @@ def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
 
 
 def pack_block_sizes(
-    pack: Callable[..., Plan],
+    pack: Packer,
     lengths: np.ndarray,
     sizes: Sequence[int],
     rng: np.random.Generator,
@@ -175,7 +176,7 @@ def pack_block_sizes(
         pack: the packer.
         sizes: slots of the blocks, ascending.
     """
-    if getattr(pack, "one_each", False) or getattr(pack, "cuts_clips", False):
+    if pack.one_each or pack.cuts_clips:
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
     left = rng.permutation(len(lengths))

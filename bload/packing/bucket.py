@@ -12,10 +12,12 @@ the sequences in a batch have similar lengths. Cost: a sort and one pass.
 import numpy as np
 
 from bload.errors import check_whole
+from bload.packing.packer import packer
 from bload.packing.pieces import Alone, whole_pieces
 from bload.packing.plan import Plan
 
 
+@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,
@@ -57,6 +59,3 @@ def pack(
     segments = sequence[rows], first[rows], length[rows]
     ends = np.cumsum([0, *map(len, batches)])
     return Plan(t_max, lengths, *segments, np.arange(len(rows) + 1), slots, batches=ends)
-
-
-pack.makes_batches = True  # type: ignore[attr-defined]

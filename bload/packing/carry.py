@@ -9,18 +9,18 @@ is a start; the others continue with the row's state at the end of the step befo
 which stay whole.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bload.packing.fill import fill
+from bload.packing.packer import Packer
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
 
 
 def pack_carry(
-    pack: Callable[..., Plan],
+    pack: Packer,
     lengths: np.ndarray,
     t_max: int,
     rng: np.random.Generator,
@@ -37,7 +37,7 @@ def pack_carry(
     is_long = lengths[sequence] > t_max
     long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
     blocks = [[piece] for piece in long.tolist()]
-    if not getattr(pack, "one_each", False):
+    if not pack.one_each:
         with_room = np.flatnonzero(length[long] < t_max)
         rooms = t_max - length[long[with_room]]
         order, sizes = fill(length[short], t_max, rng, rooms=rooms)

@@ -10,10 +10,12 @@ long context is lost. Cost: a few vector operations.
 
 import numpy as np
 
+from bload.packing.packer import packer
 from bload.packing.plan import Plan
 from bload.packing.sampling import Place, clip_offsets
 
 
+@packer(cuts_clips=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, place: Place = "random"
 ) -> Plan:
@@ -27,6 +29,3 @@ def pack(
     first = clip_offsets(lengths, kept, place, rng)
     order = rng.permutation(len(lengths))
     return Plan(t_max, lengths, order, first[order], kept[order], np.arange(len(lengths) + 1))
-
-
-pack.cuts_clips = True  # type: ignore[attr-defined]

@@ -10,10 +10,12 @@ permutation.
 
 import numpy as np
 
+from bload.packing.packer import packer
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan
 
 
+@packer(one_each=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
@@ -27,6 +29,3 @@ def pack(
     order = rng.permutation(len(sequence))
     offsets = np.arange(len(sequence) + 1)
     return Plan(t_max, lengths, sequence[order], first[order], length[order], offsets)
-
-
-pack.one_each = True  # type: ignore[attr-defined]

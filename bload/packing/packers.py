@@ -8,14 +8,10 @@ rank or global random state, so the same arguments give the same plan on every r
 Options are keyword-only, with defaults that JSON can hold.
 
 Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
-pass it to `whole_pieces`. If it cuts clips, set ``pack.cuts_clips = True``: ``t_max`` is then the
-length of a clip, by default the mean length instead of the longest. If it puts one sequence into a
-block, set ``pack.one_each = True``. If it makes the batches itself, set
-``pack.makes_batches = True``: the loader then passes its ``batch_slots`` if there is such an
-option.
+pass it to `whole_pieces`. If it cuts clips, puts one sequence into a block or makes the batches,
+say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
@@ -28,9 +24,10 @@ from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
 from bload.packing.carry import pack_carry
+from bload.packing.packer import Packer
 from bload.packing.plan import Plan
 
-PACKERS: dict[str, Callable[..., Plan]] = {
+PACKERS: dict[str, Packer | Callable[..., Plan]] = {
     "naive": naive.pack,
     "sampling": sampling.pack,
     "mix": mix.pack,
@@ -43,20 +40,12 @@ PACKERS: dict[str, Callable[..., Plan]] = {
 """Packers by name, in the order of the table."""
 
 
-def _find(packer: str) -> Callable[..., Plan]:
-    if packer not in PACKERS:
-        raise InputError(f"there is no packer {packer!r}; choose one of {', '.join(PACKERS)}")
-    return PACKERS[packer]
-
-
-def cuts_clips(packer: str) -> bool:
-    """Return True if blocks of this packer are single clips, so ``t_max`` is a clip's length."""
-    return bool(getattr(_find(packer), "cuts_clips", False))
-
-
-def makes_batches(packer: str) -> bool:
-    """Return True if this packer makes the batches itself."""
-    return bool(getattr(_find(packer), "makes_batches", False))
+def find_packer(name: str) -> Packer:
+    """Return the packer of a name, or raise `InputError`."""
+    if name not in PACKERS:
+        raise InputError(f"there is no packer {name!r}; choose one of {', '.join(PACKERS)}")
+    pack = PACKERS[name]
+    return pack if isinstance(pack, Packer) else Packer(pack)
 
 
 def natural_t_max(lengths: ArrayLike, packer: str) -> int:
@@ -67,13 +56,7 @@ def natural_t_max(lengths: ArrayLike, packer: str) -> int:
         packer: a key of `PACKERS`.
     """
     lengths = np.asarray(lengths)
-    return int(lengths.mean() if cuts_clips(packer) else lengths.max())
-
-
-def packer_options(packer: str) -> dict[str, Any]:
-    """Return the options of a packer with their defaults."""
-    parameters = inspect.signature(_find(packer)).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
+    return int(lengths.mean() if find_packer(packer).cuts_clips else lengths.max())
 
 
 def make_plan(
@@ -100,7 +83,8 @@ def make_plan(
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
-    pack, known = _find(packer), packer_options(packer)
+    pack = find_packer(packer)
+    known = pack.options
     for option in options:
         if option not in known:
             raise InputError(
@@ -118,9 +102,9 @@ def make_plan(
         raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
     rng = np.random.default_rng([seed, epoch])
     sizes = check_sizes(block_sizes, t_max)
-    if sizes and makes_batches(packer):
+    if sizes and pack.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
-    if options.get("long") == "carry" and not makes_batches(packer):
+    if options.get("long") == "carry" and not pack.makes_batches:
         if sizes:
             raise InputError("long=carry needs blocks of one size; leave block_sizes out")
         del options["long"]

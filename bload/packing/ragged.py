@@ -12,10 +12,12 @@ by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
 import numpy as np
 
 from bload.errors import check_whole
+from bload.packing.packer import packer
 from bload.packing.pieces import Alone, whole_pieces
 from bload.packing.plan import Plan
 
 
+@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,
@@ -43,6 +45,3 @@ def pack(
     segments = sequence[order], first[order], length[order]
     each = np.arange(len(offsets))
     return Plan(full, lengths, *segments, np.array(offsets), slots, batches=each)
-
-
-pack.makes_batches = True  # type: ignore[attr-defined]

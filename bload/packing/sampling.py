@@ -17,12 +17,14 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError, check_choice
+from bload.packing.packer import packer
 from bload.packing.pieces import check_pieces
 from bload.packing.plan import Plan
 
 Place = Literal["random", "fixed", "first"]
 
 
+@packer(cuts_clips=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,
@@ -56,9 +58,6 @@ def pack(
     order = rng.permutation(len(sequence))
     full = np.full(len(sequence), t_max)
     return Plan(t_max, lengths, sequence[order], first[order], full, np.arange(len(sequence) + 1))
-
-
-pack.cuts_clips = True  # type: ignore[attr-defined]
 
 
 def clip_offsets(

@@ -10,10 +10,12 @@ one permutation.
 
 import numpy as np
 
+from bload.packing.packer import packer
 from bload.packing.pieces import Alone, whole_pieces
 from bload.packing.plan import Plan
 
 
+@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Alone = "error"
 ) -> Plan:
@@ -27,6 +29,3 @@ def pack(
     order = rng.permutation(len(sequence))
     segments, each = (sequence[order], first[order], length[order]), np.arange(len(order) + 1)
     return Plan(t_max, lengths, *segments, each, slots=length[order], batches=each)
-
-
-pack.makes_batches = True  # type: ignore[attr-defined]

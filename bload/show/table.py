@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bload.packing.packers import (
-    PACKERS,
-    cuts_clips,
-    make_plan,
-    makes_batches,
-    packer_options,
-)
+from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.packing.randomness import partner_information, repeat_share
@@ -41,11 +35,11 @@ def sized_plan(
 
     Packers that make batches themselves split where others carry.
     """
-    known = packer_options(packer)
-    long = "split" if long == "carry" and makes_batches(packer) else long
-    options |= {"long": long} if "long" in known else {}
-    options |= {"batch_slots": batch_slots} if "batch_slots" in known else {}
-    return make_plan(lengths, packer, clip if cuts_clips(packer) else t_max, seed, epoch, **options)
+    pack = find_packer(packer)
+    long = "split" if long == "carry" and pack.makes_batches else long
+    options |= {"long": long} if "long" in pack.options else {}
+    options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
+    return make_plan(lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch, **options)
 
 
 def table_rows(

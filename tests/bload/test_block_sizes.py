@@ -7,7 +7,7 @@ import pytest
 
 from bload import PACKERS, BlockSampler, Cost, InputError, action_genome_lengths, make_plan
 from bload.packing.block_sizes import choose_sizes
-from bload.packing.packers import makes_batches
+from bload.packing.packers import find_packer
 
 WALKED = Cost(slot=1, walk=0.5, launch=2)
 
@@ -62,7 +62,9 @@ def test_sixteen_buckets_pad_little(lengths, share):
     assert plan.padding / plan.frames < share
 
 
-@pytest.mark.parametrize("packer", [name for name in PACKERS if not makes_batches(name)])
+@pytest.mark.parametrize(
+    "packer", [name for name in PACKERS if not find_packer(name).makes_batches]
+)
 def test_every_packer_works_with_shapes(packer):
     lengths = np.random.default_rng(4).integers(1, 41, 300)
     t_max = 20 if packer in ("mix", "sampling") else 40

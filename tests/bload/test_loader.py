@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, make_plan, make_schedule
-from bload.packing.packers import makes_batches
+from bload.packing.packers import find_packer
 from tests.bload.conftest import rows_of
 
-OWN_BATCHES = [name for name in PACKERS if makes_batches(name)]
+OWN_BATCHES = [name for name in PACKERS if find_packer(name).makes_batches]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bload import PACKERS, BlockLoader, InputError, Plan, make_plan
+from bload import PACKERS, BlockLoader, InputError, Packer, Plan, make_plan
 from bload.__main__ import main
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import plan_from_blocks
@@ -31,9 +31,8 @@ def ends(lengths, t_max, rng):
 
 @pytest.fixture(autouse=True)
 def own_packers(monkeypatch):
-    monkeypatch.setattr(ends, "cuts_clips", True, raising=False)
     monkeypatch.setitem(PACKERS, "next_fit", next_fit)
-    monkeypatch.setitem(PACKERS, "ends", ends)
+    monkeypatch.setitem(PACKERS, "ends", Packer(ends, cuts_clips=True))
 
 
 def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_lengths):

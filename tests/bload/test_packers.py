@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bload import PACKERS, InputError, make_plan
-from bload.packing.packers import cuts_clips, makes_batches
+from bload.packing.packers import find_packer
 
-CLIPS = [name for name in PACKERS if cuts_clips(name)]
-WHOLE = [name for name in PACKERS if not cuts_clips(name)]
+CLIPS = [name for name in PACKERS if find_packer(name).cuts_clips]
+WHOLE = [name for name in PACKERS if not find_packer(name).cuts_clips]
 SAMPLING = [{}, {"clips": "all"}, {"place": "first"}, {"clips": "all", "place": "first"}]
 SAMPLING += [{"place": "fixed"}]
 CASES = [(packer, {}) for packer in PACKERS] + [("sampling", options) for options in SAMPLING[1:]]
@@ -107,7 +107,7 @@ def test_splitting_long_sequences_deletes_nothing_and_truncating_the_rest():
         ) as e:
             make_plan([8, 9, 11], packer, 8)
         assert all(f"long={way}" in str(e.value) for way in ("split", "truncate"))
-        assert ("long=carry" in str(e.value)) != makes_batches(packer)
+        assert ("long=carry" in str(e.value)) != find_packer(packer).makes_batches
 
 
 def test_clips_are_whole_side_by_side_and_begin_anywhere():
