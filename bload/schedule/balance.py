@@ -44,7 +44,6 @@ def make_schedule(
     micro_batches: int = 1,
     balance: str = "none",
     cost: Cost = SLOTS,
-    speeds: np.ndarray | None = None,
     last: Last = "fill",
     even: bool = False,
     rng: np.random.Generator | None = None,
@@ -59,7 +58,6 @@ def make_schedule(
         micro_batches: micro-batches per rank and step; the last step may have fewer.
         balance: a key of `BALANCES`.
         cost: cost of a block, used by all but ``none``.
-        speeds: speeds of the ranks, ``(ranks,)``, for ``counts``; None if they are equally fast.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
         even: give all ranks the same number of micro-batches in a step by adding fillers.
@@ -83,9 +81,6 @@ def make_schedule(
             f"micro_batches"
         )
     rng = rng or np.random.default_rng(0)
-    speed_R = np.ones(ranks) if speeds is None else np.asarray(speeds, dtype=float)
-    if speed_R.shape != (ranks,) or not np.all((speed_R > 0) & (speed_R < np.inf)):
-        raise InputError(f"speeds is {speeds!r}; give {ranks} numbers above 0, one for each rank")
     if plan.carries:
         if balance != "none":
             raise InputError(
@@ -105,7 +100,7 @@ def make_schedule(
     if last == "drop":
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)
-    rank_U = [share(cost_U[step], ranks, speed_R) for step in steps]
+    rank_U = [share(cost_U[step], ranks) for step in steps]
     return _placed(plan, ranks, units, steps, rank_U, rows, even)
 
 

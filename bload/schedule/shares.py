@@ -1,6 +1,6 @@
 """Shares of a step's U units: the cost of each unit -> the rank that computes it, ``(U,)``.
 
-def share(cost_U, ranks, speed_R) -> rank_U
+def share(cost_U, ranks) -> rank_U
 """
 
 import heapq
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-Share = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
+Share = Callable[[np.ndarray, int], np.ndarray]
 
 
-def turns(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+def turns(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Assign units to ranks in turn, as cards are dealt."""
     return np.arange(len(cost_U)) % ranks
 
 
-def equal(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+def equal(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Give all ranks equal numbers of units at about equal cost, by differencing.
 
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
@@ -44,12 +44,12 @@ def equal(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
     return rank_U
 
 
-def free(cost_U: np.ndarray, ranks: int, speed_R: np.ndarray) -> np.ndarray:
+def free(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Assign the costliest unit first, to the rank that finishes it first; numbers may differ."""
     rank_U, busy_R = np.zeros(len(cost_U), dtype=np.int64), np.zeros(ranks)
     held_R = np.zeros(ranks, dtype=np.int64)
     for unit in np.argsort(-cost_U, kind="stable"):
-        done_R = busy_R + cost_U[unit] / speed_R
+        done_R = busy_R + cost_U[unit]
         rank = np.lexsort((held_R, done_R))[0]  # on a tie, the rank with fewest units
         rank_U[unit], busy_R[rank] = rank, done_R[rank]
         held_R[rank] += 1
