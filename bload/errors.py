@@ -1,7 +1,7 @@
 """Exceptions for invalid user input, and the checks that raise them."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -47,6 +47,12 @@ def check_whole(key: str, value: Any, least: int) -> int:
     if not hasattr(value, "__index__") or not least <= value < 2**63:
         raise InputError(f"{key} is {value!r}; give a whole number from {least} on")
     return index(value)
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return "key was X and is Y" for every key whose values differ, in one string."""
+    keys = [key for key in {**now, **was} if was.get(key) != now.get(key)]
+    return "; ".join(f"{key} was {was.get(key)} and is {now.get(key)}" for key in keys)
 
 
 class TooLongError(InputError):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import Step, StepList
-from bload.errors import InputError, TooLongError, check_whole
+from bload.errors import InputError, TooLongError, check_whole, differences
 from bload.lengths import check_lengths
 from bload.loading.ranks import find_place
 from bload.packing.block_sizes import sizes_of
@@ -300,15 +300,10 @@ class BlockSampler(Sampler[list[Block]]):
         counts = [number for number in place if type(number) is int and number >= 0]
         if len(counts) < 2 or not isinstance(state["plan"], dict):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        mine, saved = plain(self.definition()), plain(state["plan"])
-        differs = [
-            f"{key} was {saved.get(key)} and is {mine.get(key)}"
-            for key in {**mine, **saved}
-            if saved.get(key) != mine.get(key)
-        ]
-        if differs:
+        saved = plain(state["plan"])
+        if changes := differences(saved, plain(self.definition())):
             raise InputError(
-                f"the saved position belongs to another plan: {'; '.join(differs)}; "
+                f"the saved position belongs to another plan: {changes}; "
                 f"{self._way_out(saved) or 'restore these settings or start anew'}"
             )
         before, self.epoch = self.epoch, counts[0]

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
 from bload.batch.step import Step
 from bload.batch.trees import kind, none_of, on_tensors
-from bload.errors import InputError
+from bload.errors import InputError, differences
 from bload.loading.ranks import find_place
 from bload.loading.sampler import plain
 from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
@@ -258,16 +258,11 @@ class StreamLoader:
             state["stream"], dict
         ):
             raise InputError("this is no state_dict of a StreamLoader")
-        mine, saved = {"rank": self.stream.rank, **self._definition()}, state["stream"]
-        differs = [
-            f"{key} was {saved.get(key)} and is {value}"
-            for key, value in mine.items()
-            if saved.get(key) != value
-        ]
-        if differs:
+        definition = {"rank": self.stream.rank, **self._definition()}
+        if changes := differences(state["stream"], definition):
             raise InputError(
-                f"the saved position is of another loader: {'; '.join(differs)}; restore these "
-                "settings, and give each rank its own"
+                f"the saved position is of another loader: {changes}; restore these settings, and "
+                "give each rank its own"
             )
         counts = state["step"], state["turn"]
         if (
