@@ -3,6 +3,7 @@
 B blocks, T slots, S segments, V valid frames.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -122,11 +123,15 @@ class Batch(Boundaries):
             used_BT = used_BT.clone()
             used_BT[0, 0] = True
         for name in ("inputs_BT", "targets_BT"):
-            if isinstance(getattr(self, name), dict):
+            values = getattr(self, name)
+            if isinstance(values, dict) or (values is not None and values.is_floating_point()):
+                what = f"a dict of {', '.join(values)}" if isinstance(values, dict) else "of floats"
                 raise InputError(
-                    f"{name} is a dict of {', '.join(getattr(self, name))}; transformers() takes "
-                    'one tensor of tokens and one of labels: from_dataset(..., inputs="input_ids")'
+                    f"{name} is {what}; transformers() takes one tensor of tokens and one of "
+                    'labels, both whole numbers: from_dataset(..., inputs="input_ids")'
                 )
+        if self.targets or self.targets_S is not None:
+            raise InputError("transformers() takes labels per token, as a tensor, or none")
         labels_BT = self.inputs_BT if self.targets_BT is None else self.targets_BT
         labels_BT = labels_BT.long().masked_fill(self.start_BT | ~self.valid_BT, -100)
         row = {
@@ -242,9 +247,12 @@ def _in_blocks(
         }
     dtype, is_whole = like.dtype, not (like.is_floating_point() or like.is_complex())
     value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
-    if value and is_whole and torch.tensor(value, device="cpu").to(dtype).item() != value:
+    stored = torch.tensor(value, device="cpu").to(dtype).item()
+    if (stored != value) if is_whole else (math.isfinite(value) and not math.isfinite(stored)):
         if name in pad:
             raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
+        if dtype == torch.uint64:
+            raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
         dtype = torch.int64  # room for -100, so that padding is not a class
     padded_BT = empty((len(pieces), t_max, *like.shape[1:]), dtype)
     for row, some, frames in zip(padded_BT, pieces, used, strict=True):

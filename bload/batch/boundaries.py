@@ -161,6 +161,10 @@ class Boundaries:
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
         """Return the next token of a segment, int64; `ignore` at its end and on padding."""
         self._check(tokens_BT)
+        if tokens_BT.dim() != 2 or tokens_BT.is_floating_point():
+            raise InputError(
+                f"tokens are {tokens_BT.dtype} {tuple(tokens_BT.shape)}; give whole numbers (B, T)"
+            )
         follows_BT = torch.zeros_like(self.valid_BT)
         follows_BT[:, :-1] = self.valid_BT[:, 1:] & ~self.start_BT[:, 1:]
         return torch.where(follows_BT, tokens_BT.long().roll(-1, 1), ignore)
@@ -180,7 +184,7 @@ class Boundaries:
         self._check(values_BT)
         dtype = values_BT.dtype
         is_exact = not (dtype.is_floating_point or dtype.is_complex)
-        wide = torch.promote_types(dtype, torch.float32)
+        wide = torch.float32 if dtype.itemsize < 4 else dtype
         if is_exact:
             wide = exact_dtype(values_BT.device)
         values_N = values_BT.flatten(0, 1).to(wide)
@@ -213,6 +217,8 @@ class Boundaries:
     def from_packed(self, packed: PackedSequence) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
         _, _, slot_V, sizes_T = self._by_step()
+        if not isinstance(packed, PackedSequence):
+            raise InputError(f"packed is a {type(packed).__name__}; give an RNN's first output")
         sizes_T = sizes_T if len(sizes_T) else sizes_T.new_ones(1)
         if not torch.equal(packed.batch_sizes, sizes_T):
             shapes = [

@@ -1,5 +1,6 @@
 """Check that a model gives every sequence of a block the outputs that it has alone."""
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,7 +118,7 @@ def _changes(
     count, number_BT = len(batch.segments), batch.number_BT
     fault, shape = "", tuple(getattr(before, "shape", ()))
     is_half = getattr(before, "dtype", None) in HALF
-    close = tolerance or (0.05 if is_half else 1e-3)
+    close = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
     if shape[:2] != number_BT.shape and shape[:1] != (count,):
         fault = (
             f"outputs are {type(before).__name__} {shape}; they have to be one tensor that begins "
@@ -127,14 +128,18 @@ def _changes(
         values = before[batch.valid_BT] if _by_slot(before, batch) else before
         values = values[values.isfinite()].float()
         spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
-        rounding = float(_difference(again, before).max()) / spread if before.numel() else 0.0
+        change_S = _by_segment(_difference(again, before), batch)[:-1]
+        rounding = float(change_S.max()) / spread if count else 0.0
         if not rounding <= close:
             fault = (
                 "the same batch has other outputs when run again; leave dropout out: give the "
                 "module itself, or call its eval(); raise `tolerance` for inexact kernels"
+                if rounding == rounding
+                else "outputs of a sequence are NaN; the model cannot be checked"
             )
     _agree(fault, group)
-    limit = tolerance or max(10 * rounding, 1e-3 if is_half else 1e-5)
+    limit = max(10 * rounding, 1e-3 if is_half else 1e-5) if tolerance is None else tolerance
+    steep = 1e-3 if tolerance is None else tolerance
     names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()] + ["padding"]
     number_S = torch.arange(count + 1, device=number_BT.device)
     changes = [_Change(0, rounding, close, "")]
@@ -154,7 +159,7 @@ def _changes(
         everything = "everything else in the batch"
         compare(everything, number_BT != number, number_S == number, state)
         compare(names[number], number_BT == number, number_S != number, state)
-        changes += _gradients(run, batch, state, number, names, tolerance or 1e-3)
+        changes += _gradients(run, batch, state, number, names, steep)
     if group is not None or bool((number_BT == count).any()):
         compare("padding", number_BT == count, number_S < count, state)
     if state:
@@ -164,12 +169,13 @@ def _changes(
             starts_S[number_BT[batch.continues_B, 0]] = False
         compare("the state carried in", torch.zeros_like(batch.valid_BT), starts_S, other)
     for number in chosen:
-        size = _against_alone(run, batch, state, number, before, alone) / spread
-        words = (
+        size, fault = _against_alone(run, batch, state, number, before, alone)
+        size /= spread
+        words = fault or (
             f"{names[number]} has other outputs in its block than alone, by {size:.2g} of its "
             "spread: its position, its mask or its state is not its own, see docs/boundaries.md"
         )
-        changes.append(_Change(0, size, close, words))
+        changes.append(_Change(3 if fault else 0, size, close, words))
     return changes
 
 
@@ -196,8 +202,11 @@ def _against_alone(
     number: int,
     before: Tensor,
     alone: Callable[[Any], Tensor] | None,
-) -> float:
-    """Return the largest difference of a segment's outputs to those in a batch of its own."""
+) -> tuple[float, str]:
+    """Return the largest difference of a segment's outputs to those that it has alone.
+
+    Infinity and a message stand for outputs of another shape.
+    """
     table = batch.segments
     columns = table.block_S, table.slot_S, table.length_S
     row, slot, length = (int(c[number]) for c in columns) if len(table) else (0, 0, 1)
@@ -227,21 +236,22 @@ def _against_alone(
                     zero_S,
                     zero_S,
                     *(c[only] for c in (table.length_S, table.sequence_S, table.first_S)),
-                    longest=length,
+                    longest=length if len(table) else 0,
                 ),
                 continues_B=None,
             )
             outputs = run(small, *state)
             outputs = outputs[0, :length] if _by_slot(before, batch) else outputs[:1].squeeze(0)
     if not len(table) or not batch.start_BT[row, slot]:
-        return 0.0
+        return 0.0, ""
     usual = before[part] if _by_slot(before, batch) else before[number]
-    if outputs.shape != usual.shape:
-        raise InputError(
-            f"alone returned outputs of the shape {tuple(outputs.shape)} for {length} frames; the "
-            f"batch has {tuple(usual.shape)} for them"
+    shape = getattr(outputs, "shape", ())
+    if shape != usual.shape:
+        return math.inf, (
+            f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and the "
+            f"batch has {tuple(usual.shape)} for them; return one tensor of that shape"
         )
-    return float(_difference(outputs, usual).max())
+    return float(_difference(outputs, usual).max()), ""
 
 
 def _cut(tree: Any, part: slice) -> Any:
@@ -264,11 +274,14 @@ def _gradients(
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
     if not wanted:
         return []
-    outputs = run(replace(batch, inputs_BT=pytree.tree_unflatten(leaves, tree)), *state)
+    with torch.enable_grad():
+        outputs = run(replace(batch, inputs_BT=pytree.tree_unflatten(leaves, tree)), *state)
     if not outputs.requires_grad:
         return []
     part = batch.number_BT == number if _by_slot(outputs, batch) else slice(number, number + 1)
-    grads = torch.autograd.grad(outputs[part].float().square().sum(), wanted, allow_unused=True)
+    with torch.enable_grad():
+        total = outputs[part].float().square().sum()
+    grads = torch.autograd.grad(total, wanted, allow_unused=True)
     changes = []
     for grad in grads:
         if grad is not None:

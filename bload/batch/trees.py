@@ -5,6 +5,7 @@ V frames along the first dimension.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
+
+from bload.errors import InputError
 
 SMALL = 2**16
 """Bytes below which a tensor is sent to another process inside the message, as an array. A
@@ -30,6 +33,8 @@ def as_tensors(value: Any) -> Any:
     """Convert arrays of numbers to tensors, if possible without a copy; dicts by key."""
     if isinstance(value, Tensor):
         return value
+    if np.ma.is_masked(value):
+        raise InputError("a masked array has missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         copy = not value.flags.writeable or min(value.strides, default=0) < 0
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), "C", copy=copy))
@@ -58,7 +63,11 @@ def column_of(value: Any) -> Any:
         return [value.value]
     if isinstance(value, int | float | np.number | np.bool_):
         value = torch.as_tensor(value, device="cpu")
-    return value[None] if isinstance(value, Tensor) else [value]
+    return (
+        value[None]
+        if isinstance(value, Tensor)
+        else [copy(value) if isinstance(value, list) else value]
+    )
 
 
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:

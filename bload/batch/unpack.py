@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch.batch import Batch, TargetsPer
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 
 
 class Output(NamedTuple):
@@ -42,8 +42,9 @@ def unpack(
         per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: the outputs are not a tensor of that shape.
+        InputError: the outputs are not a tensor of that shape, or the group is not the loader's.
     """
+    check_choice("per", per, ("frame", "sequence"))
     segments, wanted = batch.segments, tuple(batch.valid_BT.shape)
     if per == "sequence":
         wanted = (len(segments),)
@@ -60,7 +61,13 @@ def unpack(
     numbers = segments.sequence_S.tolist(), segments.first_S.tolist()
     found = [Output(*each) for each in zip(*numbers, pieces, strict=True)]
     if gather and dist.is_available() and dist.is_initialized():
-        lists: list[Any] = [None] * dist.get_world_size(process_group)
+        ranks = dist.get_world_size(process_group)
+        if batch.step and batch.step.ranks != ranks:
+            raise InputError(
+                f"the step of the batch has {batch.step.ranks} ranks but the process group has "
+                f"{ranks}; pass the process_group of the loader to unpack"
+            )
+        lists: list[Any] = [None] * ranks
         on_cpu = [output._replace(values=output.values.detach().cpu()) for output in found]
         dist.all_gather_object(lists, on_cpu, process_group)
         found = [output for some in lists for output in some]

@@ -87,11 +87,22 @@ def walk(
             f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
             f"{tuple(start_BT.shape)}"
         )
+    for values in pytree.tree_leaves(state):
+        if values is not None and len(values) != len(start_BT):
+            raise InputError(
+                f"the state has {len(values)} rows and the batch {len(start_BT)} blocks; give the "
+                "state of the same rows"
+            )
     if isinstance(by, str):
         check_choice("by", by, ("segments", "slots"))
         if by == "slots":
             return _by_slots(part, inputs_BT, start_BT, state)
         by = WalkOrder.of(start_BT)
+    if (len(by.last_B), by.slots) != start_BT.shape:
+        raise InputError(
+            f"the order is of {len(by.last_B)} x {by.slots} slots and the batch has "
+            f"{tuple(start_BT.shape)}; make it by WalkOrder.of(start_BT) for each batch"
+        )
     return _by_segments(part, inputs_BT, by, state)
 
 

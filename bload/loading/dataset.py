@@ -52,8 +52,8 @@ class SequenceSource(Protocol):
 
         A method with a parameter ``epoch`` also gets the number of the epoch, by keyword. Resuming
         is exact if the result depends on the arguments alone: draw augmentation from
-        ``np.random.default_rng([epoch, sequence])``. Arrays may be reused by the next call; lists
-        may not.
+        ``np.random.default_rng([epoch, sequence])``. Arrays and lists may be filled anew by the
+        next call, but not arrays and lists inside a list.
         """
 
 
@@ -66,14 +66,15 @@ class BlockDataset(Dataset[BlockSample]):
             not come as the list that `BlockSampler` yields.
     """
 
-    def __init__(self, source: SequenceSource) -> None:
-        self.source = source
+    def __init__(self, source: SequenceSource, names: Sequence[str] | None = None) -> None:
+        self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         if self.targets_per not in ("frame", "sequence"):
             raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
-        self._advice = getattr(source, "advice", "every call has to return the same")
+        self._advice = getattr(source, "advice", {})
         try:
-            self._takes_epoch = "epoch" in signature(source.read).parameters
+            epoch = signature(source.read).parameters.get("epoch")
+            self._takes_epoch = epoch is not None and epoch.kind != epoch.POSITIONAL_ONLY
         except ValueError:  # compiled functions may have no signature
             self._takes_epoch = False
         self._copies = False
@@ -83,6 +84,7 @@ class BlockDataset(Dataset[BlockSample]):
         self._usual: tuple[Usual, Usual] = (None, None)
 
     def __getitem__(self, block: Block) -> BlockSample:
+        self._copies = True  # the other blocks of the batch are not seen here
         (sample,) = self.__getitems__([block])
         return sample
 
@@ -124,7 +126,8 @@ class BlockDataset(Dataset[BlockSample]):
             targets is self._nothing[1] or (per_frame and is_usual(targets, self._usual[1], length))
         ):
             return frames, targets
-        call = f"read({sequence}, {first}, {length})"
+        who = "" if self.names is None else f" of {self.names[sequence]}"
+        call = f"read({sequence}, {first}, {length}){who}"
         frames, targets = split_result(result, self.targets_per, call)
         no_frames, no_targets = self._nothing or (frames, targets)
         fault = _fault("frames", frames, length, objects=False)
@@ -137,7 +140,8 @@ class BlockDataset(Dataset[BlockSample]):
             if not fault and not alike(tree, expected):
                 fault = (
                     f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
-                    f"{kind(expected)}; {self._advice}"
+                    f"{kind(expected)}; "
+                    f"{self._advice.get(name, 'every call has to return the same')}"
                 )
         if fault:
             raise InputError(f"{call} returned {fault}")
@@ -167,7 +171,16 @@ def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, 
                 f"{call} returned a tensor that requires a gradient; return it detached, and run "
                 "what is trained in the model"
             )
-    return frames, targets if targets_per == "frame" else column_of(targets)
+    if targets_per == "sequence":
+        return frames, column_of(targets)
+    if isinstance(targets, dict):
+        return frames, {key: _copied(part) for key, part in targets.items()}
+    return frames, _copied(targets)
+
+
+def _copied(values: Any) -> Any:
+    """Return a new list, since the next call may fill the same one."""
+    return [*values] if isinstance(values, list) else values
 
 
 def _fault(name: str, tree: Any, length: int, objects: bool) -> str:

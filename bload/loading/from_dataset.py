@@ -1,7 +1,7 @@
 """Sources from map-style data sets, such as those of Hugging Face."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,10 +19,12 @@ Key = str | Sequence[str]
 class DatasetSource:
     """Source over a data set whose items are whole sequences; `from_dataset` makes it."""
 
-    advice = (
-        "every item has to be like item 0, with numbers all as floats if some are; from_dataset("
-        "..., objects=True) keeps targets as they are"
-    )
+    advice: ClassVar = {
+        "frames": "every item has to be like item 0; among floats, write 1.0 for 1",
+        "targets": "every item has to be like item 0; among floats, write 1.0 for 1; "
+        "from_dataset(..., objects=True) keeps targets as they are",
+    }
+    """How to mend frames or targets that differ in kind, for messages."""
 
     def __init__(
         self,
@@ -42,21 +44,26 @@ class DatasetSource:
         self._float = torch.get_default_dtype()  # that of the main process, in every worker
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
-        self._is_plain = False
-        """True if items are tensors, or pairs of tensors, by frame."""
+        self._tensors = 0
+        """2 if items are pairs of tensors by frame, 1 if they are tensors, else 0."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
         if not self._likes:
             self._likes = self._likes_of_item_0()
-            inputs, targets = (self._likes.get((role, role)) for role in ("inputs", "targets"))
-            is_by_frame = isinstance(targets, Tensor) and self.targets_per == "frame"
-            self._is_plain = isinstance(inputs, Tensor) and (targets is None or is_by_frame)
-        item = self.dataset[sequence]
-        if self._is_plain and length == self.lengths[sequence]:
-            frames = item[0] if type(item) is tuple else item
-            if isinstance(frames, Tensor) and frames.dim() and frames.size(0) == length:
-                return item  # fast path; `BlockDataset` checks the kind
+            kinds = {role: type(like) for (role, key), like in self._likes.items() if role == key}
+            if kinds.get("inputs") is Tensor and len(kinds) == len(self._likes) == 2:
+                is_pair = kinds["targets"] is Tensor and self.targets_per == "frame"
+                self._tensors = 2 if is_pair else int(kinds["targets"] is type(None))
+        item, frames = self.dataset[sequence], None
+        if self._tensors == 1:
+            frames = item
+        elif self._tensors == 2 and type(item) is tuple and isinstance(item[-1], Tensor):
+            frames = item[0]
+        if isinstance(frames, Tensor) and frames.shape[:1] == (length,) == (
+            self.lengths[sequence],
+        ):
+            return item  # as most items; `BlockDataset` checks the kind
         trees = []
         for role, tree in self._parts_of(item, sequence).items():
             values = tree if isinstance(tree, Mapping) else {role: tree}
@@ -70,14 +77,16 @@ class DatasetSource:
     def _parts_of(self, item: Any, number: int) -> dict[str, Any]:
         """Return inputs and targets of an item."""
         fault = ""
+        if hasattr(item, "iloc") and hasattr(item, "columns"):  # rows of a pandas table
+            item = item.to_dict("series")
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
             else:
                 named = _keys(self.targets)
                 inputs = self.inputs or [key for key in item if key not in named]
-                targets = None if self.targets is None else _pick(item, self.targets)
-                return {"inputs": _pick(item, inputs), "targets": targets}
+                targets = None if self.targets is None else _pick(item, self.targets, number)
+                return {"inputs": _pick(item, inputs, number), "targets": targets}
         elif self.inputs is not None or self.targets is not None:
             fault = f"a {type(item).__name__}, not a dict; leave inputs and targets out"
         elif isinstance(item, str | bytes):
@@ -98,14 +107,22 @@ class DatasetSource:
             frames = None if _is_one(value) else len(value)
             if frames != self.lengths[sequence]:
                 has = "is one value" if frames is None else f"has {frames} frames"
+                way = "choose other inputs"
+                if role == "targets":
+                    way = 'set targets_per="sequence"'
                 raise InputError(
                     f"{key} of item {sequence} {has} but its length is {self.lengths[sequence]}; "
-                    'correct length, choose other inputs, or set targets_per="sequence"'
+                    f"correct length, or {way}"
                 )
         if isinstance(like, list):
             return [*value[part]] if self._is_per_frame(role) else Kept(value)
         array = self._array(value, role, like)
-        if array is None:  # not of the kind of item 0
+        if array is None and role == "inputs":
+            raise InputError(
+                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item 0; "
+                f"{self.advice['frames']}"
+            )
+        if array is None:  # not of the kind of item 0, as `BlockDataset` will say
             return value
         return array[part] if self._is_per_frame(role) else array
 
@@ -115,11 +132,13 @@ class DatasetSource:
     def _likes_of_item_0(self) -> dict[tuple[str, str], Any]:
         trees = self._parts_of(self.dataset[0], 0)
         is_dict = isinstance(trees["targets"], Mapping)
-        names = _keys(self.targets) or ({*trees["targets"]} if is_dict else {"targets"})
-        kept = names if self.objects is True else _keys(self.objects or ())
-        if not kept <= names:
+        names = {*trees["targets"]} if is_dict else _keys(self.targets) or {"targets"}
+        is_all = self.objects is True or (self.objects and self.objects == self.targets)
+        kept = names if is_all else _keys(self.objects or ())
+        if not kept <= names or (kept and trees["targets"] is None):
             raise InputError(
-                f"objects names {_names(kept - names)}, but the targets are {_names(names)}"
+                f"objects names {_names(kept)}, but the targets are "
+                f"{'none' if trees['targets'] is None else _names(names)}"
             )
         likes: dict[tuple[str, str], Any] = {}
         for role, tree in trees.items():
@@ -164,13 +183,18 @@ class DatasetSource:
             return None
         if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
             return array if role == "inputs" and array.dtype.kind in "biufc" else None
+        if isinstance(entry, int) and array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
+            return None  # whole numbers beyond int64, which numpy makes floats
         if array.dtype.kind == "f":
             return torch.from_numpy(array).to(self._float)
         if not np.can_cast(array.dtype, np.int64):
             return None
         dtype = torch.bool if array.dtype == bool else torch.int64
-        is_float = isinstance(like, Tensor) and like.dtype == self._float
-        return torch.from_numpy(array).to(like.dtype if is_float else dtype)
+        whole = torch.from_numpy(array).to(dtype)
+        if isinstance(like, Tensor) and like.dtype == self._float:  # item 0 has floats
+            floats = whole.to(self._float)
+            return floats if torch.equal(floats.to(dtype), whole) else None
+        return whole
 
 
 def from_dataset(
@@ -209,10 +233,15 @@ def from_dataset(
     if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "
-            "StreamLoader packs data that can only be iterated over"
+            "choose one split of several, give a list of items for a dict of columns, or pack what "
+            "can only be iterated over by StreamLoader"
         )
     if hasattr(dataset, "iloc"):  # pandas, whose [i] looks for the label i
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()
+    if hasattr(dataset, "to_pylist"):  # pyarrow, whose [i] is a column
+        dataset = dataset.to_pylist()
+    if hasattr(dataset, "get_group"):
+        raise InputError("groups of pandas are no list; give [rows for _, rows in groups]")
     lengths: Any
     if isinstance(length, str):
         column = _column(dataset, length)
@@ -259,11 +288,11 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0
 
 
-def _pick(item: Mapping[str, Any], key: Key) -> Any:
+def _pick(item: Mapping[str, Any], key: Key, number: int) -> Any:
     names = [key] if isinstance(key, str) else list(key)
     missing = [name for name in names if name not in item]
     if missing:
-        raise InputError(f"an item has no {missing[0]!r}; it has {_names(item)}")
+        raise InputError(f"item {number} has no {missing[0]!r}; it has {_names(item)}")
     return item[key] if isinstance(key, str) else {name: item[name] for name in names}
 
 

@@ -93,6 +93,8 @@ class BlockLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
+        if isinstance(source, type):
+            raise InputError(f"source is the class {source.__name__}; give an instance of it")
         for name in ("lengths", "read"):
             if not hasattr(source, name):
                 raise InputError(
@@ -118,8 +120,9 @@ class BlockLoader:
             balance_options=balance_options,
             **options,
         )
+        dataset = BlockDataset(source, names)
         self.data = DataLoader(
-            BlockDataset(source),
+            dataset,
             batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=pad or {}),
             num_workers=num_workers,
@@ -131,13 +134,24 @@ class BlockLoader:
             persistent_workers=num_workers > 0,
         )
         self.sampler.is_driven = True
-        self.carried: Any = None
-        """State of this rank's rows after the step under ``long="carry"``; saved too."""
+        self.sampler.shared = {"pad": dict(pad or {}), "targets_per": dataset.targets_per}
+        self._carried: Any = None
+        self._is_fresh = False
+        """True if `carried` was set after the last batch."""
 
     @property
     def step(self) -> int:
         """Steps of the current epoch whose batches have all been yielded."""
         return self.sampler.step
+
+    @property
+    def carried(self) -> Any:
+        """State of this rank's rows after the step under ``long="carry"``; saved too."""
+        return self._carried
+
+    @carried.setter
+    def carried(self, state: Any) -> None:
+        self._carried, self._is_fresh = state, state is not None
 
     @property
     def batch_sampler(self) -> BlockSampler:
@@ -205,6 +219,7 @@ class BlockLoader:
                     sampler.check_pass(number)
                     batch = next(batches)
                     sampler.step = step + batch.ends_step  # counts as done: train before saving
+                    self._is_fresh = False
                     yield batch
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
@@ -223,7 +238,7 @@ class BlockLoader:
         """Go to the beginning of an epoch; see `BlockSampler.set_epoch`.
 
         Without a call, a pass after a finished one is the next epoch, and one after a pass that was
-        broken off is the same epoch again.
+        broken off begins where that began.
         """
         self.sampler.set_epoch(epoch)
 
@@ -237,7 +252,7 @@ class BlockLoader:
         """
         state = self.sampler.state_dict()
         if self.plan.carries and 0 < self.step < self.steps:
-            if self.carried is None:
+            if not self._is_fresh:
                 raise InputError(
                     "with long=carry, the states of the rows would be lost; set loader.carried to "
                     "the state after each step, or save it yourself with loader.sampler.state_dict"
@@ -258,21 +273,15 @@ class BlockLoader:
             InputError: as there; or, inside an epoch with ``long="carry"``, the state has no
                 carried state of this rank and its rows.
         """
-        sampler = self.sampler
-        before = sampler.epoch, sampler.step, sampler.is_loaded
-        sampler.load_state_dict(state)
+        _, step, steps = self.sampler.check_state(state)
         carried, saved = state.get("carried"), state.get("rows")
-        if (
-            self.plan.carries
-            and 0 < self.step < self.steps
-            and (carried is None or saved != self._rows())
-        ):
-            sampler.epoch, sampler.step, sampler.is_loaded = before
+        if self.plan.carries and 0 < step < steps and (carried is None or saved != self._rows()):
             raise InputError(
                 f"the saved state has carried rows of {saved}, this loader {self._rows()}; load "
                 "what this rank saved, or the position alone by loader.sampler.load_state_dict, "
                 "and give the rows their states yourself"
             )
+        self.sampler.load_state_dict(state)
         self.carried = carried
 
 

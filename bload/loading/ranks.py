@@ -1,6 +1,8 @@
 """Rank of this process and number of ranks."""
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch.distributed as dist
 
@@ -10,6 +12,31 @@ LAUNCHED = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_S
 """Variables with the number of processes that torchrun, srun, Open MPI and MPICH start."""
 
 
+def has_group() -> bool:
+    """Return True if this process is in a process group."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def check_place(rank: int, world_size: int, process_group: dist.ProcessGroup | None) -> None:
+    """Raise `InputError` if a loader was made for another place than this process has now."""
+    group = dist.get_rank(process_group), dist.get_world_size(process_group)
+    if (rank, world_size) != group:
+        raise InputError(
+            f"the loader was made as rank {rank} of {world_size}, but this process is now rank "
+            f"{group[0]} of {group[1]}; make it after the process group"
+        )
+
+
+def difference_of_ranks(settings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first setting in which a rank differs from rank 0, else an empty string."""
+    first = settings[0]
+    for rank, other in enumerate(settings):
+        for key in {**first, **other}:
+            if other.get(key) != first.get(key):
+                return f"{key} is {first.get(key)} on rank 0 and {other.get(key)} on rank {rank}"
+    return ""
+
+
 def find_place(
     rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
 ) -> tuple[int, int]:
@@ -17,7 +44,7 @@ def find_place(
     for name, value in (("rank", rank), ("world_size", world_size)):
         if value is not None and not hasattr(value, "__index__"):
             raise InputError(f"{name} is {value!r}; give a whole number")
-    if dist.is_available() and dist.is_initialized():
+    if has_group():
         group = dist.get_rank(process_group), dist.get_world_size(process_group)
         if group[0] < 0:
             raise InputError("this process is not in the process_group that was given")

@@ -14,7 +14,7 @@ from torch.utils.data import Sampler
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, differences
 from bload.lengths import check_lengths
-from bload.loading.ranks import find_place
+from bload.loading.ranks import check_place, difference_of_ranks, find_place, has_group
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
@@ -62,6 +62,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.rank, self.world_size = find_place(rank, world_size, process_group)
         self.process_group = process_group
         names = None if names is None else [*names]  # pandas would look for labels
+        self._names_digest = names and hashlib.sha256(repr(names).encode()).hexdigest()[:16]
         self.lengths = check_lengths(lengths, names)
         self.packer, self.options = packer, dict(options)
         self.seed = seed
@@ -89,8 +90,11 @@ class BlockSampler(Sampler[list[Block]]):
         self.is_driven = False
         """True if a `BlockLoader` sets `step` to what it has yielded, so that workers may prefetch
         and a pass after a finished one is the next epoch."""
-        self.is_loaded = False
-        """True from `load_state_dict` to the next pass."""
+        self.shared: dict[str, Any] = {}
+        """More that ranks must agree on, such as a loader's padding."""
+        self._first_step = 0
+        """Step at which the next pass begins, unless this one is finished."""
+        self._is_loaded = False
         self._passes = 0
         self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
         len(self)  # raises now, not at step 0, if options are invalid or all steps dropped
@@ -178,12 +182,12 @@ class BlockSampler(Sampler[list[Block]]):
         """Go to where the next pass begins, compare the ranks, and return the number of the pass.
 
         That is a loaded position, else the beginning of the epoch, or of the next one if a loader
-        has finished the epoch.
+        has finished the epoch. A pass that was broken off begins again.
         """
-        if not self.is_loaded:
-            self.epoch += self.is_driven and self._is_finished
-            self.step = 0
-        self.is_loaded = False
+        if self._is_finished and not self._is_loaded:
+            self.epoch += self.is_driven
+            self._first_step = 0
+        self.step, self._is_loaded = self._first_step, False
         self._passes += 1
         self._compare_ranks()
         return self._passes
@@ -221,26 +225,17 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _compare_ranks(self) -> None:
         """Raise InputError on every rank if the ranks differ in plan or position."""
-        if not (dist.is_available() and dist.is_initialized()):
+        if not has_group():
             return
-        made = self.rank, self.world_size
-        group = dist.get_rank(self.process_group), dist.get_world_size(self.process_group)
-        if made != group:
-            raise InputError(
-                f"the loader was made as rank {made[0]} of {made[1]}, but this process is now rank "
-                f"{group[0]} of {group[1]}; make it after the process group"
-            )
+        check_place(self.rank, self.world_size, self.process_group)
         position = plain({"epoch": self.epoch, "step": self.step, **self._shared()})
         positions: list[dict[str, Any]] = [{}] * self.world_size
         dist.all_gather_object(positions, position, self.process_group)
-        for rank, other in enumerate(positions):
-            for key in {**positions[0], **other}:
-                if other.get(key) != positions[0].get(key):
-                    raise InputError(
-                        f"ranks have different plans: {key} is {positions[0].get(key)} on rank 0 "
-                        f"and {other.get(key)} on rank {rank}; give every rank the same lengths, "
-                        "options, epoch and saved position"
-                    )
+        if fault := difference_of_ranks(positions):
+            raise InputError(
+                f"ranks have different plans: {fault}; give every rank the same lengths, options, "
+                "epoch and saved position"
+            )
 
     def _shared(self) -> dict[str, Any]:
         """Return all that ranks must agree on: the definition, and how a step is divided."""
@@ -252,6 +247,8 @@ class BlockSampler(Sampler[list[Block]]):
             "balance": self.balance,
             "cost": [*astuple(self.cost)],
             "balance_options": self.balance_options,
+            "names digest": self._names_digest,
+            **self.shared,
         }
 
     def set_epoch(self, epoch: int) -> None:
@@ -263,18 +260,18 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: `epoch` is negative, or a loaded position would be lost.
         """
-        if index(epoch) < 0:
-            raise InputError(f"epoch is {epoch}; epochs count from 0")
-        if self.is_loaded and epoch not in (self.epoch, self.epoch + self._is_finished):
+        check_whole("epoch", epoch, 0)
+        if self._is_loaded and epoch not in (self.epoch, self.epoch + self._is_finished):
             raise InputError(
                 f"epoch {epoch} begins, but the loaded position is step {self.step} of "
                 f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
             )
         if epoch != self.epoch:
             self._passes += 1
-            self.epoch, self.step, self.is_loaded = index(epoch), 0, False
-        elif self._is_finished and not self.is_loaded:
-            self.step = 0
+            self.epoch, self._is_loaded = index(epoch), False
+            self.step = self._first_step = 0
+        elif self._is_finished and not self._is_loaded:
+            self.step = self._first_step = 0
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done in it and the definition of the plan, as plain values.
@@ -290,12 +287,20 @@ class BlockSampler(Sampler[list[Block]]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue at the position saved in `state`.
+        """Continue at the position saved in `state`, see `check_state`."""
+        self.epoch, self.step, _ = self.check_state(state)
+        self._first_step, self._is_loaded = self.step, True
+        self._passes += 1
+
+    def check_state(self, state: dict[str, Any]) -> tuple[int, int, int]:
+        """Return the epoch and the step of a position, and the steps of that epoch.
 
         Raises:
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
+        if not isinstance(state, dict):
+            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
         counts = [number for number in place if type(number) is int and number >= 0]
         if len(counts) < 2 or not isinstance(state["plan"], dict):
@@ -306,15 +311,18 @@ class BlockSampler(Sampler[list[Block]]):
                 f"the saved position belongs to another plan: {changes}; "
                 f"{self._way_out(saved) or 'restore these settings or start anew'}"
             )
-        before, self.epoch = self.epoch, counts[0]
-        if counts[1] > (steps := self.steps):
-            self.epoch = before
+        (epoch, step), now = counts, self.epoch
+        try:
+            self.epoch = epoch
+            steps = self.steps
+        finally:
+            self.epoch = now
+        if step > steps:
             raise InputError(
-                f"the saved position is step {counts[1]} of epoch {counts[0]}, which has {steps} "
-                "steps; load a position as it was saved"
+                f"the saved position is step {step} of epoch {epoch}, which has {steps} steps; "
+                "load a position as it was saved"
             )
-        self.step, self.is_loaded = counts[1], True
-        self._passes += 1
+        return epoch, step, steps
 
     def _way_out(self, saved: dict[str, Any]) -> str:
         """Return advice to set the `batch_slots` that keeps the saved steps, else nothing."""

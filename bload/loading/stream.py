@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
 from bload.batch.trees import alike, counts, is_by_frame, kind, none_of, on_tensors
 from bload.errors import InputError, check_choice, check_number, check_whole
 from bload.loading.dataset import split_result
+from bload.loading.ranks import find_place
 from bload.loading.window import Waiting, Window
 from bload.packing.bload_exact import MOST_SLOTS
 from bload.packing.plan import Block, filler_block
@@ -52,8 +53,8 @@ class StreamBlocks(IterableDataset[Batch]):
         sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> None:
         if isinstance(sequences, Iterator):
             raise InputError(
@@ -63,8 +64,19 @@ class StreamBlocks(IterableDataset[Batch]):
         check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
         check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
+        if isinstance(sequences, DataLoader):
+            raise InputError("sequences is a DataLoader, which may divide them; give its data set")
+        if callable(sequences) and sharded is not None:
+            raise InputError("sharded is for iterables; a function is told its shard, leave it out")
+        if sharded not in (None, True, False):
+            raise InputError(f"sharded is {sharded!r}; give True or False")
+        kinds = skip if isinstance(skip, tuple) else (skip,)
+        if not all(isinstance(one, type) and issubclass(one, Exception) for one in kinds):
+            raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")
         if skip and decode is None:
             raise InputError("skip leaves out what decode fails on; give decode too")
+        if rank is None or world_size is None:
+            rank, world_size = find_place(rank, world_size, None)
         self.sequences, self.decode, self.skip, self.sharded = sequences, decode, skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = blocks_per_rank(batch_slots or 0, t_max)
@@ -117,8 +129,8 @@ class StreamBlocks(IterableDataset[Batch]):
             fault = "divides itself among workers, and among ranks if split by node"
         elif is_huggingface and self.sharded and part != (self.rank, self.world_size):
             fault = (
-                f"is part {part[0]} of {part[1]} by split_dataset_by_node on rank {self.rank} of "
-                f"{self.world_size}"
+                f"is part {part[0]} of {part[1]} on rank {self.rank} of {self.world_size}, so give "
+                "split_dataset_by_node(data, rank, world_size)"
             )
         if fault:
             raise InputError(
@@ -143,6 +155,7 @@ class _Shard:
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
         self.read: int = begin["read"]
+        self.reread = 0
         self.pending: dict[int, tuple[Any, Any]] = {}
         """Frames and targets of the sequences that are not yet in a block."""
         self.like: tuple[Any, Any] | None = None
@@ -182,7 +195,14 @@ class _Shard:
         sequences = self.stream.sequences
         mine: Iterator[Any]
         if callable(sequences):
-            mine = iter(sequences(self.shard, self.shards))
+            part = sequences(self.shard, self.shards)
+            if isinstance(part, IterableDataset) and self.shards > 1:
+                raise InputError(
+                    f"the function of (shard, shards) returned a {type(part).__name__}, which may "
+                    "divide itself once more; return a list or a generator, or give the data set "
+                    "itself with sharded=..."
+                )
+            mine = iter(part)
         elif self.stream.sharded:
             mine = iter(sequences)
         else:
@@ -194,15 +214,21 @@ class _Shard:
         if self.last == []:
             return
         missing = dict(self.window.waiting + [pair for block in self.last or [] for pair in block])
-        for _ in range(self.read):
-            number, item = next(items, (-1, None))
-            if number < 0 or (
-                number in missing and self._hold(number, self._decode(item)) != missing[number]
-            ):
-                raise InputError(
-                    "the stream is not the one of the saved position; give the same sequences in "
-                    "the same order"
-                )
+        for number, item in islice(items, self.read):
+            if number in missing:
+                try:
+                    sequence = self._decode(item)
+                except self.stream.skip as error:
+                    raise InputError(f"sequence {number} could be read before: {error}") from error
+                if self._hold(number, sequence) != missing.pop(number):
+                    missing[number] = -1
+                    break
+            self.reread += 1
+        if missing or self.reread < self.read:
+            raise InputError(
+                "the stream is not the one of the saved position; give the same sequences in the "
+                "same order"
+            )
 
     def _decode(self, item: Any) -> Any:
         return self.stream.decode(item) if self.stream.decode else item

@@ -15,7 +15,7 @@ from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
 from bload.batch.step import Step
 from bload.batch.trees import kind, none_of, on_tensors
 from bload.errors import InputError, differences
-from bload.loading.ranks import find_place
+from bload.loading.ranks import check_place, difference_of_ranks, find_place, has_group
 from bload.loading.sampler import plain
 from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
 from bload.packing.plan import filler_block
@@ -122,14 +122,13 @@ class StreamLoader:
         self._kinds: tuple[str, str] | None = None
         self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
         self._turn = 0
-        self._is_loaded = False
+        self._begin = self.step, self._turn, self._positions
+        """Position at which the next iteration begins: loaded, or the beginning of the stream."""
         self._iterations = 0
 
     def __iter__(self) -> Iterator[Batch]:
         self._iterations = mine = self._iterations + 1
-        if not self._is_loaded:
-            self.step, self._turn, self._positions = 0, 0, [BEGINNING] * self._workers
-        self._is_loaded = False
+        self.step, self._turn, self._positions = *self._begin[:2], [*self._begin[2]]
         self._skips = [position["skipped"] for position in self._positions]
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
         batches = iter(self.data)
@@ -138,18 +137,19 @@ class StreamLoader:
         while frames := self._frames_of_step(found):
             if mine != self._iterations:
                 raise InputError(
-                    "this iterator ended when another of the same loader began; make a "
-                    "loader for each"
+                    "this iterator ended when another of the same loader began, or when "
+                    "load_state_dict moved it; begin a new one, or make a loader for each"
                 )
             batch, position = found or (filler, None)
             if position:
                 self._positions[position["worker"]] = position
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
-            ranks = self.stream.world_size if _has_group() else 1
+            ranks = self.stream.world_size if has_group() else 1
             yield replace(batch, step=Step(0, frames, ranks=ranks))
             found = self._next(batches)
-        if self.skipped and (self.stream.rank == 0 or not _has_group()):
+        self._begin = 0, 0, [BEGINNING] * self._workers
+        if self.skipped and (self.stream.rank == 0 or not has_group()):
             print(f"{self.skipped} of the stream's items were skipped", file=sys.stderr)
 
     def _next(self, batches: Iterator[Any]) -> Any:
@@ -177,7 +177,7 @@ class StreamLoader:
         """
         refused = found if isinstance(found, str) else ""
         frames = 0 if refused or not found else int(found[0].segments.length_S.sum())
-        if _has_group():
+        if has_group():
             on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
             mine = [frames, bool(refused), self.stream.rank * bool(refused), sum(self._skips)]
             total = torch.tensor(mine, device="cpu" if on_cpu else "cuda")
@@ -199,26 +199,30 @@ class StreamLoader:
         """
         batch = found[0] if isinstance(found, tuple) else None
         nothing = None if batch is None else _nothing(batch, self.stream.targets_per)
-        mine = {"step": self.step, **self._definition()}, nothing
+        more = {"step": self.step, "pad": self.stream.pad, "skip": str(self.stream.skip)}
+        mine = {**more, **self._definition()}, nothing
         ranks: list[Any] = [mine]
-        if _has_group():
+        if has_group():
+            check_place(self.stream.rank, self.stream.world_size, self.process_group)
             ranks *= self.stream.world_size
             dist.all_gather_object(ranks, mine, self.process_group)
-        for rank, (others, _) in enumerate(ranks):
-            for key, value in ranks[0][0].items():
-                if others[key] != value:
-                    raise InputError(
-                        f"ranks read the stream differently: {key} is {value} on rank 0 and "
-                        f"{others[key]} on rank {rank}; give every rank the same options, and the "
-                        "position that it saved at the same step"
-                    )
+        if fault := difference_of_ranks([settings for settings, _ in ranks]):
+            raise InputError(
+                f"ranks read the stream differently: {fault}; give every rank the same options, "
+                "and the position that it saved at the same step"
+            )
         samples = [sample for _, sample in ranks if sample is not None]
         kinds = [(kind(sample.like[0]), kind(sample.like[1])) for sample in samples]
         for other in kinds:
             if other != kinds[0]:
                 raise InputError(_different("a rank", other, "another", kinds[0]))
         if not samples and self.step == 0 and not isinstance(found, str):
-            raise InputError("the stream has no sequence; give at least one")
+            skipped = sum(self._skips)
+            raise InputError(
+                f"all {skipped} items of the stream were skipped; see what decode raises"
+                if skipped
+                else "the stream has no sequence; give at least one"
+            )
         return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
 
     def _definition(self) -> dict[str, Any]:
@@ -231,6 +235,7 @@ class StreamLoader:
             "ranks": stream.world_size,
             "workers": self._workers,
             "targets_per": stream.targets_per,
+            "sharded": stream.sharded,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -254,9 +259,8 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        if not {"step", "turn", "positions", "stream"} <= {*state} or not isinstance(
-            state["stream"], dict
-        ):
+        keys = {"step", "turn", "positions", "stream"}
+        if not (isinstance(state, dict) and keys <= {*state} and isinstance(state["stream"], dict)):
             raise InputError("this is no state_dict of a StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
         if changes := differences(state["stream"], definition):
@@ -268,13 +272,18 @@ class StreamLoader:
         if (
             not all(type(number) is int and number >= 0 for number in counts)
             or state["turn"] >= self._workers
+            or not isinstance(state["positions"], list)
             or len(state["positions"]) != self._workers
-            or not all(_is_position(one, self.stream.t_max) for one in state["positions"])
+            or not all(
+                _is_position(position, worker, self.stream.t_max)
+                for worker, position in enumerate(state["positions"])
+            )
         ):
             raise InputError("the saved position was edited; load it as StreamLoader saved it")
         self.step, self._turn = counts
         self._positions = deepcopy(state["positions"])  # keeps `state` unchanged
-        self._is_loaded = True
+        self._begin = self.step, self._turn, self._positions
+        self._iterations += 1
 
 
 class _WithPositions(IterableDataset[Any]):
@@ -294,18 +303,21 @@ def _unchanged(item: Any) -> Any:
     return item
 
 
-def _is_position(position: Any, t_max: int) -> bool:
-    """Return True for the position of a worker, as plain values."""
+def _is_position(position: Any, worker: int, t_max: int) -> bool:
+    """Return True for a position of this worker, as plain values."""
     try:
-        numbers = position["read"], position["passed"], position["skipped"]
         pairs = [*position["waiting"], *(p for block in position.get("last", ()) for p in block)]
-        ranges = [(number, 0, position["read"]) for number in numbers[1:]]
-        ranges += [(frames, 1, t_max) for _, frames in pairs]
-        return all(
-            type(number) is int and number >= 0 for number in (*numbers, *(n for n, _ in pairs))
-        ) and all(type(n) is int and least <= n <= most for n, least, most in ranges)
+        ranges = [
+            (position["read"], 0, sys.maxsize),
+            (position.get("worker", worker), worker, worker),
+        ]
+        for name in ("passed", "skipped"):
+            ranges.append((position[name], 0, position["read"]))
+        for number, frames in pairs:
+            ranges += [(number, 0, sys.maxsize), (frames, 1, t_max)]
     except (TypeError, KeyError, ValueError, AttributeError):
         return False
+    return all(type(value) is int and low <= value <= high for value, low, high in ranges)
 
 
 def _different(who: str, kinds: tuple[str, str], other: str, usual: tuple[str, str]) -> str:
@@ -313,10 +325,6 @@ def _different(who: str, kinds: tuple[str, str], other: str, usual: tuple[str, s
         f"{who} has inputs {kinds[0]} and targets {kinds[1]}, {other} has inputs {usual[0]} and "
         f"targets {usual[1]}; give all of one kind"
     )
-
-
-def _has_group() -> bool:
-    return dist.is_available() and dist.is_initialized()
 
 
 def _nothing(batch: Batch, targets_per: TargetsPer) -> BlockSample:

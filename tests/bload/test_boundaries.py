@@ -318,6 +318,12 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
             form(batch.inputs_BT.transpose(0, 1))
     with pytest.raises(InputError, match="9 steps of 39 frames and the batch 4 steps of 4"):
         other.from_packed(packed)
+    with pytest.raises(InputError, match=r"give whole numbers \(B, T\)"):
+        batch.next_tokens(batch.inputs_BT)
+    with pytest.raises(InputError, match="inputs_BT is of floats"):
+        batch.transformers()
+    with pytest.raises(InputError, match="packed is a tuple; give an RNN's first output"):
+        batch.from_packed(nn.GRU(8, 2).double()(packed))
     with pytest.raises(InputError, match=r"segments is 1 but the batch has 8; .*most_segments"):
         batch.varlen(segments=1)
 
@@ -340,7 +346,9 @@ def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequen
             batch.block_mask().kv_indices,
             batch.next_tokens(tokens_BT),
             *batch.varlen(segments=40).values(),
-            *replace(batch, inputs_BT=tokens_BT).transformers(flash_attn=True).values(),
+            *replace(batch, inputs_BT=tokens_BT, targets_S=None)
+            .transformers(flash_attn=True)
+            .values(),
             *(getattr(batch, name) for name in names),
             WalkOrder.of(batch.start_BT).slot_V,
         ]

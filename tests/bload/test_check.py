@@ -210,8 +210,21 @@ def test_outputs_that_are_not_those_of_the_sequence_alone_are_refused():
     assert 0 < check_boundaries(packed, batch, alone=gru) < 1e-5
     last = check_boundaries(lambda b: b.last(packed(b)), batch, alone=lambda x: gru(x)[-1])
     assert last < 1e-5
-    with pytest.raises(InputError, match=r"alone returned outputs of the shape \(1, "):
+    with pytest.raises(InputError, match=r"alone returned Tensor \(1, "):
         check_boundaries(packed, batch, alone=lambda frames: gru(frames)[None])
+
+
+def test_nan_on_padding_does_not_count_and_a_tolerance_of_zero_is_one(batch):
+    def nan_on_padding(batch):
+        return batch.inputs_BT.detach().where(batch.valid_BT[..., None], torch.nan)
+
+    assert check_boundaries(nan_on_padding, batch) == 0.0
+    with pytest.raises(InputError, match="outputs of a sequence are NaN"):
+        check_boundaries(lambda batch: batch.inputs_BT / 0 * 0, batch)
+    with torch.no_grad(), pytest.raises(InputError, match="the gradient of"):
+        check_boundaries(leaks_backward, batch)
+    with pytest.raises(InputError, match="keep them apart"):
+        check_boundaries(lambda b: b.inputs_BT + 1e-6 * b.inputs_BT.mean(), batch, tolerance=0)
 
 
 def test_a_module_of_torch_itself_is_refused_with_what_to_give(batch):
@@ -246,14 +259,24 @@ def sharded(ranks):
                 answers.append(check_boundaries(model, batch, process_group=group) < 1e-5)
             except InputError as error:
                 answers.append(str(error))
+    check_boundaries(by_packed, batch, process_group=mesh.get_group(), alone=alone_by_gru)
+    try:
+        check_boundaries(by_packed, batch, process_group=mesh.get_group(), alone=GRU)
+    except InputError as error:
+        answers.append(str(error))
     return len(batch.segments), answers
+
+
+def alone_by_gru(frames):
+    return GRU(frames[None])[0][0]
 
 
 @pytest.mark.dist
 def test_ranks_of_a_sharded_model_call_it_equally_often_and_raise_together(two_ranks):
     found = two_ranks.run(sharded)
     assert [segments for segments, _ in found] == [3, 0]
-    for _, (no_group, right, _, wrong) in found:
+    for _, (no_group, right, _, wrong, other) in found:
+        assert "alone returned tuple" in other
         assert "pass process_group, on every rank" in no_group
         assert right is True
         assert wrong.startswith("rank 0: sequence")

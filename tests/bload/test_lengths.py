@@ -7,7 +7,7 @@ import pytest
 
 from bload import InputError, read_lengths
 from bload import lengths as lengths_module
-from bload.lengths import read_file
+from bload.lengths import check_lengths, read_file
 
 MARK = "\ufeff"  # spreadsheets put it in front of UTF-8
 
@@ -112,3 +112,15 @@ def test_a_bug_in_a_reader_is_not_blamed_on_the_file(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("3")
     with pytest.raises(KeyError):
         read_lengths(tmp_path / "a.txt")
+
+
+def test_lengths_that_lost_information_are_refused():
+    for lengths, words in (
+        (np.array([3, 2049], np.float16), r"float16 does not hold all whole numbers from 2,048 on"),
+        (np.array([3, 2**24 + 1], np.float32), "float32 does not hold all"),
+        (np.ma.array([3, 5], mask=[False, True]), "not a number"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_lengths(lengths)
+    for lengths in (np.array([3, 2047], np.float16), np.ma.array([3, 2047])):
+        assert check_lengths(lengths).tolist() == [3, 2047]

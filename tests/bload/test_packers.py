@@ -184,3 +184,9 @@ def test_plans_are_the_same_on_every_machine_and_in_every_version():
         size = 25 if packer in CLIPS else 50 if "long" in options else 70
         plan = make_plan(lengths, packer, size, seed=42, epoch=7, **options)
         assert digest(plan) == expected, (packer, options)
+
+
+def test_buckets_of_any_number_keep_every_sequence():
+    plan = make_plan([2**31 - 1] * 20_000, "bucket", t_max=2**31 - 1, buckets=10**6)
+    assert len(np.unique(plan.sequence)) == 20_000
+    assert make_plan([5, 4, 3, 2, 1], "bucket", buckets=10**9).segments == 5

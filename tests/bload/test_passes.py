@@ -2,6 +2,7 @@
 
 import json
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_a_position_beyond_the_end_is_refused_and_the_end_itself_is_not():
     with pytest.raises(InputError, match=f"step 100 of epoch 0, which has {loader.steps} steps"):
         loader.load_state_dict(state | {"step": 100})
     edited = {**state, "plan": state["plan"] | {"blocks per step": "1"}}
-    with pytest.raises(InputError, match="blocks per step was 1 and is 1; restore"):
+    with pytest.raises(InputError, match="blocks per step was '1' and is 1; restore"):
         loader.load_state_dict(edited)
     loader.set_epoch(5)  # nothing was loaded
 
@@ -146,6 +147,18 @@ class Passing(Wrapped):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
+def test_a_look_at_a_batch_after_loading_does_not_lose_the_position():
+    loader, whole = loader_of(), epochs_of(1)[0]
+    list(islice(loader, 2))
+    state = loader.state_dict()
+    resumed = loader_of()
+    resumed.load_state_dict(state)
+    next(iter(resumed))
+    resumed.set_epoch(resumed.epoch)
+    assert sequences_of(resumed) == whole[2:]
+    assert resumed.step == len(whole)
+
+
 def test_a_source_is_told_the_epoch_and_a_resume_repeats_what_it_drew(workers):
     loader = BlockLoader(Augmented(), num_workers=workers)
     whole = []
@@ -186,3 +199,11 @@ def test_a_batch_knows_its_step_if_the_data_set_takes_batches_whole(kind):
                 ask(batch)
     with pytest.raises(InputError, match="__getitems__"):
         BlockDataset(Augmented())[next(iter(sampler))[0]]
+    memory = torch.zeros(30, 1)
+    reused = SimpleNamespace(lengths=LENGTHS, read=lambda s, _, n: memory[:n].fill_(s))
+    for batch in DataLoader(
+        Wrapped(BlockDataset(reused)),
+        batch_sampler=BlockSampler(LENGTHS, batch_slots=60),
+        collate_fn=collate_blocks,
+    ):
+        assert torch.equal(batch.inputs_BT[..., 0], batch.sequence_BT.clamp(0).float())

@@ -186,6 +186,9 @@ def within_group(ranks):
     if dist.get_world_size() != dist.get_world_size(group):
         with pytest.raises(InputError, match="pass the process_group of the loader"):
             mean_loss(frames.double(), batch, frames)
+        with pytest.raises(InputError, match="pass the process_group of the loader to unpack"):
+            unpack(batch.position_BT, batch, gather=True)
+    assert mean_loss(frames.double(), [batch]) == loss
     outputs = unpack(batch.position_BT, batch, gather=True, process_group=group)
     mine = sorted({*batch.sequence_BT.unique().tolist()} - {-1})
     return mine, float(loss), [output.sequence for output in outputs]
@@ -244,6 +247,8 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
                 ("micro_batches is 1 on rank 0", "2 on rank 1"),
             ),
             ({"t_max": (10, 9), "batch_slots": (10, 9)}, ("t_max is 10 on rank 0", "9 on rank 1")),
+            ({"pad": ({}, {"targets": 1.0})}, ("pad is {} on rank 0",)),
+            ({"names": ([*"abcdefg"], [*"gfedcba"])}, ("names digest is",)),
         ):
             (sentence,) = {*ranks.run(refused, kind)}
             assert all(word in sentence for word in words), sentence

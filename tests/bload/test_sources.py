@@ -278,7 +278,7 @@ def test_any_map_style_data_set_is_a_source():
         (lambda: SimpleNamespace(lengths=[3]), "SimpleNamespace has no read; bload.from_dataset"),
         (lambda: from_dataset(pairs), "length is None; give the name of a column, a list"),
         (lambda: from_dataset(pairs, 3), "length is 3; give .* a function of an item, such as len"),
-        (lambda: from_dataset(iter(pairs), "n"), "list_iterator has not; StreamLoader packs"),
+        (lambda: from_dataset(iter(pairs), "n"), "list_iterator has not; .* StreamLoader"),
     ):
         with pytest.raises(InputError, match=words):
             batches(make())
@@ -317,6 +317,27 @@ def test_boxes_of_frames_stay_lists_whatever_their_numbers(workers, objects):
     assert [tuple(boxes.shape) for boxes in batch.targets] == shapes
 
 
+def test_items_may_be_tensors_beside_lists_and_dicts():
+    def targets_of(make, **options):
+        pairs = [(torch.zeros(n), make(n)) for n in LENGTHS]
+        return batches(from_dataset(pairs, LENGTHS, **options))
+
+    for batch in targets_of(lambda n: [int(n)] * n):
+        expected = torch.as_tensor(LENGTHS)[batch.sequence_BT[batch.valid_BT]]
+        assert torch.equal(batch.targets_BT[batch.valid_BT], expected)
+    for batch in targets_of(lambda n: {"y": [int(n)] * n, "z": ["a"] * n}):
+        assert (batch.targets_BT["y"].where(batch.valid_BT, 0) >= 0).all()
+        assert batch.targets["z"] == ("a",) * int(batch.valid_BT.sum())
+    for objects in (True, "t"):
+        items = [{"x": torch.zeros(n), "t": {"boxes": torch.zeros(n % 3, 4)}} for n in LENGTHS]
+        keys = {"inputs": "x", "targets": "t", "objects": objects, **SEQUENCE}
+        for batch in batches(from_dataset(items, LENGTHS, **keys)):
+            shapes = [boxes.shape[0] for boxes in batch.targets_S["boxes"]]
+            assert shapes == [LENGTHS[s] % 3 for s in batch.segments.sequence_S.tolist()]
+    with pytest.raises(InputError, match="the targets are none"):
+        batches(from_dataset([torch.zeros(3)], [3], objects=True))
+
+
 def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     def dtypes(make, **options):
         source = from_dataset([make(n) for n in LENGTHS], LENGTHS, **options)
@@ -330,13 +351,19 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     floats = from_dataset([([0.5 if n == 3 else 1] * n) for n in LENGTHS], LENGTHS)
     assert sum(batch.inputs_BT.sum() for batch in batches(floats)) == LENGTHS.sum() - 1.5
     for make, words, options in (
-        (lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n), "all as floats if some are", {}),
+        (
+            lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n),
+            "among floats, write 1.0 for 1",
+            {},
+        ),
         (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
         (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, but .* \(1,\) .*like item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
         (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
+        (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
+        (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
         (lambda n: (torch.zeros(n), n if n > 3 else 0.5 * n), "", SEQUENCE),
-        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "as floats", SEQUENCE),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "write 1.0", SEQUENCE),
         (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
         (
             lambda n: (torch.zeros(n), n),
@@ -374,7 +401,7 @@ def test_a_data_set_that_is_read_wrongly_is_refused_by_item_with_the_way_out():
         ([{"x": one} for one in frames], len, {}, r"len of item 0 is 1.*len\(item\['x'\]\)"),
         (frames, LENGTHS, {"targets": "y"}, "item 0 is a Tensor, not a dict; leave"),
         (frames, LENGTHS, {"targets_per": "video"}, "targets_per is 'video'"),
-        ({"x": frames}, LENGTHS, {"inputs": "x"}, "dict has not; StreamLoader"),
+        ({"x": frames}, LENGTHS, {"inputs": "x"}, "dict has not; choose one split"),
     ):
         with pytest.raises(InputError, match=words):
             batches(from_dataset(dataset, length, **options))
@@ -384,13 +411,24 @@ def test_pandas_objects_are_read_by_position():
     arrays = [np.full((n, 1), s) for s, n in enumerate(LENGTHS)]
     label = [*range(8)][::-1]
     table = pd.DataFrame({"x": arrays, "n": LENGTHS}, index=label)
+    groups = [
+        pd.DataFrame({"x": one[:, 0], "y": one[:, 0] / 2}, label[:1] * len(one)) for one in arrays
+    ]
     for dataset, length, options in (
         (table["x"], table["n"], {}),
         (table, "n", {"inputs": "x"}),
-        ([pd.DataFrame(one, index=label[:1] * len(one)) for one in arrays], table["n"], {}),
     ):
         for batch in batches(from_dataset(dataset, length, **options)):
             assert (batch.inputs_BT[..., 0] == batch.sequence_BT.clamp(0)).all()
+    for batch in batches(from_dataset(groups, len, inputs="x", targets="y")):
+        assert (batch.inputs_BT == batch.sequence_BT.clamp(0)).all()
+        assert (batch.targets_BT == batch.sequence_BT.clamp(0) / 2).all()
+    for dataset, words in (
+        (groups, "item 0 is a dict of 'x', 'y'; name its keys"),
+        (table.groupby("n"), r"give \[rows for _, rows in groups\]"),
+    ):
+        with pytest.raises(InputError, match=words):
+            batches(from_dataset(dataset, len))
     names = pd.Series([f"v{s}" for s in range(8)], index=label)
     with pytest.raises(InputError, match="sequence v3 has 9 frames"):
         BlockLoader(from_dataset(arrays, LENGTHS), t_max=8, names=names)

@@ -313,6 +313,37 @@ def test_a_stream_that_may_shard_itself_has_to_say_so_and_is_read_once(stream, s
     assert first + rows_of(resumed) == rows
 
 
+def test_what_would_divide_a_stream_twice_is_refused():
+    for stream, words in (
+        (lambda shard, shards: Whole(), "function of .* returned a Whole, which may divide"),
+        (DataLoader(Whole(), batch_size=None), "a DataLoader, which may divide them"),
+    ):
+        with pytest.raises(InputError, match=words):
+            list(StreamLoader(stream, T_MAX, decode=Numbers(), num_workers=2))
+    for options, words in (
+        ({"sharded": "no"}, "sharded is 'no'"),
+        ({"skip": [OSError]}, "skip is .*give an exception"),
+    ):
+        with pytest.raises(InputError, match=words):
+            loader_of(**options)
+    with pytest.raises(InputError, match="a function is told its shard"):
+        StreamLoader(part, T_MAX, decode=Numbers(), sharded=True)
+
+
+def test_a_loaded_position_ends_an_iteration_and_survives_a_look_at_a_batch():
+    loader, whole = loader_of(), [rows_of([batch]) for batch in loader_of()]
+    batches = iter(loader)
+    list(islice(batches, 3))
+    state = loader.state_dict()
+    list(islice(batches, 4))
+    loader.load_state_dict(state)
+    with pytest.raises(InputError, match="load_state_dict moved it"):
+        next(batches)
+    next(iter(loader))
+    assert [rows_of([batch]) for batch in loader] == whole[3:]
+    assert [rows_of([batch]) for batch in loader] == whole
+
+
 class Unreadable(Numbers):
     def __call__(self, sequence):
         if sequence % 7 == 3:  # the last, among others
@@ -369,12 +400,19 @@ def test_edited_positions_of_a_stream_are_refused():
         {"positions": [position | {"read": -1}]},
         {"positions": [position | {"waiting": [[1, 99]]}]},
         {"positions": [position | {"waiting": 3}]},
+        {"positions": [position | {"worker": 1}]},
+        {"positions": 3},
         {"positions": [{}]},
     ):
         with pytest.raises(InputError, match="was edited"):
             loader_of().load_state_dict(state | edited)
-    with pytest.raises(InputError, match="no state_dict"):
-        loader_of().load_state_dict(state | {"stream": 3})
+    for broken in (state | {"stream": 3}, None, 3):
+        with pytest.raises(InputError, match="no state_dict"):
+            loader_of().load_state_dict(broken)
+    beyond = loader_of()
+    beyond.load_state_dict(state | {"positions": [position | {"waiting": [[39, 3]]}]})
+    with pytest.raises(InputError, match="not the one of the saved position"):
+        next(iter(beyond))
 
 
 def kinds_differ(ranks, by):
