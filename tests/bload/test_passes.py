@@ -146,7 +146,6 @@ class Passing(Wrapped):
         return self.data.__getitems__(blocks)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
 def test_a_look_at_a_batch_after_loading_does_not_lose_the_position():
     loader, whole = loader_of(), epochs_of(1)[0]
     list(islice(loader, 2))
@@ -159,6 +158,7 @@ def test_a_look_at_a_batch_after_loading_does_not_lose_the_position():
     assert resumed.step == len(whole)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_source_is_told_the_epoch_and_a_resume_repeats_what_it_drew(workers):
     loader = BlockLoader(Augmented(), num_workers=workers)
     whole = []
