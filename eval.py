@@ -23,8 +23,7 @@ from tabulate import tabulate
 from torch import nn
 
 from bload import InputError
-from datasets.action_genome import VideoSource
-from datasets.build import build_source, build_yardsticks, saved_config
+from datasets.build import saved_config
 from datasets.config import DatasetConfig
 from datasets.scoring.pictures import Album
 from datasets.scoring.recall import RecallMeter
@@ -34,16 +33,14 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from datasets.synthetic.yardsticks import Yardsticks
 from training import jobs
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
+from training.data import Split, open_split
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import STARTS_IN_WORDS, best_rows
 from training.ranks import AgreedError, Ranks, join_ranks
-
-Source = tuple[VideoSource, Yardsticks | None]
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
@@ -58,7 +55,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     with ranks.together():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
-    sources: dict[str, Source] = {}
+    splits: dict[str, Split] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
     for path in paths:
@@ -66,7 +63,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         try:
             with ranks.together():
                 model, checkpoint = load_model(path, ranks.device)
-                data = find_source(cfg, checkpoint["config"]["dataset"], sources)
+                data = find_split(cfg, checkpoint["config"]["dataset"], splits)
         except InputError as error:
             if len(paths) == 1:
                 raise
@@ -109,7 +106,7 @@ def evaluate_one(
     path: Path,
     model: nn.Module,
     checkpoint: dict[str, Any],
-    data: Source,
+    data: Split,
     ranks: Ranks,
     alone: bool,
 ) -> tuple[RecallMeter, dict[str, float]]:
@@ -138,7 +135,7 @@ def evaluate_one(
     if cfg.predictions:
         made_by = {
             "checkpoint": str(path),
-            "split": cfg.split,
+            "split": source.split,
             "root": str(source.root),
             "small_boxes": config["dataset"]["small_boxes"],
             "starts": starts,
@@ -150,7 +147,7 @@ def evaluate_one(
 
     if ranks.is_first:
         print(
-            f"{source.root}, {cfg.split}: {figures['frames']:,.0f} frames, "
+            f"{source.root}, {source.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, "
             f"{figures['frames_per_second']:,.0f} frames/s"
         )
@@ -158,7 +155,7 @@ def evaluate_one(
             print("\n" + format_recall(figures))
         if best := best_rows(figures):
             print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
-    folder = path.parent / f"pictures_{path.stem}_{cfg.split}"
+    folder = path.parent / f"pictures_{path.stem}_{source.split}"
     if cfg.pictures_dir:
         folder = Path(cfg.pictures_dir, "" if alone else short_name(path, cfg.checkpoint))
     drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
@@ -168,7 +165,7 @@ def evaluate_one(
     return meter, figures
 
 
-def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Source]) -> Source:
+def find_split(cfg: EvalJob, trained_on: dict[str, Any], splits: dict[str, Split]) -> Split:
     """Return the data at `cfg.root`, else those of the model's training; open each only once."""
     if cfg.root:  # only read; no data are made
         size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
@@ -176,10 +173,9 @@ def find_source(cfg: EvalJob, trained_on: dict[str, Any], sources: dict[str, Sou
     else:
         dataset = saved_config(trained_on, cfg.cache)
     key = repr(dataset)
-    if key not in sources:
-        source = build_source(dataset, cfg.split, progress=True)
-        sources[key] = source, build_yardsticks(source, dataset)
-    return sources[key]
+    if key not in splits:
+        splits[key] = open_split(dataset, cfg.split or dataset.splits[1])
+    return splits[key]
 
 
 if __name__ == "__main__":

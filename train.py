@@ -11,6 +11,7 @@ Run the same command again to resume a run that stopped.
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -25,12 +26,12 @@ from training.build import Training, build_network, build_training, choose_kerne
 from training.carried import open_carried, pack_carried
 from training.checkpoint import Progress, load_training, save_training
 from training.config import CONFIGS, TrainJob
-from training.data import Data, open_data
+from training.data import Data, Split, open_data
 from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import recompute, reset_peak_memory
-from training.page.record import RELATIONS, evaluated_after
+from training.page.record import RELATIONS
 from training.page.write import begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, join_ranks
@@ -118,7 +119,7 @@ def open_run(
         message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
     is_new = checkpoint not in (folder.last, folder.previous)  # or from another run's checkpoint
     if is_new:
-        progress.best = -1.0
+        progress.best = None
     if ranks.is_first:
         if is_new:
             folder.clear()
@@ -158,13 +159,16 @@ def train_epochs(
         save_training(folder.last, cfg, training, loader, progress)
         saved_at = time.monotonic()
 
+    def is_due(epoch: int, step: int) -> bool:
+        return bool(data.validation) and training.cfg.evaluates(epoch, step, loader.steps)
+
     def evaluate_if_due(epoch: int, step: int) -> None:
         epochs_done = epoch + step / loader.steps if step else epoch
-        if training.cfg.evaluates(epoch, step, loader.steps) and progress.evaluated < epochs_done:
-            evaluate_run(cfg, folder, training, data, progress, tracker, epochs_done)
+        if is_due(epoch, step) and progress.evaluated < epochs_done:
+            validate(cfg, folder, training, data, progress, tracker, epochs_done)
             save()
 
-    for epoch in range(first_epoch, epochs + 1):  # the last round only evaluates
+    for epoch in range(first_epoch, epochs + 1):  # the last round only validates
         loader.set_epoch(epoch)
         evaluate_if_due(epoch, loader.step)
         if epoch == epochs:
@@ -203,8 +207,7 @@ def train_epochs(
                 if bar.disable and ranks.is_first and not is_last:
                     at = f"epoch {epoch + 1:>3}/{epochs}  step {loader.step}/{loader.steps}"
                     print(f"{at}  loss {losses['loss']:.3f}", flush=True)
-            evaluates = training.cfg.evaluates(epoch, loader.step, loader.steps)
-            if (step.stopping or step.saving or evaluates) and not is_last:
+            if (step.stopping or step.saving or is_due(epoch, loader.step)) and not is_last:
                 progress.epoch_sums = ranks.gather(dict(sums))
                 progress.carried = ranks.gather(pack_carried(carried or []))
                 save()
@@ -228,6 +231,25 @@ def train_epochs(
 
 
 def evaluate_run(
+    cfg: TrainJob, training: Training, split: Split, relations: Path | None = None
+) -> dict[str, float]:
+    """Evaluate the current weights, or their average, on a split; `relations` as in `evaluate`."""
+    return evaluate(
+        training.model_to_evaluate(),
+        split.source,
+        training.ranks,
+        batch_slots=2 * cfg.train.batch_slots,  # no activations are kept
+        amp=cfg.train.amp,
+        workers=cfg.train.workers,
+        timeout=cfg.train.timeout,
+        yardsticks=split.yardsticks,
+        starts=cfg.train.starts,
+        seed=cfg.train.seed,
+        relations=relations,
+    )
+
+
+def validate(
     cfg: TrainJob,
     folder: RunFolder,
     training: Training,
@@ -236,31 +258,16 @@ def evaluate_run(
     tracker: Tracker,
     epochs_done: float,
 ) -> None:
-    """Evaluate on the test split; save the weights if they are the best so far.
-
-    The recall of every relation is written to the run's folder.
-    """
-    progress.recall = evaluate(
-        training.model_to_evaluate(),
-        data.test_source,
-        training.ranks,
-        batch_slots=2 * cfg.train.batch_slots,  # no activations are kept
-        amp=cfg.train.amp,
-        workers=cfg.train.workers,
-        timeout=cfg.train.timeout,
-        yardsticks=data.yardsticks,
-        starts=cfg.train.starts,
-        seed=cfg.train.seed,
-        relations=folder.path / RELATIONS,
-        name=evaluated_after(epochs_done),
-    )
-    progress.evaluated = epochs_done
+    """Evaluate on the validation videos; save the weights if they are the best so far."""
+    assert data.validation
+    figures = evaluate_run(cfg, training, data.validation)
+    progress.recall, progress.evaluated = figures["with/recall@20"], epochs_done
     epoch, step = data.loader.sampler.epoch, data.loader.step
     if not step:  # the end of the epoch before
         epoch, step = epoch - 1, progress.epochs[-1]["steps"]
-    tracker.log("eval", epoch + 1, step, {"after": epochs_done, **progress.recall})
-    if progress.recall["with/recall@20"] > progress.best:
-        progress.best = progress.recall["with/recall@20"]
+    tracker.log("eval", epoch + 1, step, {"after": epochs_done, **figures})
+    if progress.best is None or progress.recall > progress.best:
+        progress.best = progress.recall
         save_training(folder.best, cfg, training, data.loader, progress)
 
 
@@ -272,12 +279,15 @@ def finish(
     progress: Progress,
     tracker: Tracker,
 ) -> dict[str, Any]:
-    """Write and print the summary, and draw the run's page."""
+    """Evaluate the last weights; write and print the summary, and draw the run's page."""
+    recall = evaluate_run(cfg, training, data.final, folder.path / RELATIONS)
     summary = run_summary(cfg, folder.path, training, data.loader, progress)
+    summary |= {"split": data.final.source.split}
+    summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
     if training.ranks.is_first:
         tracker.log("summary", training.cfg.epochs, 0, summary)
         folder.write_json(folder.summary, summary)
-        write_or_warn(folder.path, training.ranks.device, data.test_source)
+        write_or_warn(folder.path, training.ranks.device, data.final.source)
         tracker.show(drawn(folder.path))
         print(summary_text(summary, drawn(folder.path)))
     training.ranks.barrier()

@@ -108,7 +108,8 @@ class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
     `small_boxes` is that of `datasets.annotations.read.read_annotations`; `steps` holds what each
-    of its rules left. Raises `InputError` also for faults in the annotations.
+    of its rules left. A share `validation` of the training videos, always the same ones, is split
+    ``validation`` instead. Raises `InputError` also for faults in the annotations.
     """
 
     def __init__(
@@ -118,8 +119,15 @@ class ActionGenome(VideoSource):
         image_size_hw: tuple[int, int],
         *,
         small_boxes: str = "keep",
+        validation: float = 0.0,
         **options: Any,
     ) -> None:
-        annotations = read_annotations(root, split, small_boxes=small_boxes)
-        self.steps = annotations.steps
-        super().__init__(root, split, annotations.videos, image_size_hw, **options)
+        shared = validation > 0 and split in ("train", "validation")
+        annotations = read_annotations(root, "train" if shared else split, small_boxes=small_boxes)
+        self.steps, videos = annotations.steps, annotations.videos
+        if shared:
+            drawn = np.random.default_rng(0).permutation(len(videos))
+            count = max(1, round(validation * len(videos)))
+            kept = drawn[:count] if split == "validation" else drawn[count:]
+            videos = tuple(videos[index] for index in sorted(kept))
+        super().__init__(root, split, videos, image_size_hw, **options)

@@ -6,6 +6,7 @@ functions, so that configs can be checked without it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,10 @@ def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> "ActionGeno
     """Open an Action Genome root."""
     from datasets.action_genome import ActionGenome
 
-    (height, width), options = cfg.frame_size, {"cache": cfg.cache, "progress": progress}
-    return ActionGenome(cfg.root, split, (height, width), small_boxes=cfg.small_boxes, **options)
+    height, width = cfg.frame_size
+    options: dict[str, Any] = {"small_boxes": cfg.small_boxes, "validation": cfg.validation}
+    options |= {"cache": cfg.cache, "progress": progress}
+    return ActionGenome(cfg.root, split, (height, width), **options)
 
 
 def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> "ActionGenome":
@@ -33,7 +36,7 @@ def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> "ActionGenome
     from datasets.synthetic.writer import ensure
 
     ensure(cfg.root, progress=progress, **cfg.knobs)
-    return action_genome(cfg, split, progress)
+    return action_genome(replace(cfg, validation=0.0), split, progress)
 
 
 DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {
@@ -44,7 +47,7 @@ DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {
 
 
 def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "VideoSource":
-    """Open one split, ``train`` or ``test``, of the data set that a config names.
+    """Open one split of the data set that a config names, such as ``train`` or one of `splits`.
 
     With `progress`, bars are shown while data are made or cached. Raises `InputError` for an
     unknown name, and for a root that is missing, broken or made from other values.

@@ -6,7 +6,7 @@ Values are in ``configs/dataset/``. They are checked here if no later error woul
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bload.errors import InputError, check_choice
+from bload.errors import InputError, check_choice, check_number
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.synthetic.world import World
 
@@ -38,6 +38,8 @@ class DatasetConfig:
     cache: str | None = None  # folder for resized frames, filled by the first run
     # random changes to training videos; null: none
     augment: AugmentConfig | None = field(default_factory=AugmentConfig)
+    # share of the training videos to validate on, up to 0.5, if the data have no such split
+    validation: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.frame_size) != 2 or not all(8 <= side <= 8192 for side in self.frame_size):
@@ -45,6 +47,12 @@ class DatasetConfig:
                 f"dataset.frame_size is {self.frame_size}; give height and width, 8 to 8192 each"
             )
         check_choice("dataset.small_boxes", self.small_boxes, SMALL_BOXES)
+        check_number("dataset.validation", self.validation, 0, 0.5)
+
+    @property
+    def splits(self) -> tuple[str | None, str]:
+        """Names of the splits for validation, None without any, and for the figures of runs."""
+        return "validation" if self.validation else None, "test"
 
 
 @dataclass(kw_only=True)
@@ -52,7 +60,9 @@ class SyntheticConfig(DatasetConfig):
     """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
 
     train_videos: int  # videos to make for training
-    test_videos: int  # videos to make for testing
+    test_videos: int  # videos to make for comparisons with earlier versions
+    validation_videos: int  # videos to make for choices, such as best.pt
+    final_videos: int  # videos to make for the figures of runs
     image_size: int  # pixels per side, as written to disk
     seed: int  # for all random draws
     object_classes: int  # classes in use besides the person, 2 to 34
@@ -61,6 +71,10 @@ class SyntheticConfig(DatasetConfig):
     dwell: float  # mean length of a state, in frames
     delay_rate: float  # probability that an object's first cue comes after its first frame
     drop_rate: float  # probability of an extra frame, to be dropped, before each labelled frame
+
+    @property
+    def splits(self) -> tuple[str | None, str]:
+        return "validation", "final"
 
     @property
     def knobs(self) -> dict[str, Any]:

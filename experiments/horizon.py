@@ -66,12 +66,12 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 @cache
-def observers(world: World, clip: int) -> tuple[list[float], float]:
-    """Return Recall@20, in percent, of observers that recall nothing, a clip and everything.
+def observers(world: World, split: str, clip: int) -> tuple[list[float], float]:
+    """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything.
 
     Also return the percentage of what must be remembered in a fresh clip whose cue came before it.
     """
-    scripts = write_scripts(world, "test")
+    scripts = write_scripts(world, split)
     memories = (MEMORYLESS, clip, EVERYTHING)
     recalls = [100 * expected_recall(scripts, memory) for memory in memories]
     return recalls, 100 * cut_off(write_scripts(world, "train"), clip)
@@ -81,8 +81,10 @@ def of_worlds(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[float]]:
     """Return observer -> its Recall@20 by horizon, and what fresh clips cut off by horizon."""
     clip, found = int(runs.t_max.min()), []
     for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
-        knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in asdict(World()).items()}
-        found.append(observers(World(**knobs), clip))
+        keys = {key: of for key, of in asdict(World()).items() if f"dataset.{key}" in run}
+        knobs = {key: type(of)(run[f"dataset.{key}"]) for key, of in keys.items()}
+        split = run.get("split", "test")  # on which earlier runs were evaluated
+        found.append(observers(World(**knobs), split, clip))
     names = [f"an observer that recalls {of}" for of in ("nothing", f"{clip} frames", "everything")]
     by_observer = zip(*(recalls for recalls, _ in found), strict=True)
     return dict(zip(names, map(list, by_observer), strict=True)), [cut for _, cut in found]

@@ -35,7 +35,8 @@ LEFT = 15.0
 SIGNALS = {signal.SIGKILL: 3, signal.SIGTERM: 1, signal.SIGINT: 1, signal.SIGUSR1: 1}
 """Signals and how often each is drawn, in proportion."""
 SMALL = (
-    *("dataset.train_videos=8", "dataset.test_videos=4", "dataset.image_size=32", "model.width=16"),
+    *("dataset.train_videos=8", "dataset.test_videos=1", "dataset.validation_videos=2"),
+    *("dataset.final_videos=2", "dataset.image_size=32", "model.width=16"),
     *("train.epochs=5", "train.batch_slots=94", "train.checkpoint_minutes=0", "train.log_every=1"),
     *("train.eval_every=1", "train.workers=1", "train.device=cpu", "wandb.mode=disabled"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, SMALL_BOXES_FILE
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import Script, write_script
-from datasets.synthetic.world import SPLITS, World
+from datasets.synthetic.world import World
 from datasets.synthetic.writer import object_entries, person_entry
 from tests.datasets.video_making import encode
 
@@ -33,8 +33,8 @@ def make_video_root(root: Path) -> Path:
     (root / "annotations").mkdir()
     entries_of: dict[str, list[dict[str, Any]]] = {}
     person_of: dict[str, dict[str, Any]] = {}
-    for split in SPLITS:
-        for index, length in enumerate(LENGTHS[split]):
+    for split, lengths in LENGTHS.items():
+        for index, length in enumerate(lengths):
             script = write_script(world, split, index, length)
             bars_hw = BARS_HW[index % len(BARS_HW)]
             for position in range(len(script.kind_F)):

@@ -28,13 +28,13 @@ from training.sync import gather_states
 class Progress:
     """State of a run besides weights and position."""
 
-    best: float = -1.0
-    """Highest Recall@20 of an evaluation so far, in 0..1."""
+    best: float | None = None
+    """Highest Recall@20 on the validation videos so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
     evaluated: float = 0
-    """Epochs, with a fraction, that were done at the last evaluation, which gave `recall`."""
-    recall: dict[str, float] = field(default_factory=dict)
+    """Epochs, with a fraction, that were done at the last evaluation there, which gave `recall`."""
+    recall: float | None = None
     epoch_sums: list[dict[str, float]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank."""
     carried: list[Any] = field(default_factory=list)
@@ -118,8 +118,7 @@ def load_training(
     progress = Progress(**saved["progress"])
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
-        rest = "summary" if progress.evaluated == training.cfg.epochs else "evaluation"
-        place = f"{path}: every epoch is trained, only the {rest} is left"
+        place = f"{path}: every epoch is trained, only the evaluation is left"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, path, f"{damage}going on from {place}"

@@ -17,11 +17,11 @@ from typing import Any
 
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.packers import PACKERS
-from datasets.annotations.read import SPLITS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
 from datasets.cores import readers
 from datasets.scoring.iou import CONVENTIONS
+from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 from training.loader_config import LoaderConfig, loader_schema
 
@@ -68,7 +68,8 @@ class TrainConfig:
     timeout: float = field(default=TIMEOUT, metadata={"defining": False})
     # data workers per rank; -1: one per core, shared by this machine's ranks, at most 8 each
     workers: int = field(default=1, metadata={"defining": False})
-    eval_every: int = 0  # epochs between evaluations; 0: only after the last
+    # epochs between evaluations on validation videos, if there are any; 0: only after the last
+    eval_every: int = 0
     # evaluations per epoch, evenly spaced; 0: as eval_every says
     evals_per_epoch: int = field(default=0)
     # how ranks agree on weights: allreduce averages gradients; local (over all ranks) and gossip
@@ -170,7 +171,7 @@ class TrainJob:
     """Config of a training job; its last three groups do not change what is trained."""
 
     loader: LoaderConfig  # how videos are packed into blocks, and blocks dealt to ranks
-    dataset: DatasetConfig  # training and test data
+    dataset: DatasetConfig  # videos to train, validate and evaluate on
     model: ModelConfig  # the network
     loss: LossConfig  # the losses
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
@@ -206,7 +207,8 @@ class TrainJob:
 @dataclass
 class EvalJob:
     checkpoint: str = ""  # a file, the folder of a run, or a folder of runs or checkpoints
-    split: str = "test"  # train or test
+    # train, test, validation or final; null: final, or test if the data have no such split
+    split: str | None = None
     starts: str | None = None  # table, ignored or wrong; null: as the model was trained
     root: str | None = None  # data root; null: that of the training data
     cache: str | None = None  # folder for resized frames, as dataset.cache in training
@@ -231,7 +233,8 @@ class EvalJob:
             )
         if self.starts is not None:
             check_choice("starts", self.starts, STARTS)
-        check_choice("split", self.split, SPLITS)
+        if self.split is not None:
+            check_choice("split", self.split, SPLITS)
         check_choice("iou", self.iou, CONVENTIONS)
         check_choice("amp", self.amp, AMPS)
         check_choice("device", self.device, DEVICES)

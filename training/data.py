@@ -1,11 +1,13 @@
-"""Input of a run: both splits of its data, and the training split in blocks."""
+"""Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bload import BlockLoader
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, build_yardsticks, check_kind
+from datasets.config import DatasetConfig
 from datasets.synthetic.yardsticks import Yardsticks
 from training.config import TrainJob
 from training.fit import find_cost
@@ -13,18 +15,31 @@ from training.ranks import Ranks
 from training.stopping import detach_worker
 
 
-@dataclass(frozen=True)
-class Data:
-    """Input of a run: training and test split, and the training split in blocks."""
+class Split(NamedTuple):
+    """Videos to evaluate on, with yardsticks if they are synthetic."""
 
     source: VideoSource
-    test_source: VideoSource
     yardsticks: Yardsticks | None
+
+
+@dataclass(frozen=True)
+class Data:
+    """Input of a run."""
+
+    source: VideoSource
+    """Videos to train on; `loader` has them in blocks."""
     loader: BlockLoader
+    validation: Split | None
+    final: Split
+
+
+def open_split(cfg: DatasetConfig, name: str) -> Split:
+    source = build_source(cfg, name, progress=True)
+    return Split(source, build_yardsticks(source, cfg))
 
 
 def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
-    """Open both splits; one rank makes missing data, while the others wait for its lock.
+    """Open the videos; one rank makes missing data, while the others wait for its lock.
 
     Args:
         saved: file with the fitted cost of the run.
@@ -35,7 +50,9 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
     with ranks.together():
         check_kind(cfg.dataset)
         source = build_source(cfg.dataset, "train", progress=True)
-        test_source = build_source(cfg.dataset, "test", progress=True)
+        validation_split, final_split = cfg.dataset.splits
+        validation = open_split(cfg.dataset, validation_split) if validation_split else None
+        final = open_split(cfg.dataset, final_split)
     options = cfg.loader.options
     if "cost" not in options:
         options["cost"] = find_cost(cfg, source, ranks, saved)
@@ -56,5 +73,4 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
             names=source.videos,
             **options,
         )
-        yardsticks = build_yardsticks(test_source, cfg.dataset)
-    return Data(source, test_source, yardsticks, loader)
+    return Data(source, loader, validation, final)

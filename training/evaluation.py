@@ -27,6 +27,7 @@ from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
 from training.ablations import change_starts
 from training.config import TIMEOUT
+from training.folder import LAST
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
@@ -40,19 +41,18 @@ def evaluate(
     *,
     yardsticks: Yardsticks | None = None,
     relations: Path | None = None,
-    name: str = "",
     **options: Any,
 ) -> dict[str, float]:
     """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
     Args:
-        relations: file for the rows of `relation_rows`, under this `name`; not written if None.
+        relations: file for the rows of `relation_rows`; not written if None.
         options: for `measure`.
     """
     began = time.perf_counter()
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
     if relations and ranks.is_first:
-        write_relations(relations, relation_rows(meter, name))
+        write_relations(relations, relation_rows(meter, LAST))
     return figures_of(meter, time.perf_counter() - began, yardsticks)
 
 

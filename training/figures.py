@@ -96,7 +96,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 def run_summary(
     cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
 ) -> dict[str, Any]:
-    """Return config, costs and recall of a run, as in ``summary.json``."""
+    """Return config, costs and recall on validation videos of a run, as in ``summary.json``."""
     return {
         "run": folder.name,
         "folder": str(folder),
@@ -114,6 +114,6 @@ def run_summary(
         "device": training.ranks.device.type,
         "epochs": training.cfg.epochs,
         **summarise(progress.epochs),
-        **{k if "/" in k else f"eval_{k}": v for k, v in progress.recall.items()},
-        "best_recall@20": progress.best,
+        "validation_recall@20": progress.recall,
+        "best_validation_recall@20": progress.best,
     }

@@ -3,9 +3,10 @@
 config.json       what is trained, on how many ranks
 made_on.json      machine, versions and commit
 metrics.jsonl     a line per logged step, epoch and evaluation
-last.pt           the latest checkpoint; previous.pt the one before; best.pt the best evaluated
+last.pt           the latest checkpoint; previous.pt the one before; best.pt the best on the
+                  validation videos
 summary.json      figures of the whole run; it is there once the run has finished
-relations.csv     recall of every relation at the last evaluation
+relations.csv     recall of every relation at the end
 report.html       the page of the run, with prediction.png and prediction.webp
 rank0.log         one per rank, with the traceback if it failed
 wandb_id          id of the run in wandb

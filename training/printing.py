@@ -84,6 +84,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         ),
         ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
+        ("evaluated", f"{summary['eval_frames']:,.0f} frames of split {summary['split']}"),
         *recall_rows(summary),
         ("run folder", f"{summary['folder']}  ({', '.join(holds)})"),
     ]

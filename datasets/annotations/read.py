@@ -54,7 +54,7 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
     remedy, if files are missing, empty or broken, or name wrong classes, relations or frames. It
     reports all faults at once, with the first few of each kind.
     """
-    if split not in SPLITS:
+    if split not in SPLITS and not (Path(root) / MADE_BY).exists():
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
     folder = Path(root) / "annotations"

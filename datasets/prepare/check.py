@@ -24,6 +24,7 @@ from datasets.frames.decode import check_image, read_file
 from datasets.frames.manifest import Manifest, file_of, read_manifest
 from datasets.frames.sizes import gib, stored_size
 from datasets.prepare.folder import VIDEOS_FOLDER
+from datasets.synthetic.world import SPLITS
 
 SLACK = 1.0  # pixels by which a box may leave the image without a remark
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
@@ -60,7 +61,7 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
     entries_of, person_of = read.read_files(root, small_boxes)
     report = Findings(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")
     size_of: dict[str, tuple[int, int]] = {}
-    for split in read.SPLITS:
+    for split in SPLITS if made else read.SPLITS:
         found = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
         report.problems.merge(found.problems)
         _report_counts(found, split, report, compared=not made)

@@ -9,9 +9,8 @@ import sys
 from dataclasses import fields
 
 from bload.errors import InputError
-from datasets.annotations.read import SPLITS
 from datasets.synthetic.observers import observers_table
-from datasets.synthetic.world import World
+from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import ensure
 
 

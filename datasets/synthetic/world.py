@@ -9,7 +9,6 @@ import numpy as np
 
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths
-from datasets.annotations.read import SPLITS
 from datasets.annotations.vocabulary import OBJECTS, PERSON
 
 VERSION = 2
@@ -19,6 +18,8 @@ CANVAS = 64.0
 """Side of the world in units; an image of another size shows the same world, scaled."""
 
 
+SPLITS = ("train", "test", "validation", "final")
+"""Splits; their order is in the seeds. Choices are made on validation, figures read on final."""
 stream = SPLITS.index
 """Number of a split in the seeds."""
 
@@ -29,6 +30,8 @@ class World:
 
     train_videos: int = 1000
     test_videos: int = 60
+    validation_videos: int = 60
+    final_videos: int = 200
     image_size: int = 64
     """Side of the square frames in pixels."""
     seed: int = 0
@@ -47,8 +50,7 @@ class World:
 
     def __post_init__(self) -> None:
         for name, low, high in (
-            ("train_videos", 1, 100_000),
-            ("test_videos", 1, 100_000),
+            *((f"{split}_videos", 1, 100_000) for split in SPLITS),
             ("image_size", 32, 4096),
             ("seed", 0, 2**63),
             ("object_classes", 2, len(OBJECTS) - 2),
@@ -78,8 +80,10 @@ class World:
 
     def lengths(self, split: str) -> np.ndarray:
         """Return the number of labelled frames of every video of `split`, int64 ``(videos,)``."""
-        videos = self.train_videos if split == "train" else self.test_videos
-        return draw_lengths(split, videos, np.random.default_rng([self.seed, 0, stream(split)]))
+        rng = np.random.default_rng([self.seed, 0, stream(split)])
+        return draw_lengths(
+            "train" if split == "train" else "test", getattr(self, f"{split}_videos"), rng
+        )
 
     def video_rng(self, split: str, index: int) -> np.random.Generator:
         """Return the generator from which everything in one video is drawn."""

@@ -16,12 +16,12 @@ from PIL import Image
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations.read import FRAMES_FOLDER, MADE_BY, OBJECTS_FILE, PERSONS_FILE, SPLITS
+from datasets.annotations.read import FRAMES_FOLDER, MADE_BY, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
-from datasets.synthetic.world import World
+from datasets.synthetic.world import SPLITS, World
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:

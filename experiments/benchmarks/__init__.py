@@ -16,6 +16,7 @@ from training.config import TrainJob, compose_job
 PERFORMANCE, CSV = ROOT / "docs" / "performance.md", RESULTS / "benchmarks"
 Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
+QUICK_VIDEOS = {"train_videos": 24, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def in_markdown(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
 
 def job(quick: bool, *overrides: str) -> TrainJob:
     """Return the first run's job, on frames decoded before; a `quick` one has fewer videos."""
-    small = ("dataset.train_videos=24", "dataset.test_videos=4") if quick else ()
+    small = [f"dataset.{key}={count}" for key, count in QUICK_VIDEOS.items()] if quick else []
     cache = f"dataset.cache=data/cache64{'-quick' if quick else ''}"
     chosen = ("loader=bload_exact", "train.workers=0", cache, *small, *overrides)
     made: TrainJob = compose_job("train", chosen)

@@ -27,7 +27,7 @@ from torch.utils.benchmark import Timer
 
 from bload import InputError
 from datasets.config import SyntheticConfig
-from experiments.benchmarks import Row, Table
+from experiments.benchmarks import QUICK_VIDEOS, Row, Table
 from experiments.interleaved import Way
 from models.config import LossConfig, ModelConfig
 from models.cost import measure_cost
@@ -53,9 +53,10 @@ def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
         return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
 
     recipe, data = read("recipe/dds"), read("dataset/synthetic")
-    videos = {"train_videos": 24, "test_videos": 4} if toy else {}
+    videos = QUICK_VIDEOS if toy else {}
     data = {key: value for key, value in data.items() if key != "defaults"} | videos
-    root = "data/synthetic-{train_videos}-{test_videos}-{image_size}px-s{seed}"
+    root = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
+    root += "-{image_size}px-s{seed}"
     data |= {"root": root.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
     data["frame_size"] = [32, 32] if toy else [544, 544]
     return TrainJob(

@@ -9,7 +9,8 @@ from datasets.prepare.extract import prepare
 from datasets.synthetic import World, ensure
 from tests.video_root import make_video_root
 
-SMALL = {"train_videos": 8, "test_videos": 4, "image_size": 64, "seed": 3, "drop_rate": 0.1}
+SMALL = {"train_videos": 8, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
+SMALL |= {"image_size": 64, "seed": 3, "drop_rate": 0.1}
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,12 @@ import torch
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.synthetic import write_scripts
+from datasets.synthetic.world import SPLITS
 from tests.datasets.box_root import write_box_root
 
 
 def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world):
-    for split in ("train", "test"):
+    for split in SPLITS:
         source = ActionGenome(small_root, split, (64, 64))
         scripts = write_scripts(small_world, split)
         assert source.videos == tuple(script.name for script in scripts)
@@ -25,6 +26,16 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
                 for name in ("person_box_4", "object_boxes_M4", "object_classes_M", "relations_G2"):
                     np.testing.assert_array_equal(getattr(one, name), getattr(wanted, name))
                     assert getattr(one, name).dtype == getattr(wanted, name).dtype
+
+
+def test_a_share_of_the_training_videos_is_set_apart_and_always_the_same(small_root):
+    whole, train, apart, again = (
+        ActionGenome(small_root, split, (64, 64), validation=share).videos
+        for split, share in (("train", 0), ("train", 0.25), *2 * [("validation", 0.25)])
+    )
+    assert (len(train), len(apart)) == (6, 2)
+    assert sorted(train + apart) == [*whole]
+    assert again == apart
 
 
 def test_a_run_of_frames_is_the_same_as_the_slice_of_the_whole_video(small_root):

@@ -18,12 +18,13 @@ from tests.datasets.conftest import SMALL
 
 
 def config(**changes):
-    return DatasetConfig(**{"name": "action_genome", "root": "r", "frame_size": [8, 8]} | changes)
+    values = {"name": "action_genome", "root": "r", "frame_size": [8, 8]}
+    return DatasetConfig(**values | changes)
 
 
 def test_a_synthetic_config_has_the_knobs_of_the_world_and_serves_as_a_schema(tmp_path):
     knobs = {knob.name: knob.default for knob in fields(World)} | {"test_videos": 2}
-    knobs |= {"train_videos": 1, "image_size": 32}
+    knobs |= {"train_videos": 1, "validation_videos": 1, "final_videos": 1, "image_size": 32}
     values = {"name": "synthetic", "root": str(tmp_path / "made"), "frame_size": [32, 32], **knobs}
     cfg = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(SyntheticConfig), values))
     assert isinstance(cfg, SyntheticConfig)

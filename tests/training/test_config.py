@@ -44,7 +44,7 @@ def test_the_synthetic_config_says_the_defaults_of_the_world():
 def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
     dataset = compose_job("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
     assert dataset.frame_size == [48, 48]
-    assert dataset.root == "data/synthetic-1000-60-48px-s5"
+    assert dataset.root == "data/synthetic-1000-60-60-200-48px-s5"
 
 
 def test_values_out_of_range_are_refused_by_name():

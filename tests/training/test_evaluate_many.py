@@ -84,14 +84,12 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
         (tmp_path / name).mkdir()
         shutil.copy(finished / "last.pt", tmp_path / name / "last.pt")
     built = []
-    build_source = evaluation.build_source
-    monkeypatch.setattr(
-        evaluation, "build_source", lambda *a, **k: built.append(a) or build_source(*a, **k)
-    )
+    open_split = evaluation.open_split
+    monkeypatch.setattr(evaluation, "open_split", lambda *a: built.append(a) or open_split(*a))
     out, relations = tmp_path / "out.json", tmp_path / "relations.csv"
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status is None
-    assert [split for _, split in built] == ["test"]
+    assert [split for _, split in built] == ["final"]
     one, two = (line.split() for line in printed.rstrip().splitlines()[-4:-2])
     assert (one[0], two[0]) == ("one", "two")
     assert one[1:] == two[1:]
@@ -110,7 +108,7 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
     assert "1 of 3" in str(status)
     a, c, b = printed.rstrip().splitlines()[-3:]
     assert a.split()[1:] == c.split()[1:]
-    assert a.split()[1:3] == ["1", "123"]
+    assert a.split()[1:3] == ["1", "61"]
     assert b.startswith(f"b.pt  not evaluated: {tmp_path / 'b.pt'} (6 bytes) is damaged")
 
 
@@ -135,5 +133,5 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
     for more in ([], [f"pictures_dir={tmp_path}"]):
         lines = [f"checkpoint={finished}", "pictures=1", "device=cpu", "workers=0", *more]
         evaluation.evaluate_all(compose_job("eval", lines), one_rank())
-    frames = 23  # of the video in the middle
-    assert drawn == [(finished / "pictures_last_test", frames), (tmp_path, frames)]
+    frames = 43  # of the second of two videos
+    assert drawn == [(finished / "pictures_last_final", frames), (tmp_path, frames)]

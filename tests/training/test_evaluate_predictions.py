@@ -65,13 +65,13 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     assert read_metadata(path) == {
         "version": 1,
         "checkpoint": str(finished / "last.pt"),
-        "split": "test",
+        "split": "final",
         "root": str(data_root),
         "small_boxes": "keep",
         "starts": "table",
     }
     names = [name for name, _ in read_predictions(path)]
-    videos = read_annotations(data_root, "test").videos
+    videos = read_annotations(data_root, "final").videos
     assert names == [frame.name for video in videos for frame in video.frames]
     score_out = tmp_path / "score.json"
     options = ["--iou", "continuous", "--out", str(score_out), "--relations", str(relations)]
@@ -83,7 +83,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         for name, value in figures.items()
         if name not in (*TIMES, "epoch") and not name.endswith(of_the_world)
     }
-    rows = relation_rows(score(path, data_root, "test", convention="continuous"), "last.pt")
+    rows = relation_rows(score(path, data_root, "final", convention="continuous"), "last.pt")
     assert len(relations.read_text().splitlines()) == 1 + len(rows)
 
 

@@ -71,12 +71,6 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
     found = compose_job("train", [path, model, "experiment=temporal_quick"])
     assert (found.model.width, found.train.lr) == (96, 1e-3)
     assert found.train.muon_lr == alone.train.muon_lr is not None
-    (tmp_path / "adamw").mkdir()
-    (tmp_path / "adamw" / "wide.yaml").write_text("# @package _global_\ntrain: {muon_lr: null}\n")
-    found = compose_job("train", [path, model, "experiment=temporal_quick"])
-    assert found.train.muon_lr is None
-    ours = compose_job("train", ["experiment=temporal_quick"])
-    assert (ours.train.muon_lr, ours.train.warmup_epochs) == (None, 1)
 
 
 @pytest.mark.slow

@@ -77,6 +77,17 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     assert "of those to remember" not in said
 
 
+def test_without_videos_to_validate_on_nothing_is_evaluated_before_the_end(root, tmp_path):
+    for share, frames, evaluations in ((0, 26, 0), (0.25, 22, 2)):
+        more = ("train.eval_every=1", "train.epochs=2", f"dataset.validation={share}")
+        summary = train.train(job(root, tmp_path / f"{share}", *more), one_rank())
+        folder = only_run(tmp_path / f"{share}")
+        assert summary["frames"] == frames
+        assert (summary["split"], summary["eval_frames"]) == ("test", 16)
+        assert [line["kind"] for line in metrics(folder)].count("eval") == evaluations
+        assert (folder / "best.pt").exists() == (share > 0)
+
+
 def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):
     def decoded(*more) -> int:
         with mock.patch.object(

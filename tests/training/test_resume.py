@@ -176,6 +176,29 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
     assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (4, 4), (5, 5)]
 
 
+def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_validation(
+    config, tmp_path
+):
+    evaluate, recalls, splits = train.evaluate, iter((0.5, 0.3, 0.2)), []
+
+    def score(model, source, *more, **options):
+        splits.append(source.split)
+        return {**evaluate(model, source, *more, **options), "with/recall@20": next(recalls)}
+
+    with mock.patch.object(train, "evaluate", score):
+        summary = train.train(config("train.eval_every=1"), one_rank())
+    assert splits == ["validation", "validation", "final"]
+    assert (summary["split"], summary["eval_frames"], summary["with/recall@20"]) == (
+        "final",
+        61,
+        0.2,
+    )
+    assert (summary["validation_recall@20"], summary["best_validation_recall@20"]) == (0.3, 0.5)
+    folder = only_run(tmp_path / "runs")
+    best, last = (torch.load(folder / name, weights_only=True) for name in ("best.pt", "last.pt"))
+    assert (best["epoch"], last["epoch"]) == (1, 2)
+
+
 INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_minutes=2", "train.log_every=1")
 
 

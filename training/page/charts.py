@@ -112,30 +112,34 @@ def parts(run: Record) -> Chart | None:
     return chart("Parts of the loss", text, draw, 4, note)
 
 
-def recall(run: Record) -> Chart:
-    """Draw Recall@20 by evaluation, beside the ideal observers if they are known.
+def recall_by_step(run: Record) -> Chart:
+    """Draw Recall@20 on the validation videos, beside the ideal observers if they are known."""
+    found = [(at(run, line), 100 * line["with/recall@20"]) for line in run.evals]
 
-    A single evaluation is split into all relations and those that must be remembered.
+    def draw(axis: Axes) -> None:
+        for of, (name, broken, ink) in known_observers(run.evals[-1]).items():
+            if of == "with":
+                axis.plot(*columns(found), "o-", color=colour(run), label=name)
+            else:
+                level = 100 * run.evals[-1][f"{of}/recall@20"]
+                axis.axhline(level, ls=broken, color=ink, lw=1.6, label=f"{name} {level:.1f}")
+        axis.set_ylim(0, 100)
+        by_step(axis, run)
+
+    text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
+    return chart("Recall@20 on validation videos, %", text, draw)
+
+
+def known_observers(figures: Row) -> dict[str, tuple[str, str, str]]:
+    return {of: look for of, look in OBSERVERS.items() if f"{of}/recall@20" in figures}
+
+
+def recall(reached: Row) -> Chart:
+    """Draw Recall@20 beside the ideal observers if they are known.
+
+    It is of all relations, and of those that must be remembered.
     """
-    title, reached = "Recall@20 with constraint, %", run.reached
-    known = {of: look for of, look in OBSERVERS.items() if f"{of}/recall@20" in reached}
-    if len(run.evals) > 1:
-        found = [(at(run, line), 100 * line["with/recall@20"]) for line in run.evals]
-
-        def draw(axis: Axes) -> None:
-            for of, (name, broken, ink) in known.items():
-                if of == "with":
-                    axis.plot(*columns(found), "o-", color=colour(run), label=name)
-                else:
-                    level = 100 * reached[f"{of}/recall@20"]
-                    axis.axhline(level, ls=broken, color=ink, lw=1.6, label=f"{name} {level:.1f}")
-            axis.set_ylim(0, 100)
-            by_step(axis, run)
-
-        text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
-        return chart(title, text, draw)
-
-    kinds = {"": "all relations"}
+    known, kinds = known_observers(reached), {"": "all relations"}
     if "with/recall@20_memory" in reached:  # then observers have it too
         kinds["_memory"] = "those that must be remembered"
     figures = {(of, kind): 100 * reached[f"{of}/recall@20{kind}"] for of in known for kind in kinds}
@@ -148,7 +152,7 @@ def recall(run: Record) -> Chart:
         axis.set_yticks(middles, [fill(words, 16) for words in kinds.values()])
 
     text = "; ".join(f"{known[of][0]}, {kinds[kind]} {x:.1f}" for (of, kind), x in figures.items())
-    return chart(title, text, draw_bars)
+    return chart("Recall@20 with constraint, %", text, draw_bars)
 
 
 def seconds(run: Record) -> Chart:
@@ -169,7 +173,7 @@ def seconds(run: Record) -> Chart:
 
 
 def relations(found: pd.DataFrame) -> Chart:
-    """Draw `relation_bars` of the test split."""
+    """Draw `relation_bars` of all relations, with Recall in words."""
     best = 100 * found.groupby("group").recall.max()
     text = "; ".join(f"{group} up to {best[group]:.1f} %" for group in GROUPS if group in best)
     title, height = "Recall@20 by relation, with constraint, %", 1.2 + 0.2 * len(found)

@@ -1,4 +1,4 @@
-"""Pictures of a run: predictions on one video of the test split, still and moving."""
+"""Pictures of a run: predictions on one unseen video, still and moving."""
 
 import io
 import sys
@@ -32,10 +32,10 @@ WIDTH = 12.0
 def draw_run(
     checkpoint: Path, device: torch.device, source: VideoSource | None = None
 ) -> tuple[bytes, bytes]:
-    """Draw a checkpoint's predictions on the test video that `telling` chooses.
+    """Draw a checkpoint's predictions on the video that `telling` chooses.
 
     Args:
-        source: the test split; None opens that of the checkpoint, and makes no data.
+        source: the split of the run's figures; None opens it, and makes no data.
 
     Returns:
         Frames from the whole video side by side as PNG; its first frames as an animated WebP.
@@ -45,7 +45,9 @@ def draw_run(
     """
     print(f"drawing what {checkpoint} predicts", file=sys.stderr)
     model, saved = load_model(checkpoint, device)
-    source = source or build_source(saved_config(saved["config"]["dataset"]), "test")
+    if source is None:
+        dataset = saved_config(saved["config"]["dataset"])
+        source = build_source(dataset, dataset.splits[1])
     video = telling(source)
     batch = read_video(source, video, int(source.lengths[video]))
     predictions = predict_video(model, source, batch, saved["config"]["train"], device)

@@ -12,7 +12,7 @@ from training.provenance import surroundings
 
 MADE_ON = "made_on.json"
 RELATIONS = "relations.csv"
-"""File of the rows of `relation_rows` at the last evaluation."""
+"""File of the rows of `relation_rows` at the end."""
 Row = dict[str, Any]
 
 
@@ -26,19 +26,11 @@ class Record:
     """Lines of metrics.jsonl by kind, here and in `epochs`, one per epoch, and `evals`."""
     epochs: list[Row]
     evals: list[Row]
-    ended: bool
+    """Figures on the validation videos."""
+    summary: Row
+    """Figures of the whole run; empty until it ends."""
     made_on: Row
     """Machine, versions and commit, from `surroundings`."""
-
-    @property
-    def reached(self) -> Row:
-        """Figures of the last evaluation; empty before the first."""
-        return self.evals[-1] if self.evals else {}
-
-
-def evaluated_after(epochs: float) -> str:
-    """Name of an evaluation after so many epochs."""
-    return f"after epoch {round(epochs, 2):g}"
 
 
 def read_record(path: Path) -> Record:
@@ -54,7 +46,10 @@ def read_record(path: Path) -> Record:
             lines[line["kind"]][line["epoch"], step] = line
     steps, epochs, evals = (list(found.values()) for found in lines.values())
     config, made_on = read_object(path / "config.json"), read_object(path / MADE_ON)
-    return Record(path, config, steps, epochs, evals, (path / "summary.json").exists(), made_on)
+    end = path / "summary.json"
+    return Record(
+        path, config, steps, epochs, evals, read_object(end) if end.exists() else {}, made_on
+    )
 
 
 def note_machine(path: Path) -> None:

@@ -17,7 +17,7 @@ from training.config import CONFIGS, compose_job
 from training.figures import summarise
 from training.page import charts
 from training.page.charts import Chart
-from training.page.record import RELATIONS, Record, evaluated_after
+from training.page.record import RELATIONS, Record
 from training.printing import CONSTRAINTS_IN_WORDS, from_memoryless
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
@@ -44,39 +44,39 @@ def lead(run: Record) -> str:
     names = f"{config['model']['name']} on {config['dataset']['name']}"
     what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
-    if not run.ended:
+    if not run.summary:
         last = run.steps[-1] if run.steps else {"epoch": 1, "step": 0}
         state = f"not finished, epoch {last['epoch']}, step {last['step']}"
     result = ""
-    if run.reached:
-        result = f"Recall@20 with constraint is {100 * run.reached['with/recall@20']:.1f} %"
-        if beside := from_memoryless(run.reached):
+    if run.summary:
+        result = f"Recall@20 with constraint is {100 * run.summary['with/recall@20']:.1f} %"
+        if beside := from_memoryless(run.summary):
             result += f", {beside}"
         result += "."
     return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {result}"
 
 
 def reached(run: Record) -> list[Part]:
-    """Show loss and Recall of the last evaluation, beside those of observers."""
-    loss: list[Part] = [charts.loss(run)] if run.steps or run.epochs else []
-    if not run.reached:
-        return [*loss, "The test split has not been evaluated yet."]
+    """Show loss and Recall of the last weights and on the way, beside those of observers."""
+    parts: list[Part] = [charts.loss(run)] if run.steps or run.epochs else []
+    if len(run.evals) > 1:
+        parts.append(charts.recall_by_step(run))
+    if not (last := run.summary):
+        return [*parts, "The run has not ended, so its last weights are not evaluated yet."]
     rows = [
         {"constraint": words}
-        | {f"Recall@{k}, %": f"{100 * run.reached[f'{of}/recall@{k}']:.1f}" for k in (10, 20, 50)}
+        | {f"Recall@{k}, %": f"{100 * last[f'{of}/recall@{k}']:.1f}" for k in (10, 20, 50)}
         for of, (words, _) in CONSTRAINTS_IN_WORDS.items()
     ]
-    title = f"On the test split, {evaluated_after(run.reached['after'])}"
-    return [charts.recall(run), *loss, Table(title, rows)]
+    title = f"The last weights on split {last['split']}, {last['eval_frames']:,.0f} frames"
+    return [charts.recall(last), *parts, Table(title, rows)]
 
 
 def relations(run: Record) -> list[Part]:
-    """Show Recall@20 of every relation at the last evaluation, and count the hardly learned."""
-    if not (run.path / RELATIONS).exists():
-        return [f"The run's folder has no {RELATIONS}, which evaluations write."]
+    """Show Recall@20 of every relation at the end, and count the hardly learned."""
+    if not run.summary or not (run.path / RELATIONS).exists():
+        return [f"The run's folder has no {RELATIONS} yet, which is written at the end."]
     table = pd.read_csv(run.path / RELATIONS)
-    if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["after"])}:
-        return [f"{RELATIONS} is not of this run's last evaluation."]
     found = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     found = found.assign(name=found.name.str.replace("_", " "))
     low = found[found.recall < HARDLY]
@@ -86,9 +86,9 @@ def relations(run: Record) -> list[Part]:
 
 
 def picture(run: Record) -> list[Part]:
-    """Show predictions on frames of a test video, side by side and moving."""
+    """Show predictions on frames of an unseen video, side by side and moving."""
     titles = (
-        "Frames of a test video: the truth, the prediction, the best triplets",
+        "Frames of an unseen video: the truth, the prediction, the best triplets",
         "Its first frames, moving",
     )
     shown: list[Part] = []
@@ -121,7 +121,7 @@ def training(run: Record) -> list[Part]:
             "filler": f"{line['filler']:,}",
             "deleted": f"{line['deleted']:,}",
             "memory, MiB": f"{line['peak_memory_mib']:,.0f}",
-            "Recall@20, %": recalls.get(line["epoch"], "-"),
+            "validation Recall@20, %": recalls.get(line["epoch"], "-"),
         }
         for line in run.epochs
     ]
@@ -166,7 +166,7 @@ def origin(run: Record) -> list[Part]:
 SECTIONS: dict[str, tuple[str, Callable[[Record], list[Part]]]] = {
     "reached": ("What it reached", reached),
     "relations": ("Recall by relation", relations),
-    "picture": ("A test video", picture),
+    "picture": ("An unseen video", picture),
     "training": ("While it trained", training),
     "cost": ("What it cost", cost),
     "config": ("Config", config),

@@ -33,7 +33,7 @@ def write_page(path: Path, device: torch.device, source: VideoSource | None = No
     """Draw the pictures and the page of a run.
 
     Args:
-        source: the test split; None opens the run's own, and makes no data.
+        source: the split of the run's figures; None opens it, and makes no data.
 
     Raises:
         InputError: `path` is no run.

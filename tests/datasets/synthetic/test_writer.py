@@ -12,7 +12,8 @@ from datasets.annotations.unpickler import read_pickle
 from datasets.synthetic import ensure, writer
 from datasets.synthetic.__main__ import main
 
-TINY = {"train_videos": 2, "test_videos": 1, "image_size": 32, "progress": False}
+VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
+TINY = {**VIDEOS, "image_size": 32, "progress": False}
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -95,7 +96,8 @@ def test_processes_that_ask_together_get_one_root(tmp_path, monkeypatch):
 
 def test_the_command_makes_a_root_and_reports_errors_in_one_sentence(tmp_path, capsys):
     command = ["--root", str(tmp_path / "root")]
-    knobs = ["--train-videos", "2", "--test-videos", "1", "--image-size", "32"]
+    knobs = [f"--{name.replace('_', '-')}={count}" for name, count in VIDEOS.items()]
+    knobs += ["--image-size", "32"]
     assert main(command + knobs) == 0
     assert json.loads((tmp_path / "root" / "synthetic.json").read_text())["train_videos"] == 2
     assert main(command) == 2
