@@ -35,6 +35,7 @@ from datasets.scoring.tables import (
     write_relations,
 )
 from datasets.synthetic.yardsticks import Yardsticks
+from datasets.write_whole import write_whole
 from training import jobs
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
@@ -83,7 +84,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             write_relations(cfg.relations, rows)
         if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
-            Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
+            write_whole(cfg.out, json.dumps(figures, indent=2) + "\n")
         for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
             print(f"written: {file}")
     ranks.barrier()

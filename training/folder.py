@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 
 from bload import BlockSampler
 from bload.errors import InputError
-from datasets.write_whole import write_whole
+from datasets.write_whole import plain_file, write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
 
@@ -306,7 +306,7 @@ class RunFolder:
 def read_object(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file; raises `InputError` if there is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(plain_file(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
     if not isinstance(value, dict):
@@ -316,8 +316,8 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill."""
-    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for text in content.splitlines():
+    content = plain_file(path).read_bytes() if path.exists() else b""
+    for text in content.decode(errors="replace").splitlines():
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):

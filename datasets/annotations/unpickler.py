@@ -10,6 +10,7 @@ A hostile file runs no code; it can still exhaust memory, or nest so deeply that
 
 import gc
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.problems import shown
+from datasets.write_whole import plain_file
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 
@@ -52,16 +54,34 @@ class _Array(np.ndarray):
         super().__setstate__((version, shape, dtype.checked, fortran, data))
 
 
+class _Constructor:
+    """A function that a pickle may call; one that sets its attributes is refused."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def __setstate__(self, state: object) -> None:
+        raise pickle.UnpicklingError(f"it changes a constructor by {shown(state)}")
+
+
+@_Constructor
 def _reconstruct(kind: type[_Array], *_: object) -> _Array:
     if kind is not _Array:
         raise pickle.UnpicklingError(f"it reconstructs a {shown(kind)} instead of an array")
     return _Array()
 
 
+@_Constructor
 def _scalar(dtype: _Dtype, data: bytes) -> np.generic:
     return np.frombuffer(data, dtype.checked, 1)[0]
 
 
+@_Constructor
 def _frombuffer(data: bytes, dtype: _Dtype, shape: tuple, order: Any) -> np.ndarray:
     return np.frombuffer(data, dtype.checked).reshape(shape, order=order)
 
@@ -94,7 +114,7 @@ def read_pickle(path: Path) -> Any:
     Raises `InputError`, naming the file, if it is missing, empty, cut off, or asks for anything
     but plain values.
     """
-    if not path.exists():
+    if not plain_file(path).exists():
         raise InputError(f"{path} is missing; put Action Genome's annotations there")
     collecting = gc.isenabled()
     gc.disable()  # it would look at millions of new values in vain

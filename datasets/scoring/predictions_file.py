@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 from datasets.scoring.prediction import FramePrediction
-from datasets.write_whole import write_whole
+from datasets.write_whole import new_file, plain_file, write_whole
 
 VERSION = 1
 METADATA_KEY = b"bload_predictions"
@@ -52,13 +52,15 @@ class PredictionsWriter:
 
     def __init__(self, path: Path | str, rank: int = 0) -> None:
         self._path = _part(path, rank)
-        self._writer = _open_writer(self._path, SCHEMA)
+        self._file = new_file(self._path)
+        self._writer = _open_writer(self._file, SCHEMA)
 
     def __enter__(self) -> "PredictionsWriter":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._writer.close()
+        self._file.close()
         if kind is not None:
             self._path.unlink(missing_ok=True)
 
@@ -77,7 +79,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     paths = [_part(path, rank) for rank in range(parts)]
     encoded = json.dumps({"version": VERSION, **metadata})
 
-    def write(whole: Path) -> None:
+    def write(whole: BinaryIO) -> None:
         files = [pq.ParquetFile(part) for part in paths]
         groups = [
             (rank, group) for rank, file in enumerate(files) for group in range(file.num_row_groups)
@@ -197,6 +199,7 @@ def _values(prediction: FramePrediction) -> np.ndarray:
 
 
 def _open(path: Path | str) -> pq.ParquetFile:
+    path = plain_file(path)
     try:
         return pq.ParquetFile(path)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -206,10 +209,10 @@ def _open(path: Path | str) -> pq.ParquetFile:
         ) from error
 
 
-def _open_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _open_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     # Floats hardly repeat, so dictionaries of them only cost time.
     return pq.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=["video", "frame", "object_name"]
+        file, schema, compression="zstd", use_dictionary=["video", "frame", "object_name"]
     )
 
 

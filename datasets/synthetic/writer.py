@@ -45,6 +45,8 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
             f"{root} exists and is not empty, and a root is never overwritten; give another path"
         )
     partial = root.parent / f".{root.name}.partial"
+    if partial.is_symlink():
+        partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
     _write_files(partial, root, world, progress)
     os.replace(partial, root)

@@ -35,7 +35,7 @@ def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monk
 
 def test_a_device_is_never_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is a folder or a device; give a file"):
+    with pytest.raises(InputError, match="is a folder, a pipe or a device; give a file"):
         write_whole(tmp_path / "pipe", "text")
     assert (tmp_path / "pipe").is_fifo()
 

@@ -139,6 +139,14 @@ def test_an_exception_leaves_the_old_file_and_no_part(frames, tmp_path):
     assert [child.name for child in tmp_path.iterdir()] == ["p.parquet"]
 
 
+def test_a_link_planted_where_a_part_goes_is_not_followed(frames, tmp_path):
+    (tmp_path / "theirs").write_text("old")
+    (tmp_path / "p.parquet.rank0.part").symlink_to("theirs")
+    write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
+    assert_equal(list(read_predictions(tmp_path / "p.parquet")), frames)
+    assert (tmp_path / "theirs").read_text() == "old"
+
+
 def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     pq.write_table(pa.table({"frame": ["a"]}), tmp_path / "name.parquet", store_schema=False)

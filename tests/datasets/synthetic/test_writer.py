@@ -56,6 +56,14 @@ def test_ensure_makes_once_and_refuses_other_knobs_with_both_values(tmp_path, mo
         ensure(root, **TINY, seed=4)
 
 
+def test_a_link_planted_where_a_root_is_made_is_not_followed(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / ".root.partial").symlink_to("theirs")
+    ensure(tmp_path / "root", **TINY)
+    assert not (tmp_path / "root").is_symlink()
+    assert not [*(tmp_path / "theirs").iterdir()]
+
+
 def test_nothing_is_written_over(tmp_path):
     (tmp_path / "annotations").mkdir()
     with pytest.raises(InputError, match=f"{tmp_path} .* not empty"):
