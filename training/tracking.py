@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from bload import Plan
 from bload.show.draw import draw_plans
+from datasets.write_whole import plain_file, write_whole
 from training.config import WandbConfig
 from training.folder import RunFolder
 
@@ -48,7 +49,7 @@ class Tracker:
         saved_id = folder / "wandb_id"
         if begins:
             saved_id.unlink(missing_ok=True)
-        known = saved_id.read_text() if saved_id.exists() else None
+        known = plain_file(saved_id).read_text() if saved_id.exists() else None
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
@@ -57,9 +58,10 @@ class Tracker:
             id=os.environ.get("WANDB_RUN_ID", known),
             resume="allow" if known else None,
             config=config,
-            settings=wandb.Settings(silent=True, console="off"),
+            # Else a job begun after wandb failed would go on with the run of the job before.
+            settings=wandb.Settings(silent=True, console="off", reinit="create_new"),
         )
-        saved_id.write_text(self.wandb.id)
+        write_whole(saved_id, self.wandb.id)
 
     def __enter__(self) -> Self:
         return self
@@ -84,17 +86,25 @@ class Tracker:
 
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of the plans, by loader."""
-        if self.wandb is not None:
+
+        def send() -> None:
             with TemporaryDirectory() as folder:
                 self.show([draw_plans(plans, Path(folder) / "blocks.png")])
 
+        if self.wandb is not None:
+            self._in_wandb(send)
+
     def show(self, files: Iterable[Path]) -> None:
         """Send wandb the pictures among the files, by name."""
-        if self.wandb is not None:
+
+        def send() -> None:
             import wandb
 
             pictures = [file for file in files if file.suffix == ".png"]
             self._send({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}, 0)
+
+        if self.wandb is not None:
+            self._in_wandb(send)
 
     def _send(self, values: dict[str, Any], step: int) -> None:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.
