@@ -125,6 +125,21 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
     assert drawn(folder) == []
 
 
+def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(run, config):
+    before = contents(run)
+    job = config("train.epochs=1", "train.log_every=1")
+    assert train.RunFolder.of(job, 1).path == run
+    (run / "report.html").unlink()
+    (run / "prediction.webp").unlink()
+    with mock.patch.object(train, "open_training", side_effect=AssertionError("it trains")):
+        train.train(job, one_rank())
+        assert len(drawn(run)) == 3
+        with mock.patch.object(train, "write_or_warn", side_effect=AssertionError("it draws")):
+            train.train(job, one_rank())
+    after = contents(run)
+    assert [name for name in before if after.get(name) != before[name]] == ["report.html"]
+
+
 def test_a_run_in_its_first_epoch_shows_its_steps(run):
     keep(run, lambda line: line["kind"] == "step")
     (run / "summary.json").unlink()
