@@ -184,3 +184,5 @@ def test_plans_are_the_same_on_every_machine_and_in_every_version():
         size = 25 if packer in CLIPS else 50 if "long" in options else 70
         plan = make_plan(lengths, packer, size, seed=42, epoch=7, **options)
         assert digest(plan) == expected, (packer, options)
+    lengths[150] = 70  # the only one that fills a block
+    assert digest(make_plan(lengths, "bload_exact", 70, seed=42, epoch=7)) == "27499fd323ab3adf"
