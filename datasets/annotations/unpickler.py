@@ -12,7 +12,7 @@ import gc
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,34 +54,25 @@ class _Array(np.ndarray):
         super().__setstate__((version, shape, dtype.checked, fortran, data))
 
 
-class _Constructor:
-    """A function that a pickle may call; one that sets its attributes is refused."""
+class _Fixed(NamedTuple):
+    """A function whose attributes no pickle can set."""
 
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    function: Callable[..., Any]
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
-
-    def __setstate__(self, state: object) -> None:
-        raise pickle.UnpicklingError(f"it changes a constructor by {shown(state)}")
+        return self.function(*arguments)
 
 
-@_Constructor
 def _reconstruct(kind: type[_Array], *_: object) -> _Array:
     if kind is not _Array:
         raise pickle.UnpicklingError(f"it reconstructs a {shown(kind)} instead of an array")
     return _Array()
 
 
-@_Constructor
 def _scalar(dtype: _Dtype, data: bytes) -> np.generic:
     return np.frombuffer(data, dtype.checked, 1)[0]
 
 
-@_Constructor
 def _frombuffer(data: bytes, dtype: _Dtype, shape: tuple, order: Any) -> np.ndarray:
     return np.frombuffer(data, dtype.checked).reshape(shape, order=order)
 
@@ -93,9 +84,9 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("__builtin__", "bytes"): bytes,  # empty bytes under protocols 0 to 2
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _reconstruct
-    _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
-    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _frombuffer
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Fixed(_reconstruct)
+    _ALLOWED[f"{_core}.multiarray", "scalar"] = _Fixed(_scalar)
+    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _Fixed(_frombuffer)
 
 
 class _PlainUnpickler(pickle.Unpickler):
