@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -39,7 +40,8 @@ class Tracker:
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
-            self._in_wandb(lambda: self._begin(folder.path, config, options, mode, begins))
+            with self._guarded():
+                self._begin(folder.path, config, options, mode, begins)
 
     def _begin(
         self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, begins: bool
@@ -70,7 +72,8 @@ class Tracker:
         if self.file is not None:
             self.file.close()
         if self.wandb is not None:
-            self._in_wandb(self.wandb.finish)
+            with self._guarded():
+                self.wandb.finish()
 
     def log(self, kind: str, epoch: int, step: int, figures: Mapping[str, Any]) -> None:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
@@ -86,25 +89,18 @@ class Tracker:
 
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of the plans, by loader."""
-
-        def send() -> None:
-            with TemporaryDirectory() as folder:
-                self.show([draw_plans(plans, Path(folder) / "blocks.png")])
-
         if self.wandb is not None:
-            self._in_wandb(send)
+            with self._guarded(), TemporaryDirectory() as folder:
+                self.show([draw_plans(plans, Path(folder) / "blocks.png")])
 
     def show(self, files: Iterable[Path]) -> None:
         """Send wandb the pictures among the files, by name."""
-
-        def send() -> None:
-            import wandb
-
-            pictures = [file for file in files if file.suffix == ".png"]
-            self._send({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}, 0)
-
         if self.wandb is not None:
-            self._in_wandb(send)
+            with self._guarded():
+                import wandb
+
+                images = {file.stem: str(file) for file in files if file.suffix == ".png"}
+                self._send({f"pictures/{k}": wandb.Image(path) for k, path in images.items()}, 0)
 
     def _send(self, values: dict[str, Any], step: int) -> None:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.
@@ -113,12 +109,14 @@ class Tracker:
             step: within the current epoch.
         """
         if self.wandb is not None:
-            self._in_wandb(lambda: self.wandb.log(values, step=self.steps + step))
+            with self._guarded():
+                self.wandb.log(values, step=self.steps + step)
 
-    def _in_wandb(self, do: Callable[[], Any]) -> None:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         """Continue without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
-            do()
+            yield
         except Exception as error:  # wandb and its service raise many kinds
             self.wandb = None
             print(f"warning: wandb: {error}; going on without it")
