@@ -14,6 +14,7 @@ protocol is in docs/evaluation.md.
 """
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,8 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     """Raise `InputError`, before hours of work, if an output file cannot be written."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
         other = path.exists() and not path.is_file()
-        if other or not path.absolute().parent.is_dir():
-            raise InputError(f"{path} cannot be written; name a file in a folder that exists")
+        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
+            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
     if cfg.predictions and checkpoints > 1:
         raise InputError(
             f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "

@@ -1,7 +1,8 @@
 """Atomic files: a reader finds the old contents or the new, never half of them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,15 +10,23 @@ from bload.errors import InputError
 
 
 def plain_file(path: Path | str) -> Path:
-    """Return the path, at which there is a plain file, through links, or nothing.
-
-    Raises:
-        InputError: there is a folder, a pipe or a device, which could be read without an end.
-    """
+    """Return the path of a file or of none; raise `InputError` if something else is there."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is a folder, a pipe or a device; give a file")
     return path
+
+
+@contextmanager
+def reading(path: Path | str, remedy: str) -> Iterator[None]:
+    """Raise an `InputError` that names the file for whatever its contents raise in the body."""
+    try:
+        yield
+    except Exception as error:  # wrong contents raise nearly anything
+        if isinstance(error, InputError) or "Memory" in type(error).__name__:
+            raise
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(f"{path} cannot be read ({what}); {remedy}") from error
 
 
 def new_file(path: Path) -> BinaryIO:

@@ -75,8 +75,8 @@ def relations(run: Record) -> list[Part]:
     """Show Recall@20 of every relation at the last evaluation, and count the hardly learned."""
     if not (run.path / RELATIONS).exists():
         return [f"The run's folder has no {RELATIONS}, which evaluations write."]
-    table = pd.read_csv(run.path / RELATIONS)
-    if not run.reached or {*table.checkpoint} != {evaluated_after(run.reached["after"])}:
+    table = pd.read_csv(plain_file(run.path / RELATIONS))
+    if not run.reached or {*table.get("checkpoint", ())} != {evaluated_after(run.reached["after"])}:
         return [f"{RELATIONS} is not of this run's last evaluation."]
     found = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     found = found.assign(name=found.name.str.replace("_", " "))
