@@ -14,6 +14,7 @@ protocol is in docs/evaluation.md.
 """
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
+from datasets.write_whole import write_whole
 from training import jobs
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
@@ -80,7 +82,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             write_relations(cfg.relations, rows)
         if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
-            Path(cfg.out).write_text(json.dumps(figures, indent=2) + "\n")
+            write_whole(cfg.out, json.dumps(figures, indent=2) + "\n")
         for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
             print(f"written: {file}")
     ranks.barrier()
@@ -92,8 +94,8 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     """Raise `InputError`, before hours of work, if an output file cannot be written."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
         other = path.exists() and not path.is_file()
-        if other or not path.absolute().parent.is_dir():
-            raise InputError(f"{path} cannot be written; name a file in a folder that exists")
+        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
+            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
     if cfg.predictions and checkpoints > 1:
         raise InputError(
             f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "

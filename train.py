@@ -32,7 +32,7 @@ from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import recompute, reset_peak_memory
 from training.page.record import RELATIONS
-from training.page.write import begin_page, drawn, write_or_warn
+from training.page.write import PAGE, begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, join_ranks
 from training.step import train_step
@@ -59,6 +59,10 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
     if any(ranks.gather(folder.is_finished(cfg.run.resume))):
         if ranks.is_first:
             print(f"{folder.path} had finished before; run.resume=never trains it again.")
+        if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
+            with folder.lock(ranks):
+                if ranks.is_first:
+                    write_or_warn(folder.path, ranks.device, data.final.source)
         return read_object(folder.summary) if folder.summary.exists() else {}
     training = open_training(cfg, ranks, data)
 

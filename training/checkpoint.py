@@ -5,8 +5,10 @@
 
 import hashlib
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,12 +16,12 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
-from datasets.write_whole import write_whole
+from datasets.write_whole import reading, write_whole
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 from training.build import Training
 from training.config import TrainJob
-from training.folder import LAST, PREVIOUS, checkpoint_file
+from training.folder import LAST, PREVIOUS, Saved, checkpoint_file
 from training.ranks import AgreedError
 from training.sync import gather_states
 
@@ -90,6 +92,7 @@ def load_training(
     ranks = training.ranks
     with ranks.together():
         path, saved, damage = _first_whole(paths)
+    with ranks.together(), reading(path, "give another checkpoint"):
         check_same_model(saved["config"]["model"], cfg.model, path)
         loader.sampler.load_state_dict(saved["loader"])
         mine = saved
@@ -107,15 +110,16 @@ def load_training(
                 f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
-    training.model.load_state_dict(mine["model"])
-    training.optimiser.load_state_dict(mine["optimiser"])
-    if training.average and "average" in mine:
-        training.average.load_state_dict(mine["average"])
-    elif training.average:  # not in the checkpoint: the average begins at its weights
-        training.average.module.load_state_dict(mine["model"])
-    if cfg.model.checkpoint == "auto":
-        training.model.recompute = saved["recompute"]
-    progress = Progress(**saved["progress"])
+        training.model.load_state_dict(mine["model"])
+        training.optimiser.load_state_dict(mine["optimiser"])
+        if training.average and "average" in mine:
+            training.average.load_state_dict(mine["average"])
+        elif training.average:  # not in the checkpoint: the average begins at its weights
+            training.average.module.load_state_dict(mine["model"])
+        if cfg.model.checkpoint == "auto":
+            training.model.recompute = saved["recompute"]
+        given = saved["progress"]  # with no less and no more
+        progress = Progress(**given | {key: given[key] for key in asdict(Progress())})
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"
@@ -149,7 +153,10 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
             f"{path} ({len(contents):,} bytes) is damaged, or no checkpoint of train.py: it does "
             "not end with the checksum of its contents"
         )
-    return torch.load(io.BytesIO(contents), map_location="cpu", weights_only=True)
+    with reading(path, "give another checkpoint"):
+        state = Saved(path, torch.load(io.BytesIO(contents), map_location="cpu", weights_only=True))
+        state["config"] = json.loads(json.dumps(state["config"]), object_hook=partial(Saved, path))
+    return state
 
 
 def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
@@ -207,10 +214,11 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
         InputError: it cannot be read.
     """
     checkpoint = load_checkpoint(path)
-    model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
-    model.load_state_dict(checkpoint["model"])
-    if "average" in checkpoint:
-        average = AveragedModel(model)
-        average.load_state_dict(checkpoint["average"])
-        model = cast(DDS, average.module)
+    with reading(path, "give another checkpoint"):
+        model = build_model(ModelConfig(**checkpoint["config"]["model"])).to(device)
+        model.load_state_dict(checkpoint["model"])
+        if "average" in checkpoint:
+            average = AveragedModel(model)
+            average.load_state_dict(checkpoint["average"])
+            model = cast(DDS, average.module)
     return model, checkpoint

@@ -15,6 +15,7 @@ from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
+from datasets.write_whole import reading
 from models import build_criterion
 from training.build import Training, build_network, build_training, choose_kernels
 from training.config import TrainJob
@@ -39,7 +40,8 @@ def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | No
     timed: tuple[float, ...] = ()
     with ranks.together():
         if ranks.is_first and saved and saved.exists() and cfg.run.resume != "never":
-            timed = astuple(Cost(**read_object(saved)))
+            with reading(saved, "remove it, and the cost is timed again"):
+                timed = astuple(Cost(**read_object(saved)))
     if timed := ranks.gather(timed)[0]:  # others may see another folder
         return Cost(*timed)
     found = torch.tensor(astuple(fit(cfg, source, ranks)), dtype=torch.float64)

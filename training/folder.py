@@ -20,6 +20,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from bload import BlockSampler
 from bload.errors import InputError
-from datasets.write_whole import write_whole
+from datasets.write_whole import plain_file, reading, write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
 
@@ -140,12 +141,12 @@ class RunFolder:
         The system frees the lock when rank 0 ends, however it ends.
 
         Raises:
-            InputError: another run holds it.
+            InputError: another run holds it, or the folder cannot be written.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / "lock")
         with ranks.together():
             try:
+                self.path.mkdir(parents=True, exist_ok=True)
                 if ranks.is_first:
                     lock.acquire(timeout=PATIENCE)
             except Timeout:
@@ -153,6 +154,8 @@ class RunFolder:
                     f"{self.path} is in use by another run; wait for its end, stop it, or give "
                     "this run a run.name of its own"
                 ) from None
+            except OSError as e:
+                raise InputError(f"{self.path} cannot be written ({e}); change run.root") from e
         try:
             yield
         finally:
@@ -304,24 +307,41 @@ class RunFolder:
         write_whole(self.metrics, remaining)
 
 
+class Saved(dict[str, Any]):
+    """An object in a file; raises an `InputError`, which begins with `where`, for a missing key."""
+
+    def __init__(self, where: Path | str, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.where = where
+
+    def __missing__(self, key: str) -> Any:
+        raise InputError(f"{self.where} has no {key}; put back a whole one")
+
+
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; raises `InputError` if there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}); put it back or remove it") from error
+    """Read the object in a JSON file, as `Saved`; raises `InputError` if there is none."""
+    with reading(path, "put it back or remove it"):
+        text = plain_file(path).read_text(encoding="utf-8")
+        value = json.loads(text, object_hook=partial(Saved, path))
     if not isinstance(value, dict):
         raise InputError(f"{path} holds no JSON object; put it back or remove it")
     return value
 
 
 def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill."""
-    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for text in content.splitlines():
+    """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill.
+
+    Raises:
+        InputError: a line has no kind, epoch or step.
+    """
+    content = plain_file(path).read_bytes() if path.exists() else b""
+    for number, text in enumerate(content.decode(errors="replace").splitlines(), 1):
+        where = f"{path}, line {number},"
         try:
-            line = json.loads(text)
+            line = json.loads(text, object_hook=partial(Saved, where))
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and line.get("kind") and isinstance(line.get("epoch"), int):
+        if not isinstance(line, Saved) or {type(line["epoch"]), type(line["step"])} != {int}:
+            raise InputError(f"{where} has no epoch and step in numbers; put back a whole one")
+        if line["kind"]:
             yield text, line

@@ -2,13 +2,15 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from bload import Plan
 from bload.show.draw import draw_plans
+from datasets.write_whole import plain_file, write_whole
 from training.config import WandbConfig
 from training.folder import RunFolder
 
@@ -38,7 +40,8 @@ class Tracker:
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
-            self._in_wandb(lambda: self._begin(folder.path, config, options, mode, begins))
+            with self._guarded():
+                self._begin(folder.path, config, options, mode, begins)
 
     def _begin(
         self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, begins: bool
@@ -48,7 +51,7 @@ class Tracker:
         saved_id = folder / "wandb_id"
         if begins:
             saved_id.unlink(missing_ok=True)
-        known = saved_id.read_text() if saved_id.exists() else None
+        known = plain_file(saved_id).read_text() if saved_id.exists() else None
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
@@ -57,9 +60,10 @@ class Tracker:
             id=os.environ.get("WANDB_RUN_ID", known),
             resume="allow" if known else None,
             config=config,
-            settings=wandb.Settings(silent=True, console="off"),
+            # Else a job begun after wandb failed would go on with the run of the job before.
+            settings=wandb.Settings(silent=True, console="off", reinit="create_new"),
         )
-        saved_id.write_text(self.wandb.id)
+        write_whole(saved_id, self.wandb.id)
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +72,8 @@ class Tracker:
         if self.file is not None:
             self.file.close()
         if self.wandb is not None:
-            self._in_wandb(self.wandb.finish)
+            with self._guarded():
+                self.wandb.finish()
 
     def log(self, kind: str, epoch: int, step: int, figures: Mapping[str, Any]) -> None:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
@@ -85,16 +90,17 @@ class Tracker:
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of the plans, by loader."""
         if self.wandb is not None:
-            with TemporaryDirectory() as folder:
+            with self._guarded(), TemporaryDirectory() as folder:
                 self.show([draw_plans(plans, Path(folder) / "blocks.png")])
 
     def show(self, files: Iterable[Path]) -> None:
         """Send wandb the pictures among the files, by name."""
         if self.wandb is not None:
-            import wandb
+            with self._guarded():
+                import wandb
 
-            pictures = [file for file in files if file.suffix == ".png"]
-            self._send({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures}, 0)
+                images = {file.stem: str(file) for file in files if file.suffix == ".png"}
+                self._send({f"pictures/{k}": wandb.Image(path) for k, path in images.items()}, 0)
 
     def _send(self, values: dict[str, Any], step: int) -> None:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.
@@ -103,12 +109,14 @@ class Tracker:
             step: within the current epoch.
         """
         if self.wandb is not None:
-            self._in_wandb(lambda: self.wandb.log(values, step=self.steps + step))
+            with self._guarded():
+                self.wandb.log(values, step=self.steps + step)
 
-    def _in_wandb(self, do: Callable[[], Any]) -> None:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         """Continue without wandb if it fails: the figures are in ``metrics.jsonl``."""
         try:
-            do()
+            yield
         except Exception as error:  # wandb and its service raise many kinds
             self.wandb = None
             print(f"warning: wandb: {error}; going on without it")

@@ -10,13 +10,15 @@ A hostile file runs no code; it can still exhaust memory, or nest so deeply that
 
 import gc
 import pickle
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.problems import shown
+from datasets.write_whole import plain_file
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 
@@ -52,6 +54,15 @@ class _Array(np.ndarray):
         super().__setstate__((version, shape, dtype.checked, fortran, data))
 
 
+class _Fixed(NamedTuple):
+    """A function whose attributes no pickle can set."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
 def _reconstruct(kind: type[_Array], *_: object) -> _Array:
     if kind is not _Array:
         raise pickle.UnpicklingError(f"it reconstructs a {shown(kind)} instead of an array")
@@ -73,9 +84,9 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("__builtin__", "bytes"): bytes,  # empty bytes under protocols 0 to 2
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _reconstruct
-    _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
-    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _frombuffer
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Fixed(_reconstruct)
+    _ALLOWED[f"{_core}.multiarray", "scalar"] = _Fixed(_scalar)
+    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _Fixed(_frombuffer)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -94,7 +105,7 @@ def read_pickle(path: Path) -> Any:
     Raises `InputError`, naming the file, if it is missing, empty, cut off, or asks for anything
     but plain values.
     """
-    if not path.exists():
+    if not plain_file(path).exists():
         raise InputError(f"{path} is missing; put Action Genome's annotations there")
     collecting = gc.isenabled()
     gc.disable()  # it would look at millions of new values in vain

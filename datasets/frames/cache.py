@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from datasets.cores import cores
 from datasets.frames.files import FrameFiles
 from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
-from datasets.write_whole import write_whole
+from datasets.write_whole import plain_file, write_whole
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
@@ -141,7 +141,7 @@ def _names_checksum(table: FrameTable) -> str:
 
 
 def _make(
-    folder: Path, manifest: dict[str, Any], write: Callable[[Path], None], progress: bool
+    folder: Path, manifest: dict[str, Any], write: Callable[[BinaryIO], None], progress: bool
 ) -> None:
     """Write the frames, then the manifest, unless another process has done so by now."""
     with one_writer(folder):
@@ -178,7 +178,7 @@ def _write_frames(
     sizes: Sizes,
     offsets_F1: np.ndarray,
     progress: bool,
-    path: Path,
+    file: BinaryIO,
 ) -> None:
     def write(video: int) -> None:
         targets = [table.frame(video, position) for position in range(table.lengths[video])]
@@ -186,25 +186,21 @@ def _write_frames(
         frames_T3hw = files.read(first, targets)
         if frames_T3hw.shape[2:] != kept_hw:
             frames_T3hw = transforms.resize(frames_T3hw, list(kept_hw), antialias=True)
-        with path.open("r+b") as file:
-            file.seek(offsets_F1[first])
-            file.write(frames_T3hw.contiguous().numpy().data.cast("B"))
+        content, done = frames_T3hw.contiguous().numpy().data.cast("B"), 0
+        while done < len(content):  # one call writes 2 GiB at most
+            done += os.pwrite(file.fileno(), content[done:], int(offsets_F1[first]) + done)
 
     videos = range(len(table.lengths))
     bar = partial(tqdm, desc="caching", unit="video", disable=None if progress else True)
-    with (
-        path.open("wb") as whole,
-        ThreadPoolExecutor(min(16, cores())) as pool,
-    ):
-        whole.truncate(offsets_F1[-1])
+    file.truncate(int(offsets_F1[-1]))
+    with ThreadPoolExecutor(min(16, cores())) as pool:
         for _ in bar(pool.map(write, videos), total=len(videos)):
             pass
-        os.fsync(whole.fileno())
 
 
 def _check(folder: Path, wanted: dict[str, Any]) -> None:
     try:
-        found = json.loads((folder / MANIFEST).read_text())
+        found = json.loads(plain_file(folder / MANIFEST).read_text())
         differ = [name for name, value in wanted.items() if found.get(name) != value]
         if (folder / DATA).stat().st_size != wanted["bytes"]:
             differ.append("bytes on disk")

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from bload.errors import InputError
+from datasets.write_whole import plain_file
 
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 
@@ -50,13 +51,13 @@ def check_image(data: bytes, path: Path) -> tuple[int, int]:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a frame's file; raises `InputError` if it is missing."""
+    """Return the bytes of a frame's file; raises `InputError` if it is missing or not plain."""
     if not path.exists():
         raise InputError(
             f"frame {path} is missing; extract it with python -m datasets.prepare, or leave it out "
             "of the annotations"
         )
-    return path.read_bytes()
+    return plain_file(path).read_bytes()
 
 
 @contextmanager

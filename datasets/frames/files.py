@@ -19,6 +19,7 @@ from datasets.annotations.targets import FrameTargets
 from datasets.frames.decode import decode
 from datasets.frames.manifest import file_of, read_manifest
 from datasets.frames.sizes import stored_size
+from datasets.write_whole import plain_file
 
 
 class FrameStore(Protocol):
@@ -72,7 +73,7 @@ class FrameFiles:
         video that was replaced by hand. A missing file counts as one of size 0.
         """
         digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
-        made_by = self.root / MADE_BY
+        made_by = plain_file(self.root / MADE_BY)
         digest.update(made_by.read_bytes() if made_by.exists() else b"")
         for name in table.names_F[table.video_offsets[:-1]].tolist():
             path = self.path(name)

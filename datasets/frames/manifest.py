@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from bload.errors import InputError
-from datasets.write_whole import write_whole
+from datasets.write_whole import plain_file, write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -69,7 +69,7 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
     """
     path = Path(frames_folder) / MANIFEST
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = json.loads(plain_file(path).read_text(encoding="utf-8"))
         if saved["version"] != VERSION:
             raise InputError(f"its version is {saved['version']}, not {VERSION}")
         return Manifest(**{each.name: saved[each.name] for each in fields(Manifest)})

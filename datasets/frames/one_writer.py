@@ -18,12 +18,15 @@ def one_writer(folder: Path, *, lock: Path | None = None, seconds: float = -1) -
         seconds: time to wait for another process; -1: no limit.
 
     Raises:
-        InputError: another process holds the lock.
+        InputError: another process holds the lock, or there is no place for it.
     """
     lock = lock or folder.parent / f".{folder.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(lock, timeout=seconds):
-            yield
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(lock, timeout=seconds).acquire()
     except Timeout:
         raise InputError(f"another process is writing {folder}; wait or stop it") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error}); give another folder") from error
+    with held:
+        yield

@@ -127,7 +127,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
 
 def _report_videos(root: Path, wanted: set[str], report: Findings) -> None:
     """Report how many videos are there to extract, and the free space of the disk."""
-    there = sum((root / VIDEOS_FOLDER / video).exists() for video in wanted)
+    there = sum((root / VIDEOS_FOLDER / video).is_file() for video in wanted)
     free = shutil.disk_usage(root).free
     report.lines.append(f"of {len(wanted):,} annotated videos {there:,} are in {VIDEOS_FOLDER}/")
     report.lines.append(f"{gib(free)} of the disk are free")

@@ -78,7 +78,7 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[Wanted, Manifest]:
             "ask for that, or give another --root (with links to its videos and annotations)"
         )
     to_do = not before or before.frames_missing
-    if to_do and not any((videos / video).exists() for video in wanted):
+    if to_do and not any((videos / video).is_file() for video in wanted):
         raise InputError(
             f"{videos} has none of the {len(wanted):,} annotated videos; put them there, or links "
             "to them, and not into a folder below"

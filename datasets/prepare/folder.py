@@ -56,7 +56,7 @@ class FramesFolder:
         """Return the frames of each video that is incomplete or not sound, if its file is there."""
         todo = []
         for video, frames in self.wanted.items():
-            if (self.videos / video).exists():
+            if (self.videos / video).is_file():
                 if video in self.problems or not self._has_all(frames):
                     todo.append(frames)
             elif not self._has_all(frames):

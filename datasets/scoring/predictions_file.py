@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,11 @@ from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 from datasets.scoring.prediction import FramePrediction
-from datasets.write_whole import write_whole
+from datasets.write_whole import new_file, plain_file, reading, write_whole
 
 VERSION = 1
 METADATA_KEY = b"bload_predictions"
+_REMEDY = "name a Parquet file that eval.py predictions=FILE or another model wrote"
 _BOXES = [f"{who}_{corner}" for who in ("person", "object") for corner in ("x1", "y1", "x2", "y2")]
 _VALUES = [*_BOXES, "person_score", "object_score", *RELATIONS]
 _NEEDED = ["frame", "pair", "object_class", *_VALUES]
@@ -52,13 +53,15 @@ class PredictionsWriter:
 
     def __init__(self, path: Path | str, rank: int = 0) -> None:
         self._path = _part(path, rank)
-        self._writer = _open_writer(self._path, SCHEMA)
+        self._file = new_file(self._path)
+        self._writer = _open_writer(self._file, SCHEMA)
 
     def __enter__(self) -> "PredictionsWriter":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._writer.close()
+        self._file.close()
         if kind is not None:
             self._path.unlink(missing_ok=True)
 
@@ -77,7 +80,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     paths = [_part(path, rank) for rank in range(parts)]
     encoded = json.dumps({"version": VERSION, **metadata})
 
-    def write(whole: Path) -> None:
+    def write(whole: BinaryIO) -> None:
         files = [pq.ParquetFile(part) for part in paths]
         groups = [
             (rank, group) for rank, file in enumerate(files) for group in range(file.num_row_groups)
@@ -116,8 +119,9 @@ def read_metadata(path: Path | str) -> dict[str, Any]:
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
-    encoded = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY)
-    metadata: dict[str, Any] = json.loads(encoded) if encoded else {}
+    encoded = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY, b"{}")
+    with reading(path, _REMEDY):
+        metadata: dict[str, Any] = dict(json.loads(encoded))
     if metadata.get("version", VERSION) != VERSION:
         raise InputError(
             f"{path} is of version {metadata['version']} of the predictions format and this "
@@ -138,10 +142,17 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
             f"{path} has no column {wrong[0]} ({len(wrong)} of {len(_NEEDED)} are missing); the "
             "columns are those of datasets/scoring/predictions_file.py"
         )
+    for name in _NEEDED[1:]:
+        kind = file.schema_arrow.types[file.schema_arrow.names.index(name)]
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            raise InputError(f"{path} has values of type {kind} in column {name}; give numbers")
     last = None  # the last frame, which may go on
     # By row group: iter_batches keeps what it has read, and so grows with the file.
     for group in range(file.num_row_groups):
-        read = file.read_row_group(group, columns=_NEEDED).to_pandas()
+        with reading(path, _REMEDY):
+            read = file.read_row_group(group, columns=_NEEDED).to_pandas()
+        if read["frame"].isna().any():
+            raise InputError(f"{path} has a row without a frame; give its name")
         rows = pd.concat([last, read], ignore_index=True)
         goes_on = rows["frame"].isin(rows["frame"].tail(1))
         yield from _frames(path, rows[~goes_on])
@@ -197,19 +208,14 @@ def _values(prediction: FramePrediction) -> np.ndarray:
 
 
 def _open(path: Path | str) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} cannot be read as a Parquet file ({type(error).__name__}); name a file that "
-            "eval.py predictions=FILE or another model wrote"
-        ) from error
+    with reading(path, _REMEDY):
+        return pq.ParquetFile(plain_file(path))
 
 
-def _open_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _open_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     # Floats hardly repeat, so dictionaries of them only cost time.
     return pq.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=["video", "frame", "object_name"]
+        file, schema, compression="zstd", use_dictionary=["video", "frame", "object_name"]
     )
 
 

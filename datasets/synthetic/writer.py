@@ -22,6 +22,7 @@ from datasets.frames.one_writer import one_writer
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
+from datasets.write_whole import plain_file, reading
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
@@ -45,6 +46,8 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
             f"{root} exists and is not empty, and a root is never overwritten; give another path"
         )
     partial = root.parent / f".{root.name}.partial"
+    if partial.is_symlink():
+        partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
     _write_files(partial, root, world, progress)
     os.replace(partial, root)
@@ -74,7 +77,9 @@ def _write_files(partial: Path, root: Path, world: World, progress: bool) -> Non
 
 
 def _check_manifest(root: Path, world: World) -> None:
-    found, wanted = json.loads((root / MADE_BY).read_text()), world.manifest()
+    with reading(root / MADE_BY, "put it back, or make another root"):
+        found = json.loads(plain_file(root / MADE_BY).read_text())
+    wanted = world.manifest()
     differences = [
         f"{name} is {found.get(name)} there and {wanted[name]} here"
         for name in wanted

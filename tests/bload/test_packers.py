@@ -8,6 +8,7 @@ import pytest
 
 from bload import PACKERS, InputError, make_plan
 from bload.packing.packers import find_packer
+from bload.schedule.carried_rows import place_in_rows
 
 CLIPS = [name for name in PACKERS if find_packer(name).cuts_clips]
 WHOLE = [name for name in PACKERS if not find_packer(name).cuts_clips]
@@ -184,6 +185,11 @@ def test_plans_are_the_same_on_every_machine_and_in_every_version():
         size = 25 if packer in CLIPS else 50 if "long" in options else 70
         plan = make_plan(lengths, packer, size, seed=42, epoch=7, **options)
         assert digest(plan) == expected, (packer, options)
+    carried = make_plan(lengths[:60], "bload_exact", 25, seed=42, epoch=7, long="carry")
+    rows = place_in_rows(carried, 4, np.random.default_rng(7)).astype("<i8").tobytes()
+    assert hashlib.sha256(rows).hexdigest()[:16] == "7e3f09cd6671d55a"
+    lengths[150] = 70  # the only one that fills a block
+    assert digest(make_plan(lengths, "bload_exact", 70, seed=42, epoch=7)) == "27499fd323ab3adf"
 
 
 def test_buckets_of_any_number_keep_every_sequence():

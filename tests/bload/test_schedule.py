@@ -15,6 +15,7 @@ from bload import (
     make_plan,
     make_schedule,
 )
+from bload.schedule.shares import SHARES
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
@@ -126,6 +127,11 @@ def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
     assert sets(8, 8) == sets(4, 16) == sets(1, 64) == sets(2, 16, 2) == sets(1, 16, 4)
     if how in ("pairs", "counts"):
         assert sets(8, 8) == [sorted(range(s, min(s + 8, 90))) for s in range(0, 90, 8)]
+
+
+def test_equal_shares_are_the_same_on_every_machine_and_in_every_version():
+    rank_U = SHARES["equal"](np.arange(19.0) ** 2 % 17, 4, np.ones(4))
+    assert "".join(map(str, rank_U)) == "1002022201333131120"
 
 
 def long_tail():

@@ -1,6 +1,7 @@
-"""Frames: pixels, or one sentence."""
+"""Files: what they hold, or one sentence."""
 
 import io
+import os
 import struct
 import zlib
 
@@ -10,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from bload.errors import InputError
+from datasets.annotations.unpickler import read_pickle
 from datasets.frames.decode import decode
+from datasets.frames.manifest import read_manifest
+from datasets.scoring.predictions_file import read_metadata
 from tests.hostile.conftest import hostile
 from tests.hostile.damage import damaged
+from training.folder import metric_lines, read_object
 
 
 def image(kind: str, mode: str = "RGB", **options) -> bytes:
@@ -64,3 +70,20 @@ def test_a_frame_is_pixels_or_refused(refused_or, tmp_path_factory, content):
     pixels = refused_or(decode, path)
     if pixels is not None:
         assert (pixels.dtype, pixels.ndim, pixels.shape[2]) == (np.uint8, 3, 3)
+
+
+READERS = {
+    "frame": decode,
+    "annotations": read_pickle,
+    "frames": lambda path: read_manifest(path.parent),
+    "predictions": read_metadata,
+    "config": read_object,
+    "metrics": lambda path: [*metric_lines(path)],
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_device_in_place_of_a_file_is_refused_and_not_read(kind, tmp_path):
+    (tmp_path / "manifest.json").symlink_to(os.devnull)
+    with pytest.raises(InputError, match=r"manifest.json is a folder, a pipe or a device"):
+        READERS[kind](tmp_path / "manifest.json")

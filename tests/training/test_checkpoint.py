@@ -1,13 +1,16 @@
 """A checkpoint is whole or not there, and reading one runs nothing."""
 
 import os
+import shutil
 from dataclasses import asdict, replace
 
 import pytest
 import torch
 
+import train
 from bload.errors import InputError
 from datasets.write_whole import write_whole
+from tests.training.jobs import checkpoint, one_rank
 from training.checkpoint import check_same_model, load_checkpoint, sealed
 from training.config import compose_job
 
@@ -35,7 +38,7 @@ def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monk
 
 def test_a_device_is_never_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is a folder or a device; give a file"):
+    with pytest.raises(InputError, match="is a folder, a pipe or a device; give a file"):
         write_whole(tmp_path / "pipe", "text")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -56,6 +59,26 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
         path.write_bytes(good[:size])
         with pytest.raises(InputError, match=r"last.pt .* is damaged"):
             load_checkpoint(path)
+
+
+CHANGES = {
+    "has no loader": lambda saved: saved.pop("loader"),
+    "has no model": lambda saved: saved["config"].pop("model"),
+    "Missing key": lambda saved: saved["model"].popitem(),
+    "'epoch_sums'": lambda saved: saved["progress"].pop("epoch_sums"),
+    "": lambda saved: saved["loader"]["plan"].update({"blocks per step": "1"}),
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_part_that_is_missing_or_does_not_fit_is_named(words, finished, config, tmp_path):
+    folder = shutil.copytree(finished, tmp_path / "runs" / finished.name)
+    (folder / "summary.json").unlink()
+    CHANGES[words](saved := checkpoint(folder))
+    save_checkpoint(folder / "last.pt", saved)
+    with pytest.raises(InputError) as error:
+        train.train(config("train.epochs=1", "train.log_every=1"), one_rank())
+    assert words in str(error.value)
 
 
 def test_another_model_is_named_by_what_differs():

@@ -1,5 +1,7 @@
 """Every config composes into a checked job, and says what it is documented to say."""
 
+import re
+import shlex
 from dataclasses import asdict, fields
 
 import pytest
@@ -114,6 +116,13 @@ def test_values_out_of_range_are_refused_by_name():
             compose_job("train", [line])
         assert all(word in str(error.value) for word in words), str(error.value)
     assert compose_job("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
+
+
+def test_the_docs_quote_values_as_hydra_reads_them():
+    text = (CONFIGS.parent / "docs" / "reproduction.md").read_text()
+    quoted = re.findall(r"^python train.py ('.*)$", text, re.M)
+    runs = [compose_job("train", shlex.split(line)).run for line in quoted]
+    assert [runs[0].name, runs[1].root] == ["lr=1e-3,long", "/data/München #1"]
 
 
 def test_slots_become_the_nearest_whole_number_of_epochs():

@@ -105,6 +105,14 @@ def test_going_back_drops_exactly_the_later_lines(folder):
     assert rewound(LINES, 3, 1, evaluated=1) == [*LINES[:9], LINES[10]]
 
 
+@pytest.mark.parametrize("lacking", ["kind", "epoch", "step", "after"])
+def test_a_line_that_lacks_something_is_named(folder, lacking):
+    line = {key: value for key, value in LINES[4].items() if key != lacking}
+    folder.metrics.write_text(f"{json.dumps(LINES[0])}\n{json.dumps(line)}\n")
+    with pytest.raises(InputError, match=rf"metrics.jsonl, line 2, has no {lacking};"):
+        folder.rewind_metrics(3, 0, 3)
+
+
 def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     for path in (folder.summary, folder.previous, folder.last, folder.best, folder.metrics):
         path.write_text("old")
@@ -130,6 +138,9 @@ def test_one_run_at_a_time_writes_in_a_folder(tmp_path, two_ranks, monkeypatch):
         assert two_ranks.run(refused, folder.path) == [True, True]
     with folder.lock(one_rank()):
         pass
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/run cannot be written .* run.root"):
+        RunFolder(tmp_path / "file" / "run").lock(one_rank()).__enter__()
 
 
 def refused(ranks, path):

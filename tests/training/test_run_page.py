@@ -125,6 +125,19 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
     assert drawn(folder) == []
 
 
+def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(run, config):
+    before, job = contents(run), config("train.epochs=1", "train.log_every=1")
+    for name in ("report.html", "prediction.webp"):
+        (run / name).unlink()
+    with mock.patch.object(train, "open_training", side_effect=AssertionError("it trains")):
+        train.train(job, one_rank())
+        after = contents(run)
+        with mock.patch.object(run_page, "write_page") as again:
+            train.train(job, one_rank())
+    again.assert_not_called()
+    assert [name for name in before if after.get(name) != before[name]] == ["report.html"]
+
+
 def test_a_run_in_its_first_epoch_shows_its_steps(run):
     keep(run, lambda line: line["kind"] == "step")
     (run / "summary.json").unlink()

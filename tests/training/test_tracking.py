@@ -1,24 +1,18 @@
 """wandb gets a copy of the figures, and is never in the way."""
 
-import json
+from unittest.mock import Mock
 
 import pytest
 import wandb
+from PIL import Image
 
 import train
+from bload import make_plan
 from tests.training.jobs import interrupted, metrics, one_rank, only_run
-
-
-def test_a_wandb_that_fails_is_a_warning_and_training_goes_on(
-    config, tmp_path, capsys, monkeypatch
-):
-    def fail(**_):
-        raise wandb.errors.CommError("no server")
-
-    monkeypatch.setattr(wandb, "init", fail)
-    train.train(config("wandb.mode=online", "train.epochs=1"), one_rank())
-    assert "warning: wandb: no server" in capsys.readouterr().out
-    assert json.loads((only_run(tmp_path / "runs") / "summary.json").read_text())["epochs"] == 1
+from training import tracking
+from training.config import WandbConfig
+from training.folder import RunFolder
+from training.tracking import Tracker
 
 
 class FakeRun:
@@ -32,6 +26,23 @@ class FakeRun:
         pass
 
 
+CALLS = [(wandb, "Settings"), (wandb, "init"), (wandb, "Image"), (tracking, "draw_plans")]
+CALLS += [(FakeRun, "log"), (FakeRun, "finish")]
+
+
+@pytest.mark.parametrize(("where", "name"), CALLS, ids=[name for _, name in CALLS])
+def test_a_call_of_wandb_that_fails_is_a_warning(where, name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(wandb, "init", FakeRun)
+    monkeypatch.setattr(where, name, Mock(side_effect=wandb.errors.CommError("no server")))
+    Image.new("RGB", (9, 9)).save(tmp_path / "prediction.png")
+    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], True, True) as tracker:
+        tracker.draw({"bload": make_plan([3, 5], "bload", 8)})
+        tracker.log("step", 1, 1, {"loss": 0.5})
+        tracker.show([tmp_path / "prediction.png"])
+    assert capsys.readouterr().out.count("warning: wandb: no server") == 1
+    assert metrics(tmp_path) == [{"kind": "step", "epoch": 1, "step": 1, "loss": 0.5}]
+
+
 def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
     config, tmp_path, monkeypatch
 ):
@@ -39,6 +50,7 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
 
     def init(**options):
         asked.append((options["id"], options["resume"]))
+        assert options["settings"].reinit == "create_new"  # not the run of an earlier job
         runs.append(FakeRun(**options))
         return runs[-1]
 

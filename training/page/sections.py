@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
+from datasets.write_whole import plain_file
 from training.config import CONFIGS, compose_job
 from training.figures import summarise
 from training.page import charts
@@ -76,7 +77,7 @@ def relations(run: Record) -> list[Part]:
     """Show Recall@20 of every relation at the end, and count the hardly learned."""
     if not run.summary or not (run.path / RELATIONS).exists():
         return [f"The run's folder has no {RELATIONS} yet, which is written at the end."]
-    table = pd.read_csv(run.path / RELATIONS)
+    table = pd.read_csv(plain_file(run.path / RELATIONS))
     found = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     found = found.assign(name=found.name.str.replace("_", " "))
     low = found[found.recall < HARDLY]
@@ -94,7 +95,7 @@ def picture(run: Record) -> list[Part]:
     shown: list[Part] = []
     for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
         if (run.path / name).exists():
-            data = b64encode((run.path / name).read_bytes()).decode()
+            data = b64encode(plain_file(run.path / name).read_bytes()).decode()
             note = "" if shown else "Triplets are green where they find a true one, else red."
             image = f'<img alt="" src="data:{kind};base64,{data}"/>'
             shown.append(Chart(title, image, title, note))

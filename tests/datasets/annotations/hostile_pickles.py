@@ -46,6 +46,10 @@ HOSTILE: dict[str, bytes] = {
     "slots of a constructor": ENCODE + b"(N}U\x08__call__K\x01stb.",
     "class of a constructor": ENCODE + b"(N}U\x09__class__" + DTYPE + b"stb.",
     "code of a constructor": SCALAR + b"(N}U\x08__code__U\x01xstb.",
+    "attribute of a constructor": RECONSTRUCT + b"}U\x01aK\x01sb.",
+    "defaults of a constructor": SCALAR + b"(N}U\x0c__defaults__)stb.",
+    "keywords of a constructor": FROM_BUFFER + b"(N}U\x0e__kwdefaults__}stb.",
+    "function of a constructor": SCALAR + b"(N}U\x09_function" + DTYPE + b"stb.",
     "state of a class": DTYPE + b"(N}U\x08__init__" + NDARRAY + b"stb.",
     "array for an array class": NDARRAY + b"(N}U\x0c__setstate__" + DTYPE + b"stb.",
     # bytes that would count as pointers, and other arguments that numpy must not see

@@ -45,10 +45,12 @@ def assert_equal(read, frames):
 
 def test_every_bit_and_every_empty_frame_survives(frames, tmp_path):
     path, nothing = tmp_path / "p.parquet", FramePrediction.empty()
+    (tmp_path / "p.parquet.rank0.part").symlink_to("theirs")  # a planted link is not followed
     for written in (frames, [(frame, nothing) for frame, _ in frames]):
         write_predictions(path, written, MADE_BY)
         assert_equal(list(read_predictions(path)), written)
     assert read_metadata(path) == {"version": 1, **MADE_BY}
+    assert [child.name for child in tmp_path.iterdir()] == ["p.parquet"]
 
 
 def test_frames_may_begin_and_end_anywhere_in_row_groups(frames, tmp_path):
@@ -145,7 +147,7 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     content = (tmp_path / "name.parquet").read_bytes()
     (tmp_path / "name.parquet").write_bytes(content.replace(b"frame", b"\xe6rame"))
     for name in ("no.parquet", "text.parquet", "name.parquet"):
-        with pytest.raises(InputError, match=rf"{name} cannot be read as a Parquet file"):
+        with pytest.raises(InputError, match=rf"{name} cannot be read .* name a Parquet file"):
             read_metadata(tmp_path / name)
     write_predictions(tmp_path / "p.parquet", frames, MADE_BY)
     table = pd.read_parquet(tmp_path / "p.parquet")
@@ -159,9 +161,19 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
     table.assign(holding=0.5, object_class=None).to_parquet(tmp_path / "nulls.parquet")
     with pytest.raises(InputError, match=r"nulls.parquet, frame .*: object_classes_P"):
         list(read_predictions(tmp_path / "nulls.parquet"))
-    newer = pq.read_table(tmp_path / "p.parquet").replace_schema_metadata(
-        {predictions_file.METADATA_KEY: b'{"version": 2}'}
-    )
-    pq.write_table(newer, tmp_path / "newer.parquet")
-    with pytest.raises(InputError, match="is of version 2 of the predictions format"):
-        list(read_predictions(tmp_path / "newer.parquet"))
+    for name, value in (
+        ("object_class", "dog"),
+        ("holding", "0.5"),
+        ("pair", "a"),
+        ("frame", None),
+    ):
+        table.assign(**{name: value}).to_parquet(tmp_path / "text.parquet")
+        with pytest.raises(InputError, match=rf"text.parquet has .* {name}\b"):
+            list(read_predictions(tmp_path / "text.parquet"))
+    for about, words in (('{"version": 2}', "is of version 2 of"), ("[1]", "cannot be read")):
+        other = pq.read_table(tmp_path / "p.parquet").replace_schema_metadata(
+            {predictions_file.METADATA_KEY: about}
+        )
+        pq.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(InputError, match=rf"other.parquet {words}"):
+            list(read_predictions(tmp_path / "other.parquet"))

@@ -22,7 +22,9 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 def test_the_same_knobs_write_the_same_bytes(tmp_path):
     one, two = (contents(ensure(tmp_path / name, **TINY)) for name in ("one", "two"))
+    (tmp_path / ".three.partial").symlink_to("two")  # a planted link is not followed
     assert one == two != contents(ensure(tmp_path / "three", **TINY, seed=1))
+    assert contents(tmp_path / "two") == two
 
 
 def test_the_files_have_action_genomes_structure(small_root):
