@@ -136,6 +136,7 @@ class BlockLoader:
         self.sampler.is_driven = True
         self.sampler.shared = {"pad": dict(pad or {}), "targets_per": dataset.targets_per}
         self._carried: Any = None
+        self._loaded: Any = None
         self._is_fresh = False
         """True if `carried` was set after the last batch."""
 
@@ -210,8 +211,7 @@ class BlockLoader:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
         sampler = self.sampler
         number, schedule = sampler.begin_pass(), sampler.schedule
-        if sampler.step == 0:
-            self.carried = None
+        self.carried = self._loaded if sampler.step else None
         try:
             batches = iter(self.data)
             for step in range(sampler.step, schedule.steps):
@@ -282,7 +282,7 @@ class BlockLoader:
                 "and give the rows their states yourself"
             )
         self.sampler.load_state_dict(state)
-        self.carried = carried
+        self.carried = self._loaded = carried
 
 
 class _Batches:

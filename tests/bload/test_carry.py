@@ -150,6 +150,11 @@ def test_a_state_that_is_carried_is_saved_with_the_position():
     resumed.sampler.load_state_dict(loader.sampler.state_dict(3))
     resumed.load_state_dict(saved)
     state = resumed.carried
+    next(iter(resumed))
+    resumed.carried = None  # broken off: the pass begins again, with what was loaded
+    steps = iter(resumed)
+    assert next(steps).valid_BT.shape == (4, 10)
+    assert resumed.carried is state
     for step, batch in enumerate(resumed, 3):
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         assert torch.equal(sums_BT, sums[step])
