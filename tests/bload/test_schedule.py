@@ -130,7 +130,7 @@ def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
 
 
 def test_equal_shares_are_the_same_on_every_machine_and_in_every_version():
-    rank_U = SHARES["equal"](np.arange(19.0) ** 2 % 17, 4, np.ones(4))
+    rank_U = SHARES["equal"](np.arange(19.0) ** 2 % 17, 4)
     assert "".join(map(str, rank_U)) == "1002022201333131120"
 
 
