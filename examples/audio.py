@@ -87,7 +87,7 @@ rng = np.random.default_rng(0)
 with tempfile.TemporaryDirectory() as folder:
     items = [recording(f"{folder}/{number}.wav", number, rng) for number in range(260)]
 sources = [
-    from_dataset(some, length=lambda item: len(item[0]), targets_per="sequence")
+    from_dataset(some, length=lambda item: len(item[0]), targets_per="sequence", objects="notes")
     for some in (items[60:], items[:60])
 ]
 loader, unseen = (BlockLoader(source, t_max=96, batch_slots=2 * 96) for source in sources)
