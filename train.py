@@ -79,7 +79,8 @@ def train(cfg: TrainJob, ranks: Ranks) -> dict[str, Any]:
                 tracker.draw({cfg.loader.name: loader.plan})
                 with ranks.stop.heard():
                     train_epochs(cfg, folder, training, data, progress, tracker)
-                return finish(cfg, folder, training, data, progress, tracker)
+                    recall = evaluate_run(cfg, training, data.final, folder.path / RELATIONS)
+                return finish(cfg, folder, training, data, progress, tracker, recall)
         except Exception:
             log.exception("failed")
             raise
@@ -282,9 +283,9 @@ def finish(
     data: Data,
     progress: Progress,
     tracker: Tracker,
+    recall: dict[str, float],
 ) -> dict[str, Any]:
-    """Evaluate the last weights; write and print the summary, and draw the run's page."""
-    recall = evaluate_run(cfg, training, data.final, folder.path / RELATIONS)
+    """Write and print the summary with the final recall, and draw the run's page."""
     summary = run_summary(cfg, folder.path, training, data.loader, progress)
     summary |= {"split": data.final.source.split}
     summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}

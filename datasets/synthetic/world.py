@@ -81,9 +81,8 @@ class World:
     def lengths(self, split: str) -> np.ndarray:
         """Return the number of labelled frames of every video of `split`, int64 ``(videos,)``."""
         rng = np.random.default_rng([self.seed, 0, stream(split)])
-        return draw_lengths(
-            "train" if split == "train" else "test", getattr(self, f"{split}_videos"), rng
-        )
+        law = "train" if split == "train" else "test"
+        return draw_lengths(law, getattr(self, f"{split}_videos"), rng)
 
     def video_rng(self, split: str, index: int) -> np.random.Generator:
         """Return the generator from which everything in one video is drawn."""
