@@ -10,8 +10,8 @@ of the steps, each less `none`, by seed (docs/LOG.md, "Two protocols").
 
 from pathlib import Path
 
-from experiments.intervals import paired, student
-from experiments.runs import read_runs
+from experiments.intervals import student
+from experiments.runs import read_on, read_runs
 from experiments.study import markdown, study
 
 
@@ -24,10 +24,10 @@ def tables(folder: Path) -> str:
         mine = runs[runs["loader.balance"] == balance]
         rows.append([f"`{balance}`", f"{mine.all_steps.mean():,.0f}", len(mine)])
         for of, digits in (("recall", 1), ("last_loss", 2)):
-            less = paired(by[of][balance], by[of]["none"]).text(digits, sign=True)
+            less = student(by[of][balance] - by[of]["none"]).text(digits, sign=True)
             rows[-1] += [student(mine[of]).text(digits), less if balance != "none" else ""]
-    heads = ["`loader.balance`", "steps", "seeds", "Recall@20", "less `none`", "last loss"]
-    return markdown(rows, [*heads, "less `none`"])
+    heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {read_on(runs)}"]
+    return markdown(rows, [*heads, "less `none`", "last loss", "less `none`"])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """The default run: how much of what can be learned does it learn?
 
-    torchrun train.py loader=bload                          # 5 minutes; then `eval.py relations=`
-    python train.py -m run.root=runs/learning train.seed=0,1,2      # and as docs/results.md says
+    torchrun train.py loader=bload                          # 5 minutes
     python -m experiments.default_run [FOLDER]
 
-FOLDER has `runs.csv` and `relations.csv` of one run, results/learning.csv others. Nothing was
-predicted.
+FOLDER has `runs.csv` and `relations.csv` of one run. Nothing was predicted.
 """
 
 from pathlib import Path
@@ -14,33 +12,27 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bload.errors import InputError
-from experiments.runs import read_runs
-from experiments.study import RESULTS, markdown, study
+from experiments.runs import read_on, read_runs
+from experiments.study import markdown, study
 from training.page.charts import relation_bars
 
-RECALL, KEYS = "recall@20", ["epochs", "temporal", "starts"]
+RECALL = "recall@20"
 
 
 def tables(folder: Path) -> str:
-    """Tabulate Recall@20 by work, mean and standard deviation, beside ideal observers."""
-    run, rows = read_runs(folder).iloc[0], list[list[object]]()
+    """Tabulate Recall@20 beside that of ideal observers."""
+    runs, rows = read_runs(folder), []
+    run = runs.iloc[0]
     if not (folder / "relations.csv").exists():
         raise InputError(f"{folder} has no relations.csv; eval.py relations= writes one for a run")
     ideal = run[f"remembering/{RECALL}"]
-    for name, words in (("memoryless", "without memory"), ("remembering", "that remembers all")):
-        recall, memory = run[f"{name}/{RECALL}"], run[f"{name}/{RECALL}_memory"]
-        figures = [f"{100 * recall:.1f}", f"{100 * recall / ideal:.0f} %", f"{100 * memory:.1f}"]
-        rows.append([f"ideal observer {words}", *[""] * 7, *figures])
-    learning = pd.read_csv(RESULTS / "learning.csv").fillna({"muon_lr": 0})
-    for (muon, *ways), of in learning.groupby(["muon_lr", *KEYS], sort=False):
-        recall, memory = (100 * of[f"with/{RECALL}{more}"] for more in ("", "_memory"))
-        figures = [f"{one.mean():.1f} +- {one.std():.1f}" for one in (recall, memory)]
-        figures.insert(1, f"{recall.mean() / ideal:.0f} %")
-        work = (f"{of[key].mean():,.0f}" for key in ("steps", "slots", "train_seconds"))
-        trained = "AdamW and Muon" if muon else "AdamW alone"
-        rows.append([trained, *ways, *work, len(of), *figures])
-    heads = ["", *KEYS, "steps", "slots", "seconds", "seeds", "Recall@20"]
-    heads += ["share of what can be reached", "remembered"]
+    names = {"memoryless": "ideal observer without memory", "with": "the default run"}
+    names["remembering"] = "ideal observer that remembers all"
+    for key, name in names.items():
+        recall, memory = run[f"{key}/{RECALL}"], run[f"{key}/{RECALL}_memory"]
+        figures = f"{100 * recall:.1f}", f"{100 * recall / ideal:.0f} %", f"{100 * memory:.1f}"
+        rows.append([name, *figures])
+    heads = ["", f"Recall@20, {read_on(runs)}", "share of what can be reached", "remembered"]
     return "![Recall@20 by relation](charts/default_run.svg)\n\n" + markdown(rows, heads)
 
 

@@ -29,17 +29,10 @@ class Interval:
 
 def student(values: Iterable[float]) -> Interval:
     """Return the mean of independent values with Student's interval."""
-    return _interval(values)
-
-
-def welch(values: Iterable[float], others: Iterable[float]) -> Interval:
-    """Return the mean of `values` less that of `others` with Welch's interval: unpaired samples."""
-    return _interval(values, others)
-
-
-def paired(values: pd.Series, others: pd.Series) -> Interval:
-    """Return the mean difference of values with the same index, such as the seed."""
-    return student(values - others)
+    known = pd.Series([*values], dtype=float).dropna()
+    mean, error = float(known.mean()), known.sem()  # NaN for fewer than two values
+    half = error * stats.t.ppf(0.975, len(known) - 1)
+    return Interval(mean, mean - half, mean + half)
 
 
 def signed(differences: Iterable[float]) -> str:
@@ -70,11 +63,13 @@ def holm(chances: pd.Series) -> pd.Series:
     return (rising * np.arange(len(rising), 0, -1)).cummax().clip(upper=1)
 
 
-def _interval(*samples: Iterable[float]) -> Interval:
-    found = [pd.Series([*sample], dtype=float).dropna() for sample in samples]
-    mean = found[0].mean() - sum(of.mean() for of in found[1:])
-    half = error = math.hypot(*(of.sem() for of in found))  # NaN for fewer than two values
-    if error > 0:  # equal values have no width
-        freedom = error**4 / sum(of.sem() ** 4 / (len(of) - 1) for of in found)
-        half = error * stats.t.ppf(0.975, freedom)
-    return Interval(float(mean), mean - half, mean + half)
+def corrected(groups: Iterable[Iterable[float]]) -> list[str]:
+    """Format differences that are read together as `signed` does.
+
+    A star marks those that differ from 0 at 5 %, after `holm`.
+    """
+    known = [pd.Series([*group], dtype=float).dropna() for group in groups]
+    chances = [2 * stats.t.sf(abs(group.mean()) / group.sem(), len(group) - 1) for group in known]
+    adjusted = holm(pd.Series(chances, dtype=float).dropna())
+    sure = {*adjusted.index[adjusted < 0.05]}
+    return [signed(group) + "*" * (place in sure) for place, group in enumerate(known)]

@@ -20,7 +20,8 @@ def read_runs(folder: Path | str, experiment: str = "") -> pd.DataFrame:
     """Read one row per finished run: its config (``train.seed``), its summary (``with/recall@20``).
 
     Also `recall` and `remembered`, Recall@20 with constraint of all relations and of those whose
-    evidence is in an earlier frame, in percent; and `slots` and `all_steps` of the whole training.
+    evidence is in an earlier frame, in percent; the `split` that they were read on, which earlier
+    runs do not name; and `slots` and `all_steps` of the whole training.
 
     Args:
         experiment: keep only runs of experiments whose name begins with this.
@@ -45,8 +46,14 @@ def read_runs(folder: Path | str, experiment: str = "") -> pd.DataFrame:
                 f"{folder} has no run of experiment={experiment}; its first lines in "
                 f"configs/experiment/{experiment}.yaml say how to train them"
             )
+    splits = runs.reindex(columns=["split"], fill_value="test").split.fillna("test")
     work = {"slots": runs.epochs * runs.processed, "all_steps": runs.epochs * runs.steps}
-    return _with_recall(runs, **work)
+    return _with_recall(runs.drop(columns="split", errors="ignore"), split=splits, **work)
+
+
+def read_on(runs: pd.DataFrame) -> str:
+    """Name the videos that Recall@20 was read on, such as ``final videos``."""
+    return f"{' and '.join(sorted({*runs.split}))} videos"
 
 
 def _with_recall(table: pd.DataFrame, **more: pd.Series) -> pd.DataFrame:
