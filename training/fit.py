@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
+from bload.batch.step import Step, StepList
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
@@ -72,7 +73,8 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
             length = np.diff(ends, prepend=0)
             some = np.flatnonzero(length)
             blocks.append(Block(0, slots, drawn[some], np.zeros_like(some), length[some]))
-        yield collate_blocks([read[block] for block in blocks])
+        frames = sum(int(block.length.sum()) for block in blocks)
+        yield collate_blocks(read.__getitems__(StepList(blocks, Step(0, frames))))
 
 
 def work_of(batch: Batch) -> tuple[float, ...]:
