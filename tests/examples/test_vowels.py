@@ -24,4 +24,4 @@ def test_speakers_are_told_apart(wheel):
     command = [sys.executable, *launcher, "examples/vowels.py", wheel, "blocks"]
     said = run(command, cwd=ROOT, more={"PYTHONPATH": str(ROOT)})
     (right,) = re.findall(r"blocks: ([\d.]+) % right", said)
-    assert float(right) > 90  # seeds reach 91.9 to 95.4; published are 94.1 and 96.2, guesses are 11
+    assert float(right) > 90  # seeds reach 91.9 to 95.4, published are 94.1 and 96.2
