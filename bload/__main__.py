@@ -118,42 +118,42 @@ def _sizes(text: str) -> list[int]:
 
 
 def _run(args: argparse.Namespace) -> None:
+    data = LengthsFile(action_genome_lengths(args.split))
     if args.file:
-        found = read_file(Path(args.file))
-    else:
-        found = LengthsFile(action_genome_lengths(args.split))
-    if args.clip and args.clip > found.lengths.max():
+        data = read_file(Path(args.file))
+    if args.clip and args.clip > data.lengths.max():
         raise InputError(
-            f"--clip is {args.clip} but the longest sequence has {found.lengths.max()} frames, so "
+            f"--clip is {args.clip} but the longest sequence has {data.lengths.max()} frames, so "
             "sampling would delete everything; lower it"
         )
     try:
-        args.run(args, found)
+        args.run(args, data)
     except TooLongError as error:
-        raise (error.named(found.names) if found.names else error) from None
+        error.name = data.names[error.sequence] if data.names else ""
+        raise
 
 
-def _table(args: argparse.Namespace, found: LengthsFile) -> None:
-    lengths, sizes = found.lengths, args.t_max or [None]
+def _table(args: argparse.Namespace, data: LengthsFile) -> None:
+    lengths, sizes = data.lengths, args.t_max or [None]
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
-    own = bool(args.file or args.ranks or args.batch_slots)
+    predicts = bool(args.file or args.ranks or args.batch_slots)
     options = {
         "clip": args.clip,
         "long": long,
         "seed": args.seed,
         "epochs": args.epochs,
         "randomness": args.randomness,
-        "ranks": args.ranks or (8 if own or args.json else None),
+        "ranks": args.ranks or (8 if predicts or args.json else None),
         "batch_slots": args.batch_slots,
     }
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
     advice = recommend_t_max(lengths, args.ranks or 8, args.batch_slots, args.seed)
-    summary = _summary(args, found)
+    summary = _summary(args, data)
     if args.json:
         rows = [row for table in tables for row in table]
         print(json.dumps({**summary, "loaders": rows, "recommended": asdict(advice)}, indent=2))
         return
-    column = "" if found.column is None else f", column {found.column}"
+    column = "" if data.column is None else f", column {data.column}"
     print(
         "{source}{}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
         "mean {mean:.3f}".format(printable(column), **summary)
@@ -164,17 +164,17 @@ def _table(args: argparse.Namespace, found: LengthsFile) -> None:
     print("\n" + format_notes(tables[0][0]))
     if any(t_max and t_max < lengths.max() for t_max in sizes):
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
-    if own:
+    if predicts:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
         print(f"steps, naive, ragged: for {advice.ranks:,} ranks, each taking {size} per step")
         print(f"\n{advice}")
 
 
-def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:
-    lengths = found.lengths
+def _summary(args: argparse.Namespace, data: LengthsFile) -> dict[str, Any]:
+    lengths = data.lengths
     return {
         "source": args.file or f"Action Genome, {args.split} split",
-        "column": found.column,
+        "column": data.column,
         "sequences": len(lengths),
         "frames": int(lengths.sum()),
         "shortest": int(lengths.min()),
@@ -184,8 +184,8 @@ def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:
     }
 
 
-def _draw(args: argparse.Namespace, found: LengthsFile) -> None:
-    lengths = found.lengths
+def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
+    lengths = data.lengths
     plans = {
         name: sized_plan(
             lengths, name, args.t_max, args.clip, args.long or "error", args.seed, args.epoch

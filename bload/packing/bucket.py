@@ -13,7 +13,7 @@ import numpy as np
 
 from bload.errors import check_whole
 from bload.packing.packer import packer
-from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.pieces import LongWithoutCarry, whole_pieces
 from bload.packing.plan import Plan
 
 
@@ -23,7 +23,7 @@ def pack(
     t_max: int,
     rng: np.random.Generator,
     *,
-    long: Alone = "error",
+    long: LongWithoutCarry = "error",
     buckets: int = 16,
     batch_slots: int = 0,
 ) -> Plan:

@@ -63,15 +63,15 @@ def _groups(sizes: list[int], counts: list[int], t_max: int) -> list[tuple[int, 
             times = min(room // size, count)  # the fullest block stays the fullest
             used = min(number, count // times)
             count -= used * times
-            for rest, many, what in (
+            for rest, blocks, contents in (
                 (room - times * size, used, (recipe, size, times)),
                 (room, number - used if enough else 0, recipe),
             ):
-                if many and rest:
-                    with_room.setdefault(rest, []).append((many, what))
+                if blocks and rest:
+                    with_room.setdefault(rest, []).append((blocks, contents))
                     rooms |= 1 << rest
-                elif many:
-                    full.append((many, what))
+                elif blocks:
+                    full.append((blocks, contents))
             if enough and not with_room[room]:
                 rooms &= ~(1 << room)
     return full + [group for groups in with_room.values() for group in groups]

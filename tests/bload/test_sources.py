@@ -131,9 +131,9 @@ def test_what_changes_on_the_way_is_reported_with_the_call():
         return {"a": numbers, "b": numbers.float()}, numbers
 
     for change, words in (
-        (lambda n: (good(n)[0], n[1:]), ("returned 8 targets", "return 9")),
-        (lambda n: (good(n)[0], n.repeat(2)), ("returned 18 targets", "return 9")),
-        (lambda n: ({"a": n, "b": n.float()[1:]}, n), ("returned 8 and 9 frames", "return 9")),
+        (lambda n: (good(n)[0], n[1:]), ("returned 8 targets", "give 9")),
+        (lambda n: (good(n)[0], n.repeat(2)), ("returned 18 targets", "give 9")),
+        (lambda n: ({"a": n, "b": n.float()[1:]}, n), ("returned 8 and 9 frames", "give 9")),
         (lambda n: ({"a": n}, n), ("a: () int64}", "b: () float32")),
         (lambda n: ({"a": n, "b": n.double()}, n), ("b: () float64", "b: () float32")),
         (lambda n: ({"a": n, "b": n.float()[:, None]}, n), ("b: (1,) float32", "b: () float32")),
@@ -274,8 +274,8 @@ def test_any_map_style_data_set_is_a_source():
         ),
         (lambda: from_dataset([(one, 1) for one, _ in pairs], LENGTHS), 'targets_per="sequence"'),
         (lambda: from_dataset(pairs, "n"), "no column 'n'; give length as a list"),
-        (lambda: object(), "object has no lengths; bload.from_dataset"),
-        (lambda: SimpleNamespace(lengths=[3]), "SimpleNamespace has no read; bload.from_dataset"),
+        (lambda: object(), "source is <object.* lengths and read, as bload.from_dataset"),
+        (lambda: SimpleNamespace(lengths=[3]), r"source is namespace\(lengths=\[3\]\); give"),
         (lambda: from_dataset(pairs), "length is None; give the name of a column, a list"),
         (lambda: from_dataset(pairs, 3), "length is 3; give .* a function of an item, such as len"),
         (lambda: from_dataset(iter(pairs), "n"), "list_iterator has not; .* StreamLoader"),
@@ -353,17 +353,17 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     for make, words, options in (
         (
             lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n),
-            "among floats, write 1.0 for 1",
+            "1.0 for 1 among floats",
             {},
         ),
         (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, but .* \(1,\) .*like item 0", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, but .* \(1,\) .*of one kind", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
         (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
         (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
         (lambda n: (torch.zeros(n), n if n > 3 else 0.5 * n), "", SEQUENCE),
-        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "write 1.0", SEQUENCE),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "1.0 for 1", SEQUENCE),
         (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
         (
             lambda n: (torch.zeros(n), n),
@@ -377,7 +377,6 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
             continue
         with pytest.raises(InputError, match=words) as refusal:
             batches(source)
-        assert "item" in str(refusal.value) or "objects names" in str(refusal.value)
 
 
 SEQUENCE = {"targets_per": "sequence"}
@@ -482,8 +481,8 @@ def test_memory_that_is_used_again_holds_the_right_values(kind, workers):
 
 def test_what_read_may_not_return_is_one_sentence():
     for make, words in (
-        (lambda numbers: (numbers, 1, 2), r"read\(0, 0, 1\) returned a tuple of 3; return frames"),
-        (lambda numbers: numbers.float().requires_grad_(), "requires a gradient; return it detach"),
+        (lambda numbers: (numbers, 1, 2), r"read\(0, 0, 1\) returned 3 parts; give frames"),
+        (lambda numbers: numbers.float().requires_grad_(), "requires a gradient; give it detach"),
     ):
         with pytest.raises(InputError, match=words):
             batches(Source(make))
