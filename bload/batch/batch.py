@@ -6,6 +6,7 @@ B blocks, T slots, S segments, V valid frames.
 from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import chain
 from numbers import Number
 from typing import Any, Literal
@@ -179,18 +180,20 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     _check_pad(pad, {"frames": like_inputs, "targets": _tensors(like_targets)})
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
-    block_S = np.repeat(np.arange(len(blocks)), [len(block.length) for block in blocks])
-    slot_S, length_S, sequence_S, first_S = (
+    block_S = np.arange(len(blocks)).repeat([len(block.length) for block in blocks])
+    length_S, sequence_S, first_S = (
         np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("starts", "length", "sequence", "first")
+        for name in ("length", "sequence", "first")
     )
-    frames = [block.frames for block in blocks]
+    used_B = np.bincount(block_S, length_S, len(blocks)).astype(np.int64)
+    slot_S = length_S.cumsum() - length_S - (used_B.cumsum() - used_B)[block_S]
+    used = used_B.tolist()
     valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
-    for valid_T, count in zip(valid_BT, frames, strict=True):
+    for valid_T, count in zip(valid_BT, used, strict=True):
         valid_T[:count] = True
     start_BT[block_S, slot_S] = True
     continues = [block.continues for block in blocks]
-    start_BT[:, 0] &= ~np.array(continues)
+    start_BT[continues, 0] = False
 
     def in_rows(pieces: Sequence[Sequence[Any]], like: Any, name: str, label: float) -> Any:
         """Put the values of each block's segments into rows, ``(B, T, ...)``; dicts by key."""
@@ -201,13 +204,14 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             }
         if like is None:
             return None
-        value, dtype = _padding(like.dtype, pad, name, label)
+        value, dtype = _padding(like.dtype, name, label, pad.get(name))
         padded_BT = empty_tensor((len(pieces), t_max, *like.shape[1:]), dtype)
-        for row, segments, count in zip(padded_BT, pieces, frames, strict=True):
+        sizes = chain.from_iterable((count, t_max - count) for count in used)
+        parts = torch.split(padded_BT.flatten(0, 1), [*sizes])
+        for segments, frames_V, padding_V in zip(pieces, parts[::2], parts[1::2], strict=True):
             if segments:
-                torch.cat([*segments], out=row[:count])
-            if count < t_max:
-                row[count:] = value
+                torch.cat([*segments], out=frames_V)
+            padding_V.fill_(value)
         return padded_BT
 
     targets = [sample.targets for sample in samples]
@@ -228,24 +232,25 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     )
 
 
+@lru_cache
 def _padding(
-    dtype: torch.dtype, pad: Mapping[str, float], name: str, label: float
+    dtype: torch.dtype, name: str, label: float, value: float | None
 ) -> tuple[float, torch.dtype]:
     """Return the padding value of a tensor, and the dtype that holds both.
 
     Args:
-        label: padding of integers, unless `pad` has a value; other dtypes get 0.
+        label: padding of integers, unless `value` is given; other dtypes get 0.
     """
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
-    value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
-    stored = torch.tensor(value, device="cpu").to(dtype).item()
-    if (stored == value) if is_whole else (isfinite(stored) or not isfinite(value)):
-        return value, dtype
-    if name in pad:
+    padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
+    stored = torch.tensor(padding, device="cpu").to(dtype).item()
+    if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
+        return padding, dtype
+    if value is not None:
         raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
     if dtype == torch.uint64:
         raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
-    return value, torch.int64  # room for -100, so that padding is not a class
+    return padding, torch.int64  # room for -100, so that padding is not a class
 
 
 def _tensors(like: Any) -> Any:

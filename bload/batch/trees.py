@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -109,34 +108,28 @@ def share_memory(trees: Sequence[Any]) -> bool:
     keys = [*trees[0]] if trees and isinstance(trees[0], dict) else []
     columns: list[Sequence[Any]] = [[tree[key] for tree in trees] for key in keys]
     for parts in columns or [trees]:
-        if not parts or not isinstance(parts[0], Tensor):
-            continue
-        begin = np.array([*map(Tensor.data_ptr, parts)])
-        extent = attrgetter("nbytes") if all(map(Tensor.is_contiguous, parts)) else _extent
-        end = begin + np.array([*map(extent, parts)])
-        order = begin.argsort()
-        if np.any(end[order[:-1]] > begin[order[1:]]):
-            return True
+        if parts and isinstance(parts[0], Tensor):
+            begin = np.array([*map(Tensor.data_ptr, parts)])
+            end = begin + np.array([part.nbytes for part in parts])
+            order = begin.argsort()
+            if np.any(end[order[:-1]] > begin[order[1:]]):
+                return True
     return False
 
 
-def _extent(tensor: Tensor) -> int:
-    """Return the bytes from the first of a tensor to its last."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
+def are_like(trees: Sequence[Any], like: Any, lengths: Sequence[int]) -> bool:
+    """Return True for tensors of `lengths` frames of the same shape and dtype as those of `like`.
 
-
-def is_like(tree: Any, like: Any, length: int) -> bool:
-    """Return True for a tensor of `length` frames of the same shape and dtype as those of `like`.
-
-    This is fast; `describe` tells any values apart.
+    It is fast; `describe` compares any values.
     """
+    if not isinstance(like, Tensor):
+        return like is None and {*map(type, trees)} <= {type(None)}
+    frame = like.shape[1:]
     return (
-        isinstance(like, Tensor)
-        and isinstance(tree, Tensor)
-        and tree.dtype is like.dtype
-        and tree.shape == (length, *like.shape[1:])
-        and not tree.requires_grad
+        {*map(type, trees)} <= {Tensor}
+        and {tree.dtype for tree in trees} <= {like.dtype}
+        and [tree.shape for tree in trees] == [(length, *frame) for length in lengths]
+        and True not in {tree.requires_grad for tree in trees}
     )
 
 

@@ -13,13 +13,13 @@ from torch.utils.data import Dataset
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
 from bload.batch.trees import (
+    are_like,
     as_column,
     as_tensors,
     describe,
     empty_like,
     frame_counts,
     is_by_frame,
-    is_like,
     map_tensors,
     share_memory,
 )
@@ -78,6 +78,8 @@ class BlockDataset(Dataset[BlockSample]):
         """True if `read` has returned the same memory twice, so that its results are copied."""
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
+        self._reads_tensors = False
+        """True if the first read has returned tensors by frame, which need no conversion."""
 
     def __getitem__(self, block: Block) -> BlockSample:
         self._copies = True  # the other blocks of the batch are not seen here
@@ -87,44 +89,48 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        samples = self._samples(blocks, step)
-        if not self._copies:
-            inputs = [*chain.from_iterable(sample.inputs for sample in samples)]
-            targets = [*chain.from_iterable(sample.targets for sample in samples)]
-            if share_memory(inputs) or share_memory(targets):
-                self._copies = True
-                samples = self._samples(blocks, step)
-        return samples if step is None else StepList(samples, step)
-
-    def _samples(self, blocks: list[Block], step: Step | None) -> list[BlockSample]:
         read: Callable[..., Any] = self.source.read
         if self._takes_epoch:
             read = partial(read, epoch=require_step(step).epoch)
         if self._like[0] is None:  # fillers need shapes and dtypes too
-            frames, targets = self._read(read, 0, 0, 1)
+            result = read(0, 0, 1)
+            frames, targets = self._take(result, 0, 0, 1)
             self._like = empty_like(frames), empty_like(targets)
-        samples = []
+            kinds = {*map(type, result if isinstance(result, tuple) else [result])}
+            by_frame = targets is None or self.targets_per == "frame"
+            self._reads_tensors = by_frame and kinds <= {Tensor, type(None)}
+        sequences, firsts, lengths = (
+            [*chain.from_iterable(getattr(block, name).tolist() for block in blocks)]
+            for name in ("sequence", "first", "length")
+        )
+        inputs, targets = self._read(read, sequences, firsts, lengths)
+        if not self._copies and (share_memory(inputs) or share_memory(targets)):
+            self._copies = True
+            inputs, targets = self._read(read, sequences, firsts, lengths)
+        samples, end = [], 0
         for block in blocks:
-            columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
-            pieces = []
-            for segment in zip(*columns, strict=True):
-                piece = self._read(read, *segment)
-                pieces.append(map_tensors(piece, Tensor.clone) if self._copies else piece)
-            inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
-            samples.append(BlockSample(block, inputs, targets, self._like, self.targets_per))
-        return samples
+            begin, end = end, end + len(block.length)
+            values = inputs[begin:end], targets[begin:end]
+            samples.append(BlockSample(block, *values, self._like, self.targets_per))
+        return samples if step is None else StepList(samples, step)
 
     def _read(
-        self, read: Callable[..., Any], sequence: int, first: int, length: int
-    ) -> tuple[Any, Any]:
-        result = read(sequence, first, length)
-        frames, targets = result if type(result) is tuple and len(result) == 2 else (result, None)
-        like_frames, like_targets = self._like
-        if is_like(frames, like_frames, length) and (
-            targets is like_targets
-            or (self.targets_per == "frame" and is_like(targets, like_targets, length))
-        ):
-            return frames, targets
+        self, read: Callable[..., Any], *segments: list[int]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return inputs and targets of segments, given as sequences, first frames and lengths."""
+        if self._reads_tensors and not self._copies:
+            results = [*map(read, *segments)]
+            is_pair = {*map(type, results)} == {tuple}
+            columns = [*zip(*results, strict=True)] if is_pair else [results, [None] * len(results)]
+            if len(columns) == 2 and all(map(are_like, columns, self._like, [segments[2]] * 2)):
+                return columns[0], columns[1]
+        pieces = []
+        for segment in zip(*segments, strict=True):
+            piece = self._take(read(*segment), *segment)
+            pieces.append(map_tensors(piece, Tensor.clone) if self._copies else piece)
+        return [frames for frames, _ in pieces], [targets for _, targets in pieces]
+
+    def _take(self, result: Any, sequence: int, first: int, length: int) -> tuple[Any, Any]:
         name = "" if self.names is None else f" of {self.names[sequence]}"
         opening = f"read({sequence}, {first}, {length}){name} returned"
         return take_values(result, self.targets_per, opening, self._like, length)
@@ -172,7 +178,7 @@ def take_values(
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
         objects, fault = name == "targets", ""
         by_frame = not objects or (targets_per == "frame" and targets is not None)
-        if is_like(tree, expected, (length or 0) if by_frame else 1):
+        if like[0] is not None and are_like([tree], expected, [(length or 0) if by_frame else 1]):
             continue
         if by_frame and not is_by_frame(tree, objects):
             fault = f"{name} of type {type(tree).__name__}; give a tensor or array (frames, ...)"

@@ -44,10 +44,10 @@ class DatasetSource:
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
         item = self.dataset[sequence]
-        if self._takes_tensors and length == self.lengths[sequence]:
-            is_pair = type(item) is tuple and len(item) == 2 and isinstance(item[1], Tensor)
+        if self._takes_tensors and length == self.lengths.item(sequence):
+            is_pair = type(item) is tuple and len(item) == 2 and type(item[1]) is Tensor
             frames = item[0] if is_pair else item
-            if isinstance(frames, Tensor) and frames.shape[:1] == (length,):
+            if type(frames) is Tensor and (shape := frames.shape) and shape[0] == length:
                 return item  # as most items; `BlockDataset` checks the rest
         if not self._likes:
             self._likes = self._find_likes()
@@ -166,12 +166,6 @@ class DatasetSource:
             return torch.from_numpy(array).to(self._float)
         if not np.can_cast(array.dtype, np.int64):
             return None
-        dtype = torch.bool if array.dtype == bool else torch.int64
-        whole = torch.from_numpy(array).to(dtype)
-        if isinstance(like, Tensor) and like.dtype == self._float:  # item 0 has floats
-            floats = whole.to(self._float)
-            return floats if torch.equal(floats.to(dtype), whole) else None
-        return whole
         dtype = torch.bool if array.dtype == bool else torch.int64
         whole = torch.from_numpy(array).to(dtype)
         if isinstance(like, Tensor) and like.dtype == self._float:  # item 0 has floats
