@@ -14,7 +14,7 @@ from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost, fit_cost
 from bload.packing.packer import Packer
-from bload.packing.packers import PACKERS, default_t_max, make_plan
+from bload.packing.packers import PACKERS, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan
 from bload.packing.randomness import partner_information, repeat_share
 from bload.schedule.balance import BALANCES, make_schedule
@@ -61,13 +61,13 @@ __all__ = [
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
-    "default_t_max",
     "fit_cost",
     "from_dataset",
     "lower_bound",
     "make_plan",
     "make_schedule",
     "mean_loss",
+    "natural_t_max",
     "padding_table",
     "partner_information",
     "read_lengths",

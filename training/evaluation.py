@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from bload import Batch, BlockLoader, default_t_max
+from bload import Batch, BlockLoader, natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.gaps import frame_gaps
@@ -91,7 +91,7 @@ def measure(
     loader = BlockLoader(
         source,
         "bload_exact",
-        batch_slots=max(batch_slots, default_t_max(source.lengths, "bload_exact")),
+        batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
         rank=ranks.rank,
         world_size=ranks.world_size,
         num_workers=workers,

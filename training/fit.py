@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, default_t_max
+from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
 from bload.batch.step import Step, StepList
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
@@ -51,7 +51,7 @@ def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | No
 
 def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     """Fit the cost, in milliseconds, to forward and backward passes of several shapes of batch."""
-    t_max = cfg.loader.t_max or default_t_max(source.lengths, cfg.loader.name)
+    t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
     training = train_apart(cfg, source, replace(ranks, rank=0, world_size=1))

@@ -40,7 +40,7 @@ def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, m
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    return "\n".join(text for text in (first, sampler.balance_note, message) if text)
+    return "\n".join(text for text in (first, sampler.note, message) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:

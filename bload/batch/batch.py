@@ -135,7 +135,7 @@ class Batch(Boundaries):
             "position_ids": self.segment_position_BT + first_position,
         }
         if seq_idx:
-            row["seq_idx"] = self.segment_index_BT.to(torch.int32)
+            row["seq_idx"] = self.number_BT.to(torch.int32)
         if rows:
             return row
         inputs: dict[str, Any] = {key: values_BT[used_BT][None] for key, values_BT in row.items()}

@@ -37,7 +37,7 @@ class Boundaries(CompactPickle):
     """Block, slot, length, sequence and first frame of every segment."""
 
     @property
-    def segment_index_BT(self) -> Tensor:
+    def number_BT(self) -> Tensor:
         """int64, row of each slot's segment in `segments`, S on padding."""
         begins_BT = torch.zeros_like(self.valid_BT)
         begins_BT[self.segments.block_S, self.segments.slot_S] = True
@@ -47,20 +47,20 @@ class Boundaries(CompactPickle):
     @property
     def segment_BT(self) -> Tensor:
         """int64, number of the segment within its block, -1 on padding."""
-        index_BT = self.segment_index_BT
+        index_BT = self.number_BT
         return torch.where(self.valid_BT, index_BT - index_BT[:, :1], -1)
 
     @property
     def sequence_BT(self) -> Tensor:
         """int64, number of the sequence in the data set, -1 on padding."""
-        return _by_slot(self.segments.sequence_S, self.segment_index_BT, -1)
+        return _by_slot(self.segments.sequence_S, self.number_BT, -1)
 
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
         slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
         offset_S = self.segments.first_S - self.segments.slot_S
-        position_BT = slots_T + _by_slot(offset_S, self.segment_index_BT, 0)
+        position_BT = slots_T + _by_slot(offset_S, self.number_BT, 0)
         return torch.where(self.valid_BT, position_BT, 0)
 
     @property
@@ -189,7 +189,7 @@ class Boundaries(CompactPickle):
             wide = exact_dtype(values_BT.device)
         values_N = values_BT.flatten(0, 1).to(wide)
         sum_S = values_N.new_zeros(len(self.segments) + 1, *values_N.shape[1:])
-        sum_S = sum_S.index_add(0, self.segment_index_BT.flatten(), values_N)[:-1]
+        sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_N)[:-1]
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
         return mean_S.to(torch.float32 if is_exact else dtype)
 
@@ -260,6 +260,6 @@ def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
     return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]
 
 
-def _by_slot(values_S: Tensor, segment_index_BT: Tensor, padding: int) -> Tensor:
+def _by_slot(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
     """Return the value of each slot's segment, or `padding`."""
-    return torch.cat([values_S, values_S.new_full((1,), padding)])[segment_index_BT]
+    return torch.cat([values_S, values_S.new_full((1,), padding)])[number_BT]

@@ -123,19 +123,19 @@ class _Check:
         self.run, self.batch, self.state, self.group = run, batch, state, group
         with torch.no_grad():
             self.outputs, again = (run(batch, *state) for _ in range(2))
-        count, self.index_BT = len(batch.segments), batch.segment_index_BT
+        count, self.number_BT = len(batch.segments), batch.number_BT
         fault, shape = "", tuple(getattr(self.outputs, "shape", ()))
         is_half = getattr(self.outputs, "dtype", None) in (torch.float16, torch.bfloat16)
         self.close = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
-        if shape[:2] != self.index_BT.shape and shape[:1] != (count,):
+        if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
             fault = (
                 f"outputs are {type(self.outputs).__name__} {shape}; they have to be one tensor "
-                f"that begins with {tuple(self.index_BT.shape)}, or with {count}, one value per "
+                f"that begins with {tuple(self.number_BT.shape)}, or with {count}, one value per "
                 "segment"
             )
         else:
-            self.is_by_slot = shape[:2] == self.index_BT.shape
+            self.is_by_slot = shape[:2] == self.number_BT.shape
             values = self.outputs[batch.valid_BT] if self.is_by_slot else self.outputs
             values = values[values.isfinite()].float()
             self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
@@ -160,7 +160,7 @@ class _Check:
 
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
-        index_BT, count = self.index_BT, len(self.batch.segments)
+        index_BT, count = self.number_BT, len(self.batch.segments)
         index_S = torch.arange(count + 1, device=index_BT.device)
         for index in self.chosen:
             others_BT, name = index_BT != index, self.names[index]
@@ -202,7 +202,7 @@ class _Check:
             outputs = self.run(batch, *self.state)
             if not outputs.requires_grad:
                 return
-            own = outputs[self.index_BT == index] if self.is_by_slot else outputs[[index]]
+            own = outputs[self.number_BT == index] if self.is_by_slot else outputs[[index]]
             total = own.float().square().sum()
         for grad in torch.autograd.grad(total, inputs, allow_unused=True):
             if grad is not None:
@@ -254,9 +254,9 @@ class _Check:
         if not by_slot:
             largest_S = values.reshape(count, -1).amax(1) if count else values.new_zeros(0)
             return torch.cat([largest_S, values.new_zeros(1)])
-        largest_N = values.flatten(0, 1).reshape(self.index_BT.numel(), -1).amax(1)
+        largest_N = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
         zero_S = values.new_zeros(count + 1)
-        return zero_S.scatter_reduce(0, self.index_BT.flatten(), largest_N, "amax")
+        return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_N, "amax")
 
 
 def _choose_segments(batch: Batch, repeat: bool) -> list[int]:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
+from itertools import repeat
+from operator import attrgetter, eq
 from typing import Any
 
 import numpy as np
@@ -110,7 +112,7 @@ def share_memory(trees: Sequence[Any]) -> bool:
     for parts in columns or [trees]:
         if parts and isinstance(parts[0], Tensor):
             begin = np.array([*map(Tensor.data_ptr, parts)])
-            end = begin + np.array([part.nbytes for part in parts])
+            end = begin + np.array([*map(attrgetter("nbytes"), parts)])
             order = begin.argsort()
             if np.any(end[order[:-1]] > begin[order[1:]]):
                 return True
@@ -124,12 +126,12 @@ def are_like(trees: Sequence[Any], like: Any, lengths: Sequence[int]) -> bool:
     """
     if not isinstance(like, Tensor):
         return like is None and {*map(type, trees)} <= {type(None)}
-    frame = like.shape[1:]
+    shapes = zip(lengths, *map(repeat, like.shape[1:]), strict=False)
     return (
         {*map(type, trees)} <= {Tensor}
-        and {tree.dtype for tree in trees} <= {like.dtype}
-        and [tree.shape for tree in trees] == [(length, *frame) for length in lengths]
-        and True not in {tree.requires_grad for tree in trees}
+        and {*map(attrgetter("dtype"), trees)} <= {like.dtype}
+        and all(map(eq, map(attrgetter("shape"), trees), shapes))
+        and not any(map(attrgetter("requires_grad"), trees))
     )
 
 

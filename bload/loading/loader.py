@@ -148,7 +148,7 @@ class BlockLoader:
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
             f"{_counted(cost.steps, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
             f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
-            f"padding{'; ' if sampler.balance_note else ''}{sampler.balance_note}"
+            f"padding{'; ' if sampler.note else ''}{sampler.note}"
         )
 
     def __iter__(self) -> Iterator[Batch]:

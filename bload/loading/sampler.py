@@ -17,7 +17,7 @@ from bload.lengths import check_lengths
 from bload.loading.ranks import difference_of_ranks, has_group, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
-from bload.packing.packers import default_t_max, find_packer, make_plan
+from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
@@ -35,7 +35,7 @@ class BlockSampler(Sampler[list[Block]]):
             does; use it to compare with the paper, or where packing must be instant.
         batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
             least one. None takes one block.
-        t_max: slots in a block; None takes the packer's default, see `default_t_max`.
+        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
         rank: rank of this process; None takes it from the process group, or 0 without a group.
         world_size: number of ranks; None takes it from the process group, or 1 without a group.
         seed: random seed; the only source of randomness, together with the epoch.
@@ -84,7 +84,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.lengths = check_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
-        self.t_max = default_t_max(self.lengths, packer) if t_max is None else t_max
+        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
         self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
@@ -177,7 +177,7 @@ class BlockSampler(Sampler[list[Block]]):
         return self.schedule.steps
 
     @property
-    def balance_note(self) -> str:
+    def note(self) -> str:
         """Note that `balance` has nothing to balance, else an empty string."""
         if self.balance == "none":
             return ""

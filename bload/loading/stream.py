@@ -23,7 +23,7 @@ from bload.schedule.balance import blocks_per_rank
 
 Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
 Skip = type[Exception] | tuple[type[Exception], ...]
-BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed_over": 0, "skipped": 0}
+BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0, "skipped": 0}
 
 
 class StreamBlocks(IterableDataset[Batch]):
@@ -173,7 +173,7 @@ class _Shard:
         self.window = Window(stream.t_max, stream.window)
         for number, frames in begin["waiting"]:
             self.window.put(number, frames)
-        self.window.passed_over = begin["passed_over"]
+        self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
@@ -188,7 +188,7 @@ class _Shard:
         position = {
             "read": self.read,
             "waiting": [*self.window.waiting],
-            "passed_over": self.window.passed_over,
+            "passed": self.window.passed_over,
             "skipped": self.skipped,
         }
         return position if self.last is None else {**position, "last": [*self.last]}

@@ -48,7 +48,7 @@ def find_packer(name: str) -> Packer:
     return pack if isinstance(pack, Packer) else Packer(pack)
 
 
-def default_t_max(lengths: ArrayLike, packer: str) -> int:
+def natural_t_max(lengths: ArrayLike, packer: str) -> int:
     """Return the paper's block size: floor(mean length) for clips, else the longest length.
 
     Args:
@@ -74,7 +74,7 @@ def make_plan(
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
-        t_max: slots in a block; None takes `default_t_max`.
+        t_max: slots in a block; None takes `natural_t_max`.
         seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
@@ -92,7 +92,7 @@ def make_plan(
                 f"has {', '.join(known) or 'none'}"
             )
     lengths = check_lengths(lengths)
-    t_max = default_t_max(lengths, packer) if t_max is None else t_max
+    t_max = natural_t_max(lengths, packer) if t_max is None else t_max
     if not hasattr(t_max, "__index__"):
         raise InputError(f"t_max is {t_max!r}; give a whole number")
     t_max = index(t_max)

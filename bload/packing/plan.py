@@ -127,7 +127,7 @@ class Plan:
                 raise ValueError("blocks of one batch must have equally many slots")
         self._check_frames_once()
         if self.carries:
-            _ = self.predecessor
+            _ = self.follows
 
     def _check_inside(self) -> None:
         total = self.sequence_lengths[self.sequence]
@@ -169,14 +169,14 @@ class Plan:
         return int(self.sequence_lengths.sum())
 
     @property
-    def kept(self) -> int:
+    def placed(self) -> int:
         """Frames of the data set that are in blocks."""
         return int(self.length.sum())
 
     @property
     def deleted(self) -> int:
         """Frames of the data set that are in no block."""
-        return self.frames - self.kept
+        return self.frames - self.placed
 
     @property
     def processed(self) -> int:
@@ -186,12 +186,12 @@ class Plan:
     @property
     def padding(self) -> int:
         """Slots that hold no frame."""
-        return self.processed - self.kept
+        return self.processed - self.placed
 
     @property
     def utilisation(self) -> float:
         """Share of slots that hold a frame."""
-        return self.kept / self.processed if self.blocks else 1.0
+        return self.placed / self.processed if self.blocks else 1.0
 
     @cached_property
     def has_one_size(self) -> bool:
@@ -206,16 +206,16 @@ class Plan:
         return np.diff(running[self.offsets])
 
     @cached_property
-    def predecessor(self) -> np.ndarray:
+    def follows(self) -> np.ndarray:
         """Block that each block's first segment continues, ``(blocks,)``; -1 for none.
 
         Raises:
             ValueError: a segment continues inside a block, or after a block that is not full.
         """
-        predecessor = np.full(self.blocks, -1)
+        follows = np.full(self.blocks, -1)
         later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
         if len(later) == 0:
-            return predecessor
+            return follows
         block = self.block_of_segment()
         last = self.offsets[1:] - 1
         ends = {
@@ -230,8 +230,8 @@ class Plan:
                     f"segment {s} cannot go on with a state: it is not the first of its block, or "
                     "no full block ends with the frame before"
                 )
-            predecessor[block[s]] = before
-        return predecessor
+            follows[block[s]] = before
+        return follows
 
     @cached_property
     def lower_bound(self) -> int:
@@ -244,7 +244,7 @@ class Plan:
     @property
     def lower_bound_padding(self) -> int:
         """Padding that `lower_bound` blocks would have."""
-        return self.lower_bound * self.t_max - self.kept
+        return self.lower_bound * self.t_max - self.placed
 
     def block(self, index: int) -> Block:
         """Return block `index`; raise IndexError if the plan has none."""
@@ -252,7 +252,7 @@ class Plan:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])
         slots = int(self.slots[index])
-        continues = bool(self.carries and self.predecessor[index] >= 0)
+        continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, slots, *columns, continues)
 

@@ -83,8 +83,8 @@ class Schedule:
         grid = self.block.reshape(self.steps, -1)  # fails unless all steps have equally many blocks
         place = np.full(self.plan.blocks, -1)
         place[grid[grid >= 0]] = np.flatnonzero(grid.ravel() >= 0)
-        later = np.flatnonzero((self.plan.predecessor >= 0) & (place >= 0))
-        if np.any(place[later] - place[self.plan.predecessor[later]] != grid.shape[1]):
+        later = np.flatnonzero((self.plan.follows >= 0) & (place >= 0))
+        if np.any(place[later] - place[self.plan.follows[later]] != grid.shape[1]):
             raise ValueError("a block does not go on in the row of the one before, a step later")
 
     @property

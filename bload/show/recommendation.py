@@ -96,7 +96,7 @@ def recommend_t_max(
     tried: list[Recommendation] = []
     for t_max in sizes or [most]:
         plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
-        empty = 1 - plan.kept / predict_work([plan], ranks, batch_slots or t_max).slots
+        empty = 1 - plan.placed / predict_work([plan], ranks, batch_slots or t_max).slots
         cut = int(np.count_nonzero(lengths > t_max))
         tried.append(Recommendation(t_max, "split" if cut else "error", empty, cut, ranks))
         if empty <= EMPTY:

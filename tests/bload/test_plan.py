@@ -18,7 +18,7 @@ def plan_with(**changes) -> Plan:
 def test_a_plan_answers_by_hand():
     plan = plan_with()
     assert (plan.blocks, plan.segments, plan.sequences, plan.frames) == (2, 3, 3, 9)
-    assert (plan.kept, plan.processed, plan.padding, plan.deleted) == (9, 10, 1, 0)
+    assert (plan.placed, plan.processed, plan.padding, plan.deleted) == (9, 10, 1, 0)
     assert plan.utilisation == 0.9
     assert (plan.lower_bound, plan.lower_bound_padding) == (2, 1)
     assert plan.block_frames.tolist() == [5, 4]
@@ -30,9 +30,9 @@ def test_a_plan_answers_by_hand():
     filler = filler_block(7)
     assert (filler.index, filler.frames, filler.t_max, len(filler.starts)) == (-1, 0, 7, 0)
     some = plan_with(length=[3, 2, 2], first=[0, 0, 1])
-    assert (some.deleted, some.kept, some.padding) == (2, 7, 3)
+    assert (some.deleted, some.placed, some.padding) == (2, 7, 3)
     touching = plan_with(sequence=[0, 1, 0], first=[2, 0, 0], length=[2, 3, 2])
-    assert touching.kept == 7
+    assert touching.placed == 7
 
 
 def test_a_wrong_plan_is_refused():

@@ -59,7 +59,7 @@ def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
     ],
 )
 def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
-    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).balance_note
+    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).note
     assert found.startswith(note) if note else not found
 
 

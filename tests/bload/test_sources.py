@@ -375,7 +375,7 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
         if not words:
             batches(source)
             continue
-        with pytest.raises(InputError, match=words) as refusal:
+        with pytest.raises(InputError, match=words):
             batches(source)
 
 

@@ -84,8 +84,8 @@ def test_a_plan_holds_every_frame_once_or_is_refused(
     plan = refused_or(make_plan, lengths, packer, **{"t_max": t_max} | options, seed=seed)
     if plan is not None:
         assert isinstance(plan, Plan)
-        assert plan.frames == sum(map(int, lengths)) == plan.kept + plan.deleted
-        assert plan.slots.sum() == plan.processed == plan.kept + plan.padding
+        assert plan.frames == sum(map(int, lengths)) == plan.placed + plan.deleted
+        assert plan.slots.sum() == plan.processed == plan.placed + plan.padding
         assert plan.slots.max(initial=0) <= plan.t_max
         assert plan.deleted >= 0
         refused_or(lambda: plan.lower_bound)
