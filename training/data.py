@@ -62,7 +62,7 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
             cfg.loader.name,
             batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
-            even=cfg.train.exchange != "none",
+            equal_batches=cfg.train.exchange != "none",
             rank=ranks.rank,
             world_size=ranks.world_size,
             seed=cfg.train.seed,

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 from torch.utils.data import get_worker_info
 
 from bload.errors import InputError
@@ -83,8 +82,15 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 
 def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with `change` applied to every tensor, except for those in lists."""
-    return pytree.tree_map_only(Tensor, change, tree, is_leaf=lambda part: isinstance(part, list))
+    """Return the tree with `change` applied to every tensor, except for those in lists.
+
+    torch's `tree_map` takes ten times as long for one tensor.
+    """
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {key: map_tensors(part, change) for key, part in tree.items()}
+    return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
 
 
 def is_by_frame(tree: Any, objects: bool) -> bool:
@@ -126,16 +132,22 @@ def _extent(tensor: Tensor) -> int:
     return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
 
 
-def is_like(tree: Any, like: Any, length: int) -> bool:
-    """Return True for a tensor of `length` frames of the same shape and dtype as those of `like`.
+Spec = tuple[torch.dtype, tuple[int, ...]] | str
 
-    This is fast; `describe` tells any values apart.
-    """
+
+def spec_of(tree: Any) -> Spec:
+    """Return what equals for values of one kind: dtype and shape of a frame, or a description."""
+    if isinstance(tree, Tensor):
+        return tree.dtype, tuple(tree.shape[1:])
+    return describe(tree)
+
+
+def has_spec(tree: Any, spec: Spec, length: int) -> bool:
+    """Return True for a tensor of `length` frames of this kind, without a gradient; it is fast."""
     return (
-        isinstance(like, Tensor)
-        and isinstance(tree, Tensor)
-        and tree.dtype is like.dtype
-        and tree.shape == (length, *like.shape[1:])
+        isinstance(tree, Tensor)
+        and tree.dtype is spec[0]
+        and tree.shape == (length, *spec[1])
         and not tree.requires_grad
     )
 
@@ -147,7 +159,7 @@ def describe(tree: Any, whole: bool = False) -> str:
         return "{" + ", ".join(parts) + "}"
     if isinstance(tree, Tensor):
         shape = tuple(tree.shape if whole else tree.shape[1:])
-        return f"{shape} {str(tree.dtype).removeprefix('torch.')}"
+        return f"{str(tree.dtype).removeprefix('torch.')} {shape}"
     return "nothing" if tree is None else f"{len(tree)} objects" if whole else "objects"
 
 

@@ -13,15 +13,17 @@ from torch.utils.data import Dataset
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
 from bload.batch.trees import (
+    Spec,
     as_column,
     as_tensors,
     describe,
     empty_like,
     frame_counts,
+    has_spec,
     is_by_frame,
-    is_like,
     map_tensors,
     share_memory,
+    spec_of,
 )
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
@@ -78,6 +80,7 @@ class BlockDataset(Dataset[BlockSample]):
         """True if `read` has returned the same memory twice, so that its results are copied."""
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
+        self._specs: tuple[Spec, Spec] = ("unknown", "unknown")
 
     def __getitem__(self, block: Block) -> BlockSample:
         self._copies = True  # the other blocks of the batch are not seen here
@@ -103,6 +106,7 @@ class BlockDataset(Dataset[BlockSample]):
         if self._like[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(read, 0, 0, 1)
             self._like = empty_like(frames), empty_like(targets)
+            self._specs = spec_of(frames), spec_of(targets)
         samples = []
         for block in blocks:
             columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
@@ -119,10 +123,9 @@ class BlockDataset(Dataset[BlockSample]):
     ) -> tuple[Any, Any]:
         result = read(sequence, first, length)
         frames, targets = result if type(result) is tuple and len(result) == 2 else (result, None)
-        like_frames, like_targets = self._like
-        if is_like(frames, like_frames, length) and (
-            targets is like_targets
-            or (self.targets_per == "frame" and is_like(targets, like_targets, length))
+        if has_spec(frames, self._specs[0], length) and (
+            targets is self._like[1]
+            or (self.targets_per == "frame" and has_spec(targets, self._specs[1], length))
         ):
             return frames, targets
         name = "" if self.names is None else f" of {self.names[sequence]}"
@@ -172,8 +175,6 @@ def take_values(
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
         objects, fault = name == "targets", ""
         by_frame = not objects or (targets_per == "frame" and targets is not None)
-        if is_like(tree, expected, (length or 0) if by_frame else 1):
-            continue
         if by_frame and not is_by_frame(tree, objects):
             fault = f"{name} of type {type(tree).__name__}; give a tensor or array (frames, ...)"
             fault += (
@@ -182,7 +183,7 @@ def take_values(
         elif by_frame and frame_counts(tree) != {length := length or max(frame_counts(tree))}:
             counts = " and ".join(map(str, sorted(frame_counts(tree))))
             fault = f"{counts} {name}; give {length}"
-        elif like[0] is not None and describe(tree) != describe(expected):
+        elif like[0] is not None and spec_of(tree) != spec_of(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
                 f"{describe(expected)}; {ADVICE[name]}"

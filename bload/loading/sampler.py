@@ -45,8 +45,8 @@ class BlockSampler(Sampler[list[Block]]):
             tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        even: give all ranks the same number of batches in a step by adding fillers. `mean_loss`,
-            and models that communicate in the forward pass, need this.
+        equal_batches: give all ranks the same number of batches in a step by adding fillers.
+            `mean_loss`, and models that communicate in the forward pass, need this.
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
         balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
@@ -72,7 +72,7 @@ class BlockSampler(Sampler[list[Block]]):
         process_group: dist.ProcessGroup | None = None,
         block_sizes: int | Sequence[int] = 1,
         micro_batches: int = 1,
-        even: bool = True,
+        equal_batches: bool = True,
         balance: str = "none",
         cost: Cost = SLOTS,
         balance_options: Mapping[str, Any] | None = None,
@@ -90,22 +90,16 @@ class BlockSampler(Sampler[list[Block]]):
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         check_options(balance, cost, balance_options or {})
-        self.micro_batches, self.even = micro_batches, even
+        self.micro_batches, self.equal_batches = micro_batches, equal_batches
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
-        self.epoch = 0
+        self.names, self.epoch = names, 0
         self.block_sizes: tuple[int, ...] = ()
-        try:
-            plan = self._make_plan(0)
-        except TooLongError as error:
-            error.name = "" if names is None else names[error.sequence]
-            raise
-        self.block_sizes = resolve_block_sizes(
-            block_sizes, plan, self.t_max, self.batch_slots, cost
-        )
-        if self.block_sizes:
-            plan = self._make_plan(0)
-        # The first schedule is built here so that invalid options fail now, not at step 0.
-        self._scheduled_epoch, self._schedule = 0, self._make_schedule(plan, 0)
+        if type(block_sizes) is not int or block_sizes != 1:
+            arguments = self._make_plan(0), self.t_max, self.batch_slots, cost
+            self.block_sizes = resolve_block_sizes(block_sizes, *arguments)
+        self._schedule: Schedule | None = None
+        self._scheduled_epoch = 0
+        len(self)  # builds the schedule, so that invalid options fail now, not at step 0
         self._lengths_digest = _digest(self.lengths.tobytes())
         self._names_digest = names and _digest(repr(names).encode())
         self.step = 0
@@ -119,25 +113,26 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
-        return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
-
-    def _make_schedule(self, plan: Plan, epoch: int) -> Schedule:
-        return make_schedule(
-            plan,
-            self.world_size,
-            self.batch_slots,
-            micro_batches=self.micro_batches,
-            balance=self.balance,
-            cost=self.cost,
-            last=self.last,
-            even=self.even,
-            rng=np.random.default_rng([self.seed, epoch, 1]),
-            **self.balance_options,
-        )
+        try:
+            return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
+        except TooLongError as error:
+            error.name = self.names[error.sequence] if self.names else ""
+            raise
 
     def _schedule_of(self, epoch: int) -> Schedule:
-        if self._scheduled_epoch != epoch:
-            self._schedule = self._make_schedule(self._make_plan(epoch), epoch)
+        if self._schedule is None or self._scheduled_epoch != epoch:
+            self._schedule = make_schedule(
+                self._make_plan(epoch),
+                self.world_size,
+                self.batch_slots,
+                micro_batches=self.micro_batches,
+                balance=self.balance,
+                cost=self.cost,
+                last=self.last,
+                equal_batches=self.equal_batches,
+                rng=np.random.default_rng([self.seed, epoch, 1]),
+                **self.balance_options,
+            )
             self._scheduled_epoch = epoch
         return self._schedule
 
@@ -260,7 +255,7 @@ class BlockSampler(Sampler[list[Block]]):
             **self.definition(),
             "micro_batches": self.micro_batches,
             "blocks per batch": self.blocks_per_batch,
-            "even": self.even,
+            "equal_batches": self.equal_batches,
             "balance": self.balance,
             "names digest": self._names_digest,
             **settings,

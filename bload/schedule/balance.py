@@ -45,7 +45,7 @@ def make_schedule(
     balance: str = "none",
     cost: Cost = SLOTS,
     last: Last = "fill",
-    even: bool = False,
+    equal_batches: bool = False,
     rng: np.random.Generator | None = None,
     **options: Any,
 ) -> Schedule:
@@ -60,7 +60,7 @@ def make_schedule(
         cost: cost of a block, used by all but ``none``.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
-        even: give all ranks the same number of micro-batches in a step by adding fillers.
+        equal_batches: give all ranks the same number of micro-batches in a step by adding fillers.
         rng: random generator of the order.
         options: options of the order: ``steps`` of a window, ``levels`` of a queue.
 
@@ -101,7 +101,7 @@ def make_schedule(
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)
     rank_SU = [share(cost_U[step], ranks) for step in steps]
-    return _assign(plan, ranks, units, steps, rank_SU, rows, even)
+    return _assign(plan, ranks, units, steps, rank_SU, rows, equal_batches)
 
 
 def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
@@ -179,13 +179,13 @@ def _assign(
     steps: list[np.ndarray],
     rank_SU: list[np.ndarray],
     rows: int,
-    even: bool,
+    equal_batches: bool,
 ) -> Schedule:
     """Put the units of each rank and step, a group, into micro-batches.
 
     Args:
         rows: units in a micro-batch.
-        even: give all ranks of a step the largest number of micro-batches among them.
+        equal_batches: give all ranks of a step the largest number of micro-batches among them.
     """
     group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
     group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
@@ -195,7 +195,7 @@ def _assign(
     nth = np.arange(len(group)) - np.repeat(np.cumsum(count_G) - count_G, count_G)
 
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
-    if even:
+    if equal_batches:
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
     first_micro = np.concatenate([[0], np.cumsum(micro_SR)])
     micro = first_micro[group] + nth // rows

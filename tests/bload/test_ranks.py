@@ -241,7 +241,10 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
             ({"balance": ("pairs", "none")}, ("balance is pairs on rank 0", "none on rank 1")),
-            ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
+            (
+                {"equal_batches": (True, False)},
+                ("equal_batches is True on rank 0", "False on rank 1"),
+            ),
             (
                 {"batch_slots": (20, 10), "micro_batches": (1, 2)},
                 ("micro_batches is 1 on rank 0", "2 on rank 1"),

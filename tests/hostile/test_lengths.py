@@ -107,7 +107,7 @@ DEALT = st.fixed_dictionaries(
         "balance_options": OPTIONS | st.just({"steps": 3}) | st.just({"levels": (0.5,)}),
         "last": st.sampled_from(["fill", "drop"]),
         "long": st.sampled_from(["split", "carry"]),
-        "even": st.booleans(),
+        "equal_batches": st.booleans(),
     },
 )
 
