@@ -40,7 +40,6 @@ def squeeze(
     Args:
         blocks: one list of piece numbers per block.
         size: frames of every piece.
-        t_max: slots in a block.
         work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
     """
     blocks = [list(block) for block in blocks]
@@ -157,10 +156,9 @@ def squeeze_tail(
     """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
     Args:
-        home_P: block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
+        home_P: block of every piece, -1 if it is loose; changed in place.
         blocks: number of blocks before.
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
+        size_P: frames of every piece.
         bound: number of blocks to stop at.
         work: as in `squeeze`.
     """
