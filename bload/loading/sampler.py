@@ -14,13 +14,18 @@ from torch.utils.data import Sampler
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, differences
 from bload.lengths import check_lengths
-from bload.loading.ranks import difference_of_ranks, has_group, resolve_rank
+from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import default_t_max, find_packer, make_plan
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
+
+ENDED = (
+    "this iterator ended when another of the same loader began, or when set_epoch or "
+    "load_state_dict moved it; begin a new one, or make a loader for each"
+)
 
 
 class BlockSampler(Sampler[list[Block]]):
@@ -205,7 +210,19 @@ class BlockSampler(Sampler[list[Block]]):
         """
         follows = self._is_finished and not self._is_loaded
         self._move(self.epoch + (follows and next_epoch), 0 if follows else self._first_step)
-        self._compare_ranks(settings)
+        position = {
+            "epoch": self.epoch,
+            "step": self.step,
+            **self.definition(),
+            "micro_batches": self.micro_batches,
+            "blocks per batch": self.blocks_per_batch,
+            "equal_batches": self.equal_batches,
+            "balance": self.balance,
+            "names digest": self._names_digest,
+            **settings,
+        }
+        ranks = self.rank, self.world_size, self.process_group
+        compare_ranks(as_json_types(position), *ranks)
         return self._passes
 
     def batches(self) -> Iterator[StepList]:
@@ -230,10 +247,7 @@ class BlockSampler(Sampler[list[Block]]):
     def check_pass(self, number: int) -> None:
         """Raise `InputError` if another pass, epoch or position has begun since pass `number`."""
         if number != self._passes:
-            raise InputError(
-                "this iterator ended when another of the same loader began, or when set_epoch or "
-                "load_state_dict moved it; begin a new one, or make a loader for each"
-            )
+            raise InputError(ENDED)
 
     @property
     def _is_finished(self) -> bool:
@@ -243,30 +257,6 @@ class BlockSampler(Sampler[list[Block]]):
         self.epoch, self.step, self._first_step = epoch, step, step
         self._is_loaded = is_loaded
         self._passes += 1
-
-    def _compare_ranks(self, settings: Mapping[str, Any]) -> None:
-        """Raise InputError on every rank if the ranks differ in plan or position."""
-        if not has_group():
-            return
-        resolve_rank(self.rank, self.world_size, self.process_group)
-        position = {
-            "epoch": self.epoch,
-            "step": self.step,
-            **self.definition(),
-            "micro_batches": self.micro_batches,
-            "blocks per batch": self.blocks_per_batch,
-            "equal_batches": self.equal_batches,
-            "balance": self.balance,
-            "names digest": self._names_digest,
-            **settings,
-        }
-        positions: list[dict[str, Any]] = [{}] * self.world_size
-        dist.all_gather_object(positions, as_json_types(position), self.process_group)
-        if fault := difference_of_ranks(positions):
-            raise InputError(
-                f"ranks have different plans: {fault}; give every rank the same lengths, options, "
-                "epoch and saved position"
-            )
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, which ends an iteration of another epoch.

@@ -262,7 +262,7 @@ def refused(ranks):
 
 @pytest.mark.dist
 def test_ranks_that_would_share_the_stream_differently_are_refused(two_ranks):
-    words = "window is 1 on rank 0 and 2 on rank 1; give every rank the same options"
+    words = "window is 1 on rank 0 and 2 on rank 1; give every rank the same"
     assert all(words in answer for answer in two_ranks.run(refused))
 
 
