@@ -170,15 +170,15 @@ def squeeze_tail(
     for number, home in zip(size, home_P[piece].tolist(), strict=True):
         lists.setdefault(home, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
-    others = blocks - len(lists)
-    least = max(bound - others, -(-sum(sizes) // t_max))
+    untouched = blocks - len(lists)
+    least = max(bound - untouched, -(-sum(sizes) // t_max))
     start = [*_side_by_side(loose, size, t_max), *lists.values()]
     squeezed = squeeze(start, size, t_max, least, BulkRandom(rng), work)
     for b, block in enumerate(squeezed):
         home_P[block] = blocks + b
     used = np.bincount(home_P) > 0
     home_P[:] = (np.cumsum(used) - 1)[home_P]
-    return others + len(squeezed)
+    return untouched + len(squeezed)
 
 
 def _choose(
