@@ -16,17 +16,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bload import __version__
 from bload.errors import InputError, TooLongError, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
 from bload.packing.pieces import Long
-from bload.show.columns import format_notes, format_table
 from bload.show.draw import draw_plans
 from bload.show.recommendation import recommend_t_max
-from bload.show.table import sized_plan, table_rows
+from bload.show.table import format_notes, format_table, sized_plan, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -137,18 +135,21 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     lengths, sizes = data.lengths, args.t_max or [None]
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
     predicts = bool(args.file or args.ranks or args.batch_slots)
-    options = {
-        "clip": args.clip,
-        "long": long,
-        "seed": args.seed,
-        "epochs": args.epochs,
-        "randomness": args.randomness,
-        "ranks": args.ranks or (8 if predicts or args.json else None),
-        "batch_slots": args.batch_slots,
-    }
+    names = ("clip", "seed", "epochs", "randomness", "batch_slots")
+    options = {name: getattr(args, name) for name in names} | {"long": long}
+    options["ranks"] = args.ranks or (8 if predicts or args.json else None)
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
     advice = recommend_t_max(lengths, args.ranks or 8, args.batch_slots, args.seed)
-    summary = _summary(args, data)
+    summary = {
+        "source": args.file or f"Action Genome, {args.split} split",
+        "column": data.column,
+        "sequences": len(lengths),
+        "frames": int(lengths.sum()),
+        "shortest": int(lengths.min()),
+        "longest": int(lengths.max()),
+        "mean": float(lengths.mean()),
+        "epochs": args.epochs,
+    }
     if args.json:
         rows = [row for table in tables for row in table]
         print(json.dumps({**summary, "loaders": rows, "recommended": asdict(advice)}, indent=2))
@@ -170,28 +171,11 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         print(f"\n{advice}")
 
 
-def _summary(args: argparse.Namespace, data: LengthsFile) -> dict[str, Any]:
-    lengths = data.lengths
-    return {
-        "source": args.file or f"Action Genome, {args.split} split",
-        "column": data.column,
-        "sequences": len(lengths),
-        "frames": int(lengths.sum()),
-        "shortest": int(lengths.min()),
-        "longest": int(lengths.max()),
-        "mean": float(lengths.mean()),
-        "epochs": args.epochs,
-    }
-
-
 def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
-    lengths = data.lengths
-    plans = {
-        name: sized_plan(
-            lengths, name, args.t_max, args.clip, args.long or "error", args.seed, args.epoch
-        )
-        for name in (args.loaders.split(",") if args.loaders else PACKERS)
-    }
+    long: Long = args.long or "error"
+    sizes = args.t_max, args.clip, long, args.seed, args.epoch
+    names = args.loaders.split(",") if args.loaders else PACKERS
+    plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}
     print(draw_plans(plans, args.out or "blocks.png", args.rows))
 
 

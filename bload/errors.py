@@ -43,10 +43,11 @@ def check_number(
         raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")
 
 
-def check_whole(key: str, value: Any, least: int) -> int:
-    """Return an option if it is a whole number from `least` on, else raise `InputError`."""
-    if not hasattr(value, "__index__") or not least <= value < 2**63:
-        raise InputError(f"{key} is {value!r}; give a whole number from {least} on")
+def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
+    """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
+    if not hasattr(value, "__index__") or not least <= value <= most:
+        end = "on" if most == 2**63 - 1 else f"to {most}"
+        raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return index(value)
 
 

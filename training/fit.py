@@ -11,9 +11,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
-from bload.batch.step import Step, StepList
-from bload.packing.plan import Block
+from bload import (
+    Batch,
+    Block,
+    BlockDataset,
+    Cost,
+    Step,
+    StepList,
+    collate_blocks,
+    fit_cost,
+    natural_t_max,
+)
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from datasets.write_whole import reading

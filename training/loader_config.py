@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.cost import Cost
 from bload.packing.packers import PACKERS, find_packer
-from bload.schedule.balance import BALANCES, Last
+from bload.schedule.balance import BALANCES
 
 COSTS = ("slots", "fitted")
 
@@ -38,7 +38,7 @@ class LoaderConfig:
     def __post_init__(self) -> None:
         if self.t_max is not None:
             check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
-        check_choice("loader.last", self.last, get_args(Last))
+        check_choice("loader.last", self.last, ("fill", "drop"))
         check_choice("loader.balance", self.balance, BALANCES)
         check_number("loader.window", self.window, 1, 10**9)
         if self.cost not in COSTS:

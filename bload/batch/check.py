@@ -120,7 +120,7 @@ class _Check:
         tolerance: float | None,
         group: dist.ProcessGroup | None,
     ) -> None:
-        self.run, self.batch, self.state, self.group = run, batch, state, group
+        self.run, self.batch, self.state = run, batch, state
         with torch.no_grad():
             self.outputs, again = (run(batch, *state) for _ in range(2))
         count, self.number_BT = len(batch.segments), batch.number_BT
@@ -156,7 +156,7 @@ class _Check:
         self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
         self.names.append("padding")
         self.changes = [_Change(0, rounding, self.close, "")]
-        self.chosen = _choose_segments(batch, repeat=group is not None)
+        self.chosen = _choose_segments(batch)
 
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
@@ -167,8 +167,7 @@ class _Check:
             self._add_noise("everything else in the batch", others_BT, index_S == index)
             self._add_noise(name, ~others_BT, index_S != index)
             self._add_gradients(index)
-        if self.group is not None or bool((index_BT == count).any()):
-            self._add_noise("padding", index_BT == count, index_S < count)
+        self._add_noise("padding", index_BT == count, index_S < count)
         if self.state:
             kept = self.state
             self.state = pytree.tree_map(lambda values: _noise(values, values == values), kept)
@@ -224,29 +223,26 @@ class _Check:
             part = row, slice(slot, slot + length)
             with torch.no_grad():
                 if alone is not None:
-                    outputs = alone(map_tensors(batch.inputs_BT, lambda values: values[part]))  # noqa: B023
+                    outputs = alone(_take(batch.inputs_BT, part))
                 else:
                     outputs = self.run(_take_segment(batch, index, part), *self.state)
                     outputs = outputs[0, :length] if self.is_by_slot else outputs[:1].squeeze(0)
             if not len(table) or not batch.start_BT[row, slot]:
                 continue
             expected = self.outputs[part if self.is_by_slot else index]
-            shape = getattr(outputs, "shape", ())
+            weight, size, shape = 3, math.inf, getattr(outputs, "shape", ())
+            words = (
+                f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and "
+                f"the batch has {tuple(expected.shape)} for them; return one tensor of that shape"
+            )
             if shape == expected.shape:
-                size = float(_difference(outputs, expected).max()) / self.spread
+                weight, size = 0, float(_difference(outputs, expected).max()) / self.spread
                 words = (
                     f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
                     "of its spread: its position, its mask or its state is not its own, see "
                     "docs/boundaries.md"
                 )
-                self.changes.append(_Change(0, size, self.close, words))
-            else:
-                words = (
-                    f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, "
-                    f"and the batch has {tuple(expected.shape)} for them; return one tensor of "
-                    "that shape"
-                )
-                self.changes.append(_Change(3, math.inf, self.close, words))
+            self.changes.append(_Change(weight, size, self.close, words))
 
     def _largest(self, values: Tensor, by_slot: bool) -> Tensor:
         """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
@@ -259,53 +255,54 @@ class _Check:
         return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_N, "amax")
 
 
-def _choose_segments(batch: Batch, repeat: bool) -> list[int]:
-    """Return segments of the fullest block; with `repeat` always as many, 0 without segments."""
+def _choose_segments(batch: Batch) -> list[int]:
+    """Return the first, middle and last segment of the fullest block, 0 without segments.
+
+    There are always three, so that the ranks of a group call the model equally often.
+    """
     block_S = batch.segments.block_S
-    inside = [0]
-    if len(block_S):
-        inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
-        if len(inside) < 2:
-            warnings.warn(
-                "no block of this batch holds two sequences; give another batch", stacklevel=4
-            )
-    chosen = [inside[0], inside[len(inside) // 2], inside[-1]]
-    return chosen if repeat else sorted({*chosen}) if len(block_S) else []
+    if not len(block_S):
+        return [0, 0, 0]
+    inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
+    if len(inside) < 2:
+        warnings.warn(
+            "no block of this batch holds two sequences; give another batch", stacklevel=4
+        )
+    return [inside[0], inside[len(inside) // 2], inside[-1]]
 
 
 def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:
     """Return a batch of the same shape with one segment alone, in the first slots of row 0."""
-    table, row = batch.segments, slice(index, index + 1)
-    first, zero_S = int(table.length_S[:index].sum()), table.slot_S[row] * 0
-    length = int(table.length_S[row].sum())
-    frames = slice(first, first + length)
+    table, rows = batch.segments, slice(index, index + 1)
+    first, length = int(table.length_S[:index].sum()), int(table.length_S[rows].sum())
+    zero_S = table.slot_S[rows] * 0
 
     def move(values_BT: Tensor) -> Tensor:
         moved_BT = torch.zeros_like(values_BT)
         moved_BT[0, : part[1].stop - part[1].start] = values_BT[part]
         return moved_BT
 
-    def take(tree: Any, rows: slice) -> Any:
-        if isinstance(tree, dict):
-            return {key: values[rows] for key, values in tree.items()}
-        return None if tree is None else tree[rows]
-
     return replace(
         batch,
         inputs_BT=map_tensors(batch.inputs_BT, move),
         targets_BT=map_tensors(batch.targets_BT, move),
-        targets=take(batch.targets, frames),
-        targets_S=take(batch.targets_S, row),
+        targets=_take(batch.targets, slice(first, first + length)),
+        targets_S=_take(batch.targets_S, rows),
         valid_BT=move(batch.valid_BT),
         start_BT=move(batch.start_BT),
         segments=Segments(
-            zero_S,
-            zero_S,
-            *(column[row] for column in (table.length_S, table.sequence_S, table.first_S)),
+            *(zero_S, zero_S, table.length_S[rows], table.sequence_S[rows], table.first_S[rows]),
             longest=length,
         ),
         continues_B=None,
     )
+
+
+def _take(tree: Any, part: Any) -> Any:
+    """Return a part of values, key by key."""
+    if isinstance(tree, dict):
+        return {key: values[part] for key, values in tree.items()}
+    return None if tree is None else tree[part]
 
 
 def _difference(values: Tensor, others: Tensor) -> Tensor:

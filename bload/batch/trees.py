@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 from torch.utils.data import get_worker_info
 
 from bload.errors import InputError
@@ -84,8 +83,15 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 
 def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with `change` applied to every tensor, except for those in lists."""
-    return pytree.tree_map_only(Tensor, change, tree, is_leaf=lambda part: isinstance(part, list))
+    """Return the tree with `change` applied to every tensor, except for those in lists.
+
+    torch's `tree_map` takes ten times as long for one tensor.
+    """
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {key: map_tensors(part, change) for key, part in tree.items()}
+    return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
 
 
 def is_by_frame(tree: Any, objects: bool) -> bool:
@@ -110,13 +116,21 @@ def share_memory(trees: Sequence[Any]) -> bool:
     keys = [*trees[0]] if trees and isinstance(trees[0], dict) else []
     columns: list[Sequence[Any]] = [[tree[key] for tree in trees] for key in keys]
     for parts in columns or [trees]:
-        if parts and isinstance(parts[0], Tensor):
-            begin = np.array([*map(Tensor.data_ptr, parts)])
-            end = begin + np.array([*map(attrgetter("nbytes"), parts)])
-            order = begin.argsort()
-            if np.any(end[order[:-1]] > begin[order[1:]]):
-                return True
+        if not parts or not isinstance(parts[0], Tensor):
+            continue
+        begin = np.array([*map(Tensor.data_ptr, parts)])
+        extent = attrgetter("nbytes") if all(map(Tensor.is_contiguous, parts)) else _extent
+        end = begin + np.array([*map(extent, parts)])
+        order = begin.argsort()
+        if np.any(end[order[:-1]] > begin[order[1:]]):
+            return True
     return False
+
+
+def _extent(tensor: Tensor) -> int:
+    """Return the bytes from the first of a tensor to its last."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
 
 
 def are_like(trees: Sequence[Any], like: Any, lengths: Sequence[int]) -> bool:
@@ -142,7 +156,7 @@ def describe(tree: Any, whole: bool = False) -> str:
         return "{" + ", ".join(parts) + "}"
     if isinstance(tree, Tensor):
         shape = tuple(tree.shape if whole else tree.shape[1:])
-        return f"{shape} {str(tree.dtype).removeprefix('torch.')}"
+        return f"{str(tree.dtype).removeprefix('torch.')} {shape}"
     return "nothing" if tree is None else f"{len(tree)} objects" if whole else "objects"
 
 

@@ -1,6 +1,7 @@
 """Sources from map-style data sets, such as those of Hugging Face."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,27 @@ from bload.lengths import check_lengths
 from bload.loading.dataset import ADVICE
 
 Key = str | Sequence[str]
+ROLES = "inputs", "targets"
 
 
+@dataclass(eq=False, repr=False)
 class DatasetSource:
     """Source over a data set whose items are whole sequences; `from_dataset` makes it."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        lengths: np.ndarray,
-        inputs: Key | None,
-        targets: Key | None,
-        targets_per: TargetsPer,
-        objects: bool | Key,
-    ) -> None:
-        self.dataset = dataset
-        self.lengths = lengths
-        self.inputs = inputs
-        self.targets = targets
-        self.targets_per = targets_per
-        self.objects = objects
-        self._takes_tensors = targets_per == "frame" and not (inputs or targets or objects)
+    dataset: Any
+    lengths: np.ndarray
+    inputs: Key | None
+    targets: Key | None
+    targets_per: TargetsPer
+    objects: bool | Key
+    float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
+    """That of the main process, in every worker."""
+
+    def __post_init__(self) -> None:
+        self._takes_tensors = self.targets_per == "frame" and not (
+            self.inputs or self.targets or self.objects
+        )
         """True if tensors, and pairs of them, need no conversion."""
-        self._float = torch.get_default_dtype()  # that of the main process, in every worker
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
 
@@ -49,19 +48,19 @@ class DatasetSource:
             frames = item[0] if is_pair else item
             if type(frames) is Tensor and (shape := frames.shape) and shape[0] == length:
                 return item  # as most items; `BlockDataset` checks the rest
-        if not self._likes:
-            self._likes = self._find_likes()
+        self._likes = self._likes or self._find_likes()
+        part = slice(first, first + length)
         trees = []
-        for role, tree in self._split(item, sequence).items():
-            values = tree if isinstance(tree, Mapping) else {role: tree}
-            parts = {
-                key: self._convert(role, key, value, sequence, slice(first, first + length))
-                for key, value in values.items()
-            }
-            trees.append(parts if isinstance(tree, Mapping) else parts[role])
-        return trees[0], trees[1]
+        for role, tree in zip(ROLES, self._split(item, sequence), strict=True):
+            if isinstance(tree, Mapping):
+                trees.append(
+                    {key: self._convert(role, key, tree[key], sequence, part) for key in tree}
+                )
+            else:
+                trees.append(self._convert(role, role, tree, sequence, part))
+        return tuple(trees)
 
-    def _split(self, item: Any, number: int) -> dict[str, Any]:
+    def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
         fault = ""
         if hasattr(item, "iloc") and hasattr(item, "columns"):  # rows of a pandas table
@@ -70,10 +69,9 @@ class DatasetSource:
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
             else:
-                named = _keys(self.targets)
-                inputs = self.inputs or [key for key in item if key not in named]
-                targets = None if self.targets is None else _pick(item, self.targets, number)
-                return {"inputs": _pick(item, inputs, number), "targets": targets}
+                targets = _keys(self.targets)
+                inputs = self.inputs or [key for key in item if key not in targets]
+                return _pick(item, inputs, number), _pick(item, self.targets, number)
         elif self.inputs is not None or self.targets is not None:
             fault = f"a {type(item).__name__}, not a dict; leave inputs and targets out"
         elif isinstance(item, str | bytes):
@@ -82,24 +80,23 @@ class DatasetSource:
             fault = f"a tuple of {len(item)}; give pairs (inputs, targets), or dicts"
         if fault:
             raise InputError(f"item {number} is {fault}")
-        inputs, targets = item if isinstance(item, tuple) else (item, None)
-        return {"inputs": inputs, "targets": targets}
+        return item if isinstance(item, tuple) else (item, None)
 
     def _find_likes(self) -> dict[tuple[str, str], Any]:
         """Return the kinds of the values of item 0."""
-        trees = self._split(self.dataset[0], 0)
-        is_dict = isinstance(trees["targets"], Mapping)
-        names = {*trees["targets"]} if is_dict else _keys(self.targets) or {"targets"}
+        inputs, targets = self._split(self.dataset[0], 0)
+        names = {*targets} if isinstance(targets, Mapping) else _keys(self.targets) or {"targets"}
         keeps_all = self.objects is True or (self.objects and self.objects == self.targets)
-        kept = names if keeps_all else _keys(self.objects or ())
-        if not kept <= names or (kept and trees["targets"] is None):
+        kept = names if keeps_all else _keys(self.objects or None)
+        if not kept <= names or (kept and targets is None):
             raise InputError(
                 f"objects names {_names(kept)}, but the targets are "
-                f"{'none' if trees['targets'] is None else _names(names)}"
+                f"{'none' if targets is None else _names(names)}"
             )
         likes: dict[tuple[str, str], Any] = {}
-        for role, tree in trees.items():
-            for key, value in (tree if isinstance(tree, Mapping) else {role: tree}).items():
+        for role, tree in zip(ROLES, (inputs, targets), strict=True):
+            is_dict = isinstance(tree, Mapping)
+            for key, value in (tree if is_dict else {role: tree}).items():
                 array = None if value is None else self._as_array(value, role)
                 if role == "targets" and (key in kept if is_dict else kept):
                     array = None
@@ -121,11 +118,11 @@ class DatasetSource:
             return None
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
+            size = "is one value" if frames is None else f"has {frames} frames"
+            advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
             raise InputError(
-                f"{key} of item {sequence} "
-                f"{'is one value' if frames is None else f'has {frames} frames'} but its length is "
-                f"{self.lengths[sequence]}; correct length, or "
-                + ("choose other inputs" if role == "inputs" else 'set targets_per="sequence"')
+                f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
+                f"correct length, or {advice}"
             )
         if isinstance(like, list):
             return [*value[part]] if by_frame else Kept(value)
@@ -163,13 +160,13 @@ class DatasetSource:
         if isinstance(entry, int) and array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
             return None  # whole numbers beyond int64, which numpy makes floats
         if array.dtype.kind == "f":
-            return torch.from_numpy(array).to(self._float)
+            return torch.from_numpy(array).to(self.float_dtype)
         if not np.can_cast(array.dtype, np.int64):
             return None
         dtype = torch.bool if array.dtype == bool else torch.int64
         whole = torch.from_numpy(array).to(dtype)
-        if isinstance(like, Tensor) and like.dtype == self._float:  # item 0 has floats
-            floats = whole.to(self._float)
+        if isinstance(like, Tensor) and like.dtype == self.float_dtype:  # item 0 has floats
+            floats = whole.to(self.float_dtype)
             return floats if torch.equal(floats.to(dtype), whole) else None
         return whole
 
@@ -267,16 +264,17 @@ def _length(value: Any) -> int | None:
     return len(value)
 
 
-def _pick(item: Mapping[str, Any], key: Key, number: int) -> Any:
-    names = [key] if isinstance(key, str) else list(key)
-    missing = [name for name in names if name not in item]
-    if missing:
-        raise InputError(f"item {number} has no {missing[0]!r}; it has {_names(item)}")
-    return item[key] if isinstance(key, str) else {name: item[name] for name in names}
+def _pick(item: Mapping[str, Any], key: Key | None, number: int) -> Any:
+    """Return the value of a key, or a dict of several."""
+    for name in sorted(_keys(key) - {*item}):
+        raise InputError(f"item {number} has no {name!r}; it has {_names(item)}")
+    if isinstance(key, str):
+        return item[key]
+    return None if key is None else {name: item[name] for name in key}
 
 
-def _keys(names: Any) -> set[str]:
-    return {names} if isinstance(names, str) else {*(names or ())}
+def _keys(key: Any) -> set[str]:
+    return {key} if isinstance(key, str) else {*(key or ())}
 
 
 def _names(keys: Iterable[str]) -> str:

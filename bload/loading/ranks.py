@@ -1,7 +1,7 @@
 """Rank of this process and number of ranks."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch.distributed as dist
@@ -15,16 +15,6 @@ LAUNCHED = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_S
 def has_group() -> bool:
     """Return True if this process is in a process group."""
     return dist.is_available() and dist.is_initialized()
-
-
-def difference_of_ranks(settings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first setting in which a rank differs from rank 0, else an empty string."""
-    first = settings[0]
-    for rank, other in enumerate(settings):
-        for key in {**first, **other}:
-            if other.get(key) != first.get(key):
-                return f"{key} is {first.get(key)} on rank 0 and {other.get(key)} on rank {rank}"
-    return ""
 
 
 def resolve_rank(
@@ -68,3 +58,23 @@ def resolve_rank(
     if not 0 <= rank < world_size:
         raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
     return rank, world_size
+
+
+def compare_ranks(
+    settings: Mapping[str, Any], rank: int, world_size: int, group: dist.ProcessGroup | None
+) -> None:
+    """Raise InputError on every rank of a process group, if there is one, unless all have these."""
+    if not has_group():
+        return
+    resolve_rank(rank, world_size, group)
+    gathered: list[Mapping[str, Any]] = [settings] * world_size
+    dist.all_gather_object(gathered, settings, group)
+    first = gathered[0]
+    for number, other in enumerate(gathered):
+        for key in {**first, **other}:
+            if other.get(key) != first.get(key):
+                raise InputError(
+                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {other.get(key)} on "
+                    f"rank {number}; give every rank the same lengths or stream, options, epoch "
+                    "and saved position"
+                )

@@ -14,13 +14,18 @@ from torch.utils.data import Sampler
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, differences
 from bload.lengths import check_lengths
-from bload.loading.ranks import difference_of_ranks, has_group, resolve_rank
+from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
+
+ENDED = (
+    "this iterator ended when another of the same loader began, or when set_epoch or "
+    "load_state_dict moved it; begin a new one, or make a loader for each"
+)
 
 
 class BlockSampler(Sampler[list[Block]]):
@@ -45,8 +50,8 @@ class BlockSampler(Sampler[list[Block]]):
             tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        even: give all ranks the same number of batches in a step by adding fillers. `mean_loss`,
-            and models that communicate in the forward pass, need this.
+        even: give all ranks the same number of batches in a step by adding fillers.
+            `mean_loss`, and models that communicate in the forward pass, need this.
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
         balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
@@ -92,20 +97,14 @@ class BlockSampler(Sampler[list[Block]]):
         check_options(balance, cost, balance_options or {})
         self.micro_batches, self.even = micro_batches, even
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
-        self.epoch = 0
+        self.names, self.epoch = names, 0
         self.block_sizes: tuple[int, ...] = ()
-        try:
-            plan = self._make_plan(0)
-        except TooLongError as error:
-            error.name = "" if names is None else names[error.sequence]
-            raise
-        self.block_sizes = resolve_block_sizes(
-            block_sizes, plan, self.t_max, self.batch_slots, cost
-        )
-        if self.block_sizes:
-            plan = self._make_plan(0)
-        # The first schedule is built here so that invalid options fail now, not at step 0.
-        self._scheduled_epoch, self._schedule = 0, self._make_schedule(plan, 0)
+        if type(block_sizes) is not int or block_sizes != 1:
+            arguments = self._make_plan(0), self.t_max, self.batch_slots, cost
+            self.block_sizes = resolve_block_sizes(block_sizes, *arguments)
+        self._schedule: Schedule | None = None
+        self._scheduled_epoch = 0
+        len(self)  # builds the schedule, so that invalid options fail now, not at step 0
         self._lengths_digest = _digest(self.lengths.tobytes())
         self._names_digest = names and _digest(repr(names).encode())
         self.step = 0
@@ -119,25 +118,26 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
-        return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
-
-    def _make_schedule(self, plan: Plan, epoch: int) -> Schedule:
-        return make_schedule(
-            plan,
-            self.world_size,
-            self.batch_slots,
-            micro_batches=self.micro_batches,
-            balance=self.balance,
-            cost=self.cost,
-            last=self.last,
-            even=self.even,
-            rng=np.random.default_rng([self.seed, epoch, 1]),
-            **self.balance_options,
-        )
+        try:
+            return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
+        except TooLongError as error:
+            error.name = self.names[error.sequence] if self.names else ""
+            raise
 
     def _schedule_of(self, epoch: int) -> Schedule:
-        if self._scheduled_epoch != epoch:
-            self._schedule = self._make_schedule(self._make_plan(epoch), epoch)
+        if self._schedule is None or self._scheduled_epoch != epoch:
+            self._schedule = make_schedule(
+                self._make_plan(epoch),
+                self.world_size,
+                self.batch_slots,
+                micro_batches=self.micro_batches,
+                balance=self.balance,
+                cost=self.cost,
+                last=self.last,
+                even=self.even,
+                rng=np.random.default_rng([self.seed, epoch, 1]),
+                **self.balance_options,
+            )
             self._scheduled_epoch = epoch
         return self._schedule
 
@@ -210,7 +210,19 @@ class BlockSampler(Sampler[list[Block]]):
         """
         follows = self._is_finished and not self._is_loaded
         self._move(self.epoch + (follows and next_epoch), 0 if follows else self._first_step)
-        self._compare_ranks(settings)
+        position = {
+            "epoch": self.epoch,
+            "step": self.step,
+            **self.definition(),
+            "micro_batches": self.micro_batches,
+            "blocks per batch": self.blocks_per_batch,
+            "even": self.even,
+            "balance": self.balance,
+            "names digest": self._names_digest,
+            **settings,
+        }
+        ranks = self.rank, self.world_size, self.process_group
+        compare_ranks(as_json_types(position), *ranks)
         return self._passes
 
     def batches(self) -> Iterator[StepList]:
@@ -235,10 +247,7 @@ class BlockSampler(Sampler[list[Block]]):
     def check_pass(self, number: int) -> None:
         """Raise `InputError` if another pass, epoch or position has begun since pass `number`."""
         if number != self._passes:
-            raise InputError(
-                "this iterator ended when another of the same loader began, or when set_epoch or "
-                "load_state_dict moved it; begin a new one, or make a loader for each"
-            )
+            raise InputError(ENDED)
 
     @property
     def _is_finished(self) -> bool:
@@ -248,30 +257,6 @@ class BlockSampler(Sampler[list[Block]]):
         self.epoch, self.step, self._first_step = epoch, step, step
         self._is_loaded = is_loaded
         self._passes += 1
-
-    def _compare_ranks(self, settings: Mapping[str, Any]) -> None:
-        """Raise InputError on every rank if the ranks differ in plan or position."""
-        if not has_group():
-            return
-        resolve_rank(self.rank, self.world_size, self.process_group)
-        position = {
-            "epoch": self.epoch,
-            "step": self.step,
-            **self.definition(),
-            "micro_batches": self.micro_batches,
-            "blocks per batch": self.blocks_per_batch,
-            "even": self.even,
-            "balance": self.balance,
-            "names digest": self._names_digest,
-            **settings,
-        }
-        positions: list[dict[str, Any]] = [{}] * self.world_size
-        dist.all_gather_object(positions, as_json_types(position), self.process_group)
-        if fault := difference_of_ranks(positions):
-            raise InputError(
-                f"ranks have different plans: {fault}; give every rank the same lengths, options, "
-                "epoch and saved position"
-            )
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, which ends an iteration of another epoch.

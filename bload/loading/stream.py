@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
 from bload.batch.trees import empty_like, frame_counts, map_tensors
-from bload.errors import InputError, check_choice, check_number, check_whole
+from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
@@ -78,15 +78,13 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
-        check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
+        check_whole("t_max", t_max, 1, MOST_SLOTS)
+        check_whole("window", window, 1, MOST_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
-        if sharded not in (None, True, False):
-            raise InputError(f"sharded is {sharded!r}; give True or False")
         kinds = skip if isinstance(skip, tuple) else (skip,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")

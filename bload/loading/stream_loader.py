@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,8 @@ from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step
 from bload.batch.trees import describe
 from bload.errors import InputError, differences
-from bload.loading.ranks import difference_of_ranks, has_group, resolve_rank
-from bload.loading.sampler import as_json_types
+from bload.loading.ranks import compare_ranks, has_group, resolve_rank
+from bload.loading.sampler import ENDED, as_json_types
 from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
 
 
@@ -107,10 +106,7 @@ class StreamLoader:
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):
             if iteration != self._iterations:
-                raise InputError(
-                    "this iterator ended when another of the same loader began, or when "
-                    "load_state_dict moved it; begin a new one, or make a loader for each"
-                )
+                raise InputError(ENDED)
             if position:
                 self._positions[position["worker"]] = position
                 self._turn = (position["worker"] + 1) % self._workers
@@ -162,19 +158,14 @@ class StreamLoader:
 
         Return None if the saved position was the end of the stream.
         """
-        more = {"step": self.step, "pad": self.stream.pad, "skip": str(self.stream.skip)}
-        own = {**more, **self._definition()}, self._like
-        ranks: list[Any] = [own]
+        stream, settings = self.stream, {"step": self.step, **self._definition()}
+        settings |= {"pad": stream.pad, "skip": str(stream.skip)}
+        compare_ranks(settings, stream.rank, stream.world_size, self.process_group)
+        gathered = [self._like]
         if has_group():
-            resolve_rank(self.stream.rank, self.stream.world_size, self.process_group)
-            ranks *= self.stream.world_size
-            dist.all_gather_object(ranks, own, self.process_group)
-        if difference := difference_of_ranks([settings for settings, _ in ranks]):
-            raise InputError(
-                f"ranks read the stream differently: {difference}; give every rank the same "
-                "options, and the position that it saved at the same step"
-            )
-        likes = [like for _, like in ranks if like is not None]
+            gathered *= stream.world_size
+            dist.all_gather_object(gathered, self._like, self.process_group)
+        likes = [like for like in gathered if like is not None]
         for like in likes:
             if difference := _difference("a rank", like, likes[0]):
                 raise InputError(difference)
@@ -187,7 +178,7 @@ class StreamLoader:
             )
         if not likes:
             return None
-        return collate_blocks([self.stream.filler(likes[0])] * self.stream.rows, self.stream.pad)
+        return collate_blocks([stream.filler(likes[0])] * stream.rows, stream.pad)
 
     def _definition(self) -> dict[str, Any]:
         """Return the settings that all ranks share and a position depends on."""
@@ -232,7 +223,7 @@ class StreamLoader:
                 "give each rank its own"
             )
         self.step, self._turn = state["step"], state["turn"]
-        self._positions = deepcopy(state["positions"])  # keeps `state` unchanged
+        self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions
         self._iterations += 1
 

@@ -65,8 +65,7 @@ def pack(
     """Pack whole sequences into as few blocks as are found, in random order.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
     """
     if t_max > MOST_SLOTS:
         raise InputError(

@@ -27,13 +27,13 @@ CANDIDATES = 256
 def choose_sizes(
     lengths: np.ndarray,
     t_max: int,
-    most: int,
+    number: int,
     batch_slots: int,
     cost: Cost,
     *,
     fills: bool = True,
 ) -> tuple[int, ...]:
-    """Return up to `most` block sizes, `t_max` the last, that make an epoch cost least.
+    """Return up to `number` block sizes, `t_max` the last, that make an epoch cost least.
 
     It uses dynamic programming over the lengths, as FlexSP does for its buckets (arXiv 2412.01523),
     and assumes that blocks that are filled up have no padding.
@@ -53,14 +53,14 @@ def choose_sizes(
     blocks_KK = _blocks(lengths, size_K, fills)
     if not fills:
         start_K = np.searchsorted(lengths, size_K, side="right") * price_K
-        return _cheapest(start_K, blocks_KK * price_K, most, size_K)[1]
+        return _cheapest(start_K, blocks_KK * price_K, number, size_K)[1]
     best: tuple[float, tuple[int, ...]] = np.inf, (t_max,)
     for first, size in enumerate(size_K):
         # Blocks that are filled up take their slots from those of the first size.
         start_K = np.full(len(size_K), np.inf)
         start_K[first] = lengths.sum() * price_K[first] / size
         extra_K = price_K - size_K * price_K[first] / size
-        best = min(best, _cheapest(start_K, blocks_KK * extra_K, most, size_K))
+        best = min(best, _cheapest(start_K, blocks_KK * extra_K, number, size_K))
     return best[1]
 
 
@@ -90,9 +90,9 @@ def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
 
 
 def _cheapest(
-    start_K: np.ndarray, step_KK: np.ndarray, most: int, size_K: np.ndarray
+    start_K: np.ndarray, step_KK: np.ndarray, number: int, size_K: np.ndarray
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the lowest cost, and the sizes, at most `most` including the last, that have it.
+    """Return the lowest cost, and the sizes, at most `number` including the last, that have it.
 
     Args:
         start_K: cost of beginning with size k.
@@ -101,7 +101,7 @@ def _cheapest(
     step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
     cost_K, came = start_K, []
     best, counts = float(start_K[-1]), 1
-    for count in range(2, min(most, len(size_K)) + 1):
+    for count in range(2, min(number, len(size_K)) + 1):
         total_KK = cost_K[:, None] + step_KK
         came.append(total_KK.argmin(axis=0))
         cost_K = total_KK.min(axis=0)

@@ -30,8 +30,7 @@ def pack(
     """Draw batches from buckets that hold equally many frames each.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
         buckets: number of buckets, at most that of the sequences.
         batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """

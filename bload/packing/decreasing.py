@@ -14,12 +14,9 @@ Recipe = tuple["Recipe", int, int] | None
 def best_fit_decreasing(
     size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Return the block of every piece, ``(pieces,)``, and the number of blocks.
+    """Return the block of each of P pieces of `size_P` frames, and the number of blocks.
 
-    Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
-        rng: decides at random between pieces of equal length.
+    Pieces of equal length come in random order.
     """
     sizes, counts = np.unique(size_P, return_counts=True)
     groups = _groups(sizes.tolist(), counts.tolist(), t_max)

@@ -8,6 +8,7 @@ from bload.errors import InputError, TooLongError
 
 LongWithoutCarry = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
+"""Treatment of sequences longer than a block, see `whole_pieces`."""
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
 MOST_PIECES = 10**8
 """Largest number of pieces in a plan."""

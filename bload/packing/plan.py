@@ -123,7 +123,8 @@ class Plan:
             starts, ends = self.batches[:-1], self.batches[1:]
             if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
                 raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
-            if np.any(np.diff(self.slots) * (np.diff(self.batch_of_block()) == 0)):
+            batch = np.repeat(np.arange(len(starts)), ends - starts)
+            if np.any(np.diff(self.slots) * (np.diff(batch) == 0)):
                 raise ValueError("blocks of one batch must have equally many slots")
         self._check_frames_once()
         if self.carries:
@@ -255,10 +256,6 @@ class Plan:
         continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, slots, *columns, continues)
-
-    def batch_of_block(self) -> np.ndarray:
-        """Return the batch of each block, ``(blocks,)``, if the packer makes batches."""
-        return np.repeat(np.arange(len(self.batches) - 1), np.diff(self.batches))
 
     def block_of_segment(self) -> np.ndarray:
         """Return the block of each segment, ``(segments,)``."""

@@ -29,8 +29,7 @@ def pack(
     """Fill one batch after another with sequences in random order.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
         batch_slots: frames in a batch, at least `t_max`; the loader passes its own.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)

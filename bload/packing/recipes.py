@@ -23,15 +23,10 @@ CLOSE = 1e-7
 def whole_recipes(
     size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int, int]:
-    """Pack most pieces by the best recipes.
-
-    Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
-        rng: decides at random between pieces of equal length.
+    """Pack most of P pieces of `size_P` frames by the best recipes.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 if it is left over; the number of blocks; and a
+        the block of every piece, ``(P,)``, -1 if it is left over; the number of blocks; and a
         lower bound on the blocks of any packing.
     """
     size_D, count_D = np.unique(size_P, return_counts=True)

@@ -30,15 +30,13 @@ CHUNK = 2**17
 def full_blocks(
     size_P: np.ndarray, t_max: int, blocks: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Pack most pieces into full random blocks.
+    """Pack most of P pieces of `size_P` frames into full random blocks.
 
     Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
         blocks: target for the number of blocks; its spare slots are shared by all blocks.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 if it is left over, and the number of blocks.
+        the block of every piece, ``(P,)``, -1 if it is left over, and the number of blocks.
     """
     home_P = np.full(len(size_P), -1, dtype=np.int32)
     loose = rng.permutation(len(size_P)).astype(np.int32)
@@ -76,10 +74,6 @@ def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:
     The order is cut into lines, which are walked at the same time, one block per line and step.
     Return the first piece of every block and the one after its last, ``(blocks,)`` each. The last
     block of a line, which may be cut short, is left out with its pieces.
-
-    Args:
-        lengths: frames of the pieces in their random order, ``(pieces,)``, each 1 to `t_max`.
-        t_max: slots in a block.
     """
     end_P = np.cumsum(lengths, dtype=np.int64)
     lines = 1 + int(end_P[-1]) // (t_max * STEPS)

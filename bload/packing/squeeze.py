@@ -40,7 +40,6 @@ def squeeze(
     Args:
         blocks: one list of piece numbers per block.
         size: frames of every piece.
-        t_max: slots in a block.
         work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
     """
     blocks = [list(block) for block in blocks]
@@ -157,10 +156,9 @@ def squeeze_tail(
     """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
     Args:
-        home_P: block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
+        home_P: block of every piece, -1 if it is loose; changed in place.
         blocks: number of blocks before.
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
+        size_P: frames of every piece.
         bound: number of blocks to stop at.
         work: as in `squeeze`.
     """
@@ -172,15 +170,15 @@ def squeeze_tail(
     for number, home in zip(size, home_P[piece].tolist(), strict=True):
         lists.setdefault(home, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
-    others = blocks - len(lists)
-    least = max(bound - others, -(-sum(sizes) // t_max))
+    untouched = blocks - len(lists)
+    least = max(bound - untouched, -(-sum(sizes) // t_max))
     start = [*_side_by_side(loose, size, t_max), *lists.values()]
     squeezed = squeeze(start, size, t_max, least, BulkRandom(rng), work)
     for b, block in enumerate(squeezed):
         home_P[block] = blocks + b
     used = np.bincount(home_P) > 0
     home_P[:] = (np.cumsum(used) - 1)[home_P]
-    return others + len(squeezed)
+    return untouched + len(squeezed)
 
 
 def _choose(

@@ -63,13 +63,13 @@ def test_a_batch_by_hand(batch):
 
 
 def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
-    shown = "Batch(3 x 6 slots, 3 segments, inputs_BT (3, 6, 2) int64, targets 9 objects)"
+    shown = "Batch(3 x 6 slots, 3 segments, inputs_BT int64 (3, 6, 2), targets 9 objects)"
     assert repr(batch) == shown
     tree = {"a": batch.inputs_BT, "b": batch.inputs_BT[..., 0] / 2}
     changed = replace(batch, inputs_BT=tree, targets=(), targets_S=torch.ones(3)).to("meta")
     assert repr(changed) == (
-        "Batch(3 x 6 slots, 3 segments, inputs_BT {a: (3, 6, 2) int64, b: (3, 6) float32}, "
-        "targets_S (3,) float32)"
+        "Batch(3 x 6 slots, 3 segments, inputs_BT {a: int64 (3, 6, 2), b: float32 (3, 6)}, "
+        "targets_S float32 (3,))"
     )
 
 

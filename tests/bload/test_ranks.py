@@ -1,7 +1,5 @@
 """The library under DDP: ranks from the process group, one plan, one loss, one result."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 import torch
@@ -72,41 +70,6 @@ def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
     counts = [count for _, _, count in results]
     assert sum(counts) == sum(LENGTHS)
     assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
-
-
-def accumulated(ranks, together):
-    """The gradient of steps of `together` batches each, as docs/start.md writes them."""
-    model = network()
-    parallel = DistributedDataParallel(model)
-    steps = iter(BlockLoader(source(), t_max=10, packer="bload"))
-    gradients = []
-    while batches := [*islice(steps, together)]:
-        count = sum(batch.valid_BT.sum() for batch in batches)
-        for batch in batches:
-            logits_BT = parallel(batch.inputs_BT)
-            loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
-            mean_loss(loss_sum, batches, count).backward()
-        gradients.append(model.weight.grad.numpy().copy())
-        model.zero_grad()
-    sequences = [batch.sequence_BT for batch in BlockLoader(source(), t_max=10, packer="bload")]
-    return gradients, sequences
-
-
-@pytest.mark.dist
-def test_batches_of_one_step_share_a_mean(ranks):
-    model, data, together = network(), source(), 2
-    results = ranks.run(accumulated, together)
-    steps = zip(*(gradients for gradients, _ in results), strict=True)
-    for step, gradients in enumerate(steps):
-        part = slice(step * together, (step + 1) * together)
-        numbers = {int(s) for _, rows in results for row in rows[part] for s in row.unique()} - {-1}
-        items = [data.dataset[s] for s in sorted(numbers)]
-        logits = model(torch.cat([frames for frames, _ in items]))
-        model.zero_grad()
-        cross_entropy(logits, torch.cat([labels for _, labels in items])).backward()
-        for gradient in gradients:
-            np.testing.assert_allclose(gradient, model.weight.grad.numpy(), rtol=1e-12, atol=1e-15)
-    assert step > 0 or ranks.world_size > 1
 
 
 def test_a_mean_over_no_frame_is_zero():
@@ -241,7 +204,10 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
             ({"balance": ("pairs", "none")}, ("balance is pairs on rank 0", "none on rank 1")),
-            ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
+            (
+                {"even": (True, False)},
+                ("even is True on rank 0", "False on rank 1"),
+            ),
             (
                 {"batch_slots": (20, 10), "micro_batches": (1, 2)},
                 ("micro_batches is 1 on rank 0", "2 on rank 1"),

@@ -63,26 +63,6 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
             assert (count.blocks, count.padding, count.deleted) == totals, case
 
 
-def test_a_step_is_the_same_for_any_number_of_ranks():
-    for group, plan in product([1, 6, 8, 12], PLANS):
-        for ranks in (r for r in range(1, group + 1) if group % r == 0):
-            each = group // ranks
-            rows_of = {1: [each]} | ({each: [1]} if each > 1 else {})
-            for micro_batches, rows in ((m, r) for m, some in rows_of.items() for r in some):
-                schedule = make_schedule(
-                    plan, ranks, rows * plan.t_max, micro_batches=micro_batches
-                )
-                for step in range(schedule.steps):
-                    blocks = np.arange(step * group, (step + 1) * group)
-                    expected = np.where(blocks < plan.blocks, blocks, -1)
-                    parts = np.full((ranks, each), -1)  # a batch without a block is left out
-                    for rank, part in enumerate(parts):
-                        mine = blocks_of(schedule, step, rank)
-                        part[: len(mine)] = mine
-                    # in turn: the r-th rank's parts are every ranks-th of the step
-                    assert np.array_equal(parts.T.ravel(), expected)
-
-
 def cases():
     for plan, ranks, micro, seed in product(
         [*PLANS[2:6], plan_of_sizes(), plan_of_sizes(1, 333)], (1, 2, 3, 8, 64), (1, 4), (0, 1)
@@ -92,14 +72,13 @@ def cases():
 
 @pytest.mark.parametrize("how", BALANCES)
 def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
-    for (plan, ranks, micro, rng), even in product(cases(), (False, True)):
-        schedule = make_schedule(
-            plan, ranks, 16, micro_batches=micro, balance=how, cost=SQUARES, rng=rng, even=even
-        )
+    for (plan, ranks, micro, rng), equal in product(cases(), (False, True)):
+        options = {"balance": how, "cost": SQUARES, "rng": rng, "even": equal}
+        schedule = make_schedule(plan, ranks, 16, micro_batches=micro, **options)
         trained = schedule.block[schedule.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
         counts = np.diff(schedule.shares).reshape(schedule.steps, ranks)
-        if even:
+        if equal:
             assert (counts == counts[:, :1]).all()
         assert counts.min() >= 1
         if how != "counts":
@@ -173,29 +152,37 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
 
 
-def test_what_is_dealt_is_refused_if_it_is_wrong():
-    plan, one = plan_of_sizes(blocks=3), np.array([0, 1, 2, 3])
-    right = Schedule(plan, 1, np.arange(3), plan.slots, one, one)
-    assert right.steps == 3
-    with pytest.raises(ValueError, match="twice"):
-        Schedule(plan, 1, np.array([0, 1, 1]), plan.slots, one, one)
-    with pytest.raises(ValueError, match="another size"):
-        Schedule(plan, 1, np.arange(3), np.full(3, 16), one, one)
-    with pytest.raises(ValueError, match="nothing to compute"):
-        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 1, 3]))
-    with pytest.raises(ValueError, match="must be those of the steps"):
-        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 2]))
-    with pytest.raises(ValueError, match="begin at 0"):
-        Schedule(plan, 2, np.arange(3), plan.slots, one, one)
-    with pytest.raises(ValueError, match="does not have"):
-        Schedule(plan, 1, np.array([0, 1, 3]), plan.slots, one, one)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"block": [0, 1, 1]}, "twice"),
+        ({"block": [0, 1, 3]}, "does not have"),
+        ({"slots": [16] * 3}, "another size"),
+        ({"shares": [0, 1, 1, 3]}, "nothing to compute"),
+        ({"shares": [0, 1, 2]}, "must be those of the steps"),
+        ({"ranks": 2}, "begin at 0"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(changes, words):
+    plan = plan_of_sizes(blocks=3)
+    right = {"block": [0, 1, 2], "slots": plan.slots, "offsets": range(4), "shares": range(4)}
+
+    def schedule(ranks=1, **columns):
+        return Schedule(plan, ranks, *(np.array(columns[name]) for name in right))
+
+    assert schedule(**right).steps == 3
     with pytest.raises(ValueError, match="read-only"):
-        right.block[0] = 2
-    long = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], one, carries=True)
-    rows = np.full(3, 4), one, one
-    assert Schedule(long, 1, np.arange(3), *rows).steps == 3
+        schedule(**right).block[0] = 2
+    with pytest.raises(ValueError, match=words):
+        schedule(**right | changes)
+
+
+def test_a_block_that_goes_on_in_another_row_is_refused():
+    each = np.arange(4)
+    plan = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], each, carries=True)
+    assert Schedule(plan, 1, np.arange(3), np.full(3, 4), each, each).steps == 3
     with pytest.raises(ValueError, match="go on in the row"):
-        Schedule(long, 1, np.array([0, 2, 1]), *rows)
+        Schedule(plan, 1, np.array([0, 2, 1]), np.full(3, 4), each, each)
 
 
 @pytest.mark.parametrize(
