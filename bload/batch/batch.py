@@ -18,7 +18,7 @@ from torch import Tensor
 from bload.batch.boundaries import Boundaries
 from bload.batch.segments import Segments
 from bload.batch.step import Step, require_step
-from bload.batch.trees import concatenate, describe, empty_tensor, map_tensors
+from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
 from bload.errors import InputError
 from bload.packing.plan import Block
 
@@ -172,10 +172,15 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             for those that are not a dict.
 
     Raises:
-        InputError: a pad value is not a number, does not fit the dtype of its tensor, or has an
-            unknown key.
+        InputError: samples differ in kind, or a pad value is not a number, does not fit the dtype
+            of its tensor, or has an unknown key.
     """
-    like_inputs, like_targets = samples[0].like
+    like_inputs, like_targets = like = samples[0].like
+    for number, sample in enumerate(samples):
+        if sample.like is not like and (
+            fault := compare_kinds(f"sample {number} of the batch", sample.like, like)
+        ):
+            raise InputError(fault)
     per_frame = samples[0].targets_per == "frame"
     _check_pad(pad, {"frames": like_inputs, "targets": _tensors(like_targets)})
     blocks = [sample.block for sample in samples]

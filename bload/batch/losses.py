@@ -42,6 +42,8 @@ def mean_loss(
             with a group of another size than the loader's; or the batch comes from no loader.
     """
     batches = [batch] if isinstance(batch, Batch) else [*batch]
+    if not batches:
+        raise InputError("there is no batch; give the batch of the losses, or all of its step")
     if not isinstance(loss_sum, Tensor):
         raise InputError(
             f"loss_sum is {loss_sum!r}; give a tensor, for a batch without frames the sum over its "
@@ -50,6 +52,8 @@ def mean_loss(
     for name, value in (("loss_sum", loss_sum), ("count", count)):
         if isinstance(value, Tensor) and value.dim() > 0:
             raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
+    if not isinstance(count, Tensor | None) and not (hasattr(count, "__float__") and count >= 0):
+        raise InputError(f"count is {count!r}; give the number of terms, from 0 on")
     if count is None and batches[0].targets_S is not None:
         raise InputError("targets are per sequence; give their count too, len(batch.segments)")
     step = require_step(batches[0].step)

@@ -160,6 +160,14 @@ def describe(tree: Any, whole: bool = False) -> str:
     return "nothing" if tree is None else f"{len(tree)} objects" if whole else "objects"
 
 
+def compare_kinds(name: str, likes: tuple[Any, Any], others: tuple[Any, Any]) -> str:
+    """Return how inputs and targets differ in kind from others; empty if they do not."""
+    kinds = [f"inputs {describe(x)} and targets {describe(y)}" for x, y in (likes, others)]
+    if kinds[0] == kinds[1]:
+        return ""
+    return f"{name} has {kinds[0]}, another has {kinds[1]}; give all of one kind"
+
+
 def concatenate(trees: Sequence[Any]) -> Any:
     """Concatenate trees of one kind along the frames; objects become a tuple."""
     first = trees[0]

@@ -26,7 +26,7 @@ from bload.batch.trees import (
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
-ADVICE = {"frames": "give all of one kind, and 1.0 for 1 among floats"}
+ADVICE = {"frames": "make all like item 0, with 1.0 for 1 among floats"}
 ADVICE["targets"] = ADVICE["frames"] + "; from_dataset(..., objects=True) keeps targets as they are"
 """Ways out if values differ in kind."""
 

@@ -62,8 +62,9 @@ class BlockLoader:
     ) -> None:
         for name in ("lengths", "read"):
             if isinstance(source, type) or not hasattr(source, name):
+                kind = "an instance of it" if isinstance(source, type) else "an object"
                 raise InputError(
-                    f"source is {source!r:.99}; give an object that has lengths and read, as "
+                    f"source is {source!r:.99}; give {kind} that has lengths and read, as "
                     "bload.from_dataset makes from a data set"
                 )
         self.sampler = BlockSampler(source.lengths, packer, names=names, **options)

@@ -75,6 +75,6 @@ def compare_ranks(
             if other.get(key) != first.get(key):
                 raise InputError(
                     f"ranks differ: {key} is {first.get(key)} on rank 0 and {other.get(key)} on "
-                    f"rank {number}; give every rank the same lengths or stream, options, epoch "
-                    "and saved position"
+                    f"rank {number}; give every rank the same lengths or stream, options and "
+                    "epoch, and a position saved at the same step"
                 )

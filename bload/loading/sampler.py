@@ -301,7 +301,10 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
-        if not (isinstance(state, dict) and {"epoch", "step", "plan"} <= {*state}):
+        place = (state.get("epoch"), state.get("step")) if isinstance(state, dict) else (None,)
+        if not all(type(number) is int and number >= 0 for number in place) or not isinstance(
+            state.get("plan"), dict
+        ):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
         if changes := differences(saved, definition):
@@ -314,7 +317,7 @@ class BlockSampler(Sampler[list[Block]]):
                     advice = f"with {ranks} ranks, set batch_slots to {share * self.plan.t_max}"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
         steps = self._schedule_of(state["epoch"]).steps
-        if not 0 <= state["step"] <= steps:
+        if state["step"] > steps:
             raise InputError(
                 f"the saved position is step {state['step']} of epoch {state['epoch']}, which has "
                 f"{steps} steps; load a position as it was saved"

@@ -85,6 +85,8 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
+        if sharded not in (None, True, False):
+            raise InputError(f"sharded is {sharded!r}; give True or False")
         kinds = skip if isinstance(skip, tuple) else (skip,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")

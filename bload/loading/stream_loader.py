@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -11,8 +12,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step
-from bload.batch.trees import describe
-from bload.errors import InputError, differences
+from bload.batch.trees import compare_kinds
+from bload.errors import InputError, check_whole, differences
 from bload.loading.ranks import compare_ranks, has_group, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
 from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
@@ -126,7 +127,7 @@ class StreamLoader:
             self._skips[position["worker"]] = position["skipped"]
             if like is not None:
                 self._like = self._like or like
-                if fault := _difference(f"worker {position['worker']}", like, self._like):
+                if fault := compare_kinds(f"worker {position['worker']}", like, self._like):
                     return None, None, fault
             if batch is not None:
                 return batch, position, ""
@@ -167,7 +168,7 @@ class StreamLoader:
             dist.all_gather_object(gathered, self._like, self.process_group)
         likes = [like for like in gathered if like is not None]
         for like in likes:
-            if difference := _difference("a rank", like, likes[0]):
+            if difference := compare_kinds("a rank", like, likes[0]):
                 raise InputError(difference)
         if not likes and self.step == 0 and not fault:
             skipped = sum(self._skips)
@@ -212,9 +213,10 @@ class StreamLoader:
         skipped; only those that were waiting are decoded again.
 
         Raises:
-            InputError: the state belongs to another rank or other options.
+            InputError: the state belongs to another rank or other options, or was edited.
         """
-        if not (isinstance(state, dict) and {"step", "turn", "positions", "stream"} <= {*state}):
+        keys = {"step", "turn", "positions", "stream"}
+        if not (isinstance(state, dict) and keys <= {*state} and isinstance(state["stream"], dict)):
             raise InputError("this is no state_dict of a StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
         if changes := differences(state["stream"], definition):
@@ -222,6 +224,21 @@ class StreamLoader:
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
+        try:
+            check_whole("step", state["step"], 0)
+            check_whole("turn", state["turn"], 0, self._workers - 1)
+            workers = zip(range(self._workers), state["positions"], strict=True)
+            for worker, position in workers:
+                check_whole("worker", position.get("worker", worker), worker, worker)
+                for name in ("read", "passed", "skipped"):
+                    check_whole(name, position[name], 0, position["read"])
+                for number, frames in chain(position["waiting"], *position.get("last", ())):
+                    check_whole("number", number, 0)
+                    check_whole("frames", frames, 1, self.stream.t_max)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(
+                "the saved position was edited; load it as StreamLoader saved it"
+            ) from None
         self.step, self._turn = state["step"], state["turn"]
         self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions
@@ -243,11 +260,3 @@ class _WithPositions(IterableDataset[Any]):
 
 def _unchanged(item: Any) -> Any:
     return item
-
-
-def _difference(name: str, like: tuple[Any, Any], other: tuple[Any, Any]) -> str:
-    """Return how frames and targets differ in kind from those of another; empty if they do not."""
-    kinds = [f"inputs {describe(x)} and targets {describe(y)}" for x, y in (like, other)]
-    if kinds[0] == kinds[1]:
-        return ""
-    return f"{name} has {kinds[0]}, another has {kinds[1]}; give all of one kind"

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from bload import (
     BlockDataset,
     BlockLoader,
+    BlockSample,
     BlockSampler,
     collate_blocks,
     make_plan,
@@ -71,6 +72,21 @@ def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
         "Batch(3 x 6 slots, 3 segments, inputs_BT {a: int64 (3, 6, 2), b: float32 (3, 6)}, "
         "targets_S float32 (3,))"
     )
+
+
+def test_frames_of_different_kinds_are_refused():
+    plan = make_plan([2, 2], "naive")
+    frames = torch.zeros(2, 3, dtype=torch.uint8)
+    for other in (frames[:, :1], frames.float(), frames[:, 0]):
+        samples = [
+            BlockSample(plan.block(b), [f], [[0, 0]], like=(f[:0], []))
+            for b, f in enumerate((frames, other))
+        ]
+        with pytest.raises(
+            ValueError,
+            match=r"sample 1 of the batch has inputs .*, another has inputs uint8 \(3,\)",
+        ):
+            collate_blocks(samples)
 
 
 def test_moving_a_batch_moves_every_tensor(batch):

@@ -48,6 +48,20 @@ def test_no_other_menu_costs_less(most, fills):
         assert price_of(found, lengths, frames, WALKED, fills) == pytest.approx(best)
 
 
+def long_tail(sequences):
+    return np.clip(np.random.default_rng(0).lognormal(6.0, 1.3, sequences).round(), 1, 8192)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "share"), [(action_genome_lengths(), 0.0605), (long_tail(1000).astype(int), 0.12)]
+)
+def test_sixteen_buckets_pad_little(lengths, share):
+    t_max = int(lengths.max())
+    sizes = choose_sizes(lengths, t_max, 16, t_max, Cost(), fills=False)
+    plan = make_plan(lengths, "naive", block_sizes=sizes)
+    assert plan.padding / plan.frames < share
+
+
 @pytest.mark.parametrize(
     "packer", [name for name in PACKERS if not find_packer(name).makes_batches]
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bload import InputError, read_lengths
+from bload import lengths as lengths_module
 from bload.lengths import check_lengths, read_file
 
 MARK = "\ufeff"  # spreadsheets put it in front of UTF-8
@@ -101,6 +102,16 @@ def test_a_pickle_is_never_run(tmp_path):
     np.save(tmp_path / "a.npy", np.array([Trap()], object), allow_pickle=True)
     refusal(tmp_path / "a.npy")
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_bug_in_a_reader_is_not_blamed_on_the_file(tmp_path, monkeypatch):
+    def fail(path):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(lengths_module, "_from_text", fail)
+    (tmp_path / "a.txt").write_text("3")
+    with pytest.raises(KeyError):
+        read_lengths(tmp_path / "a.txt")
 
 
 def test_lengths_that_lost_information_are_refused():

@@ -88,9 +88,12 @@ def test_a_mean_takes_single_numbers():
     for loss_sum, count, words in (
         (torch.ones(3), 3, r"loss_sum has the shape \(3,\); give its sum"),
         (torch.ones(()), torch.ones(3, dtype=torch.bool), r"count has the shape \(3,\)"),
+        (torch.ones(()), -1, "count is -1; give the number of terms"),
     ):
         with pytest.raises(InputError, match=words):
             mean_loss(loss_sum, batch, count)
+    with pytest.raises(InputError, match="there is no batch"):
+        mean_loss(torch.ones(()), [])
 
 
 def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
@@ -204,10 +207,7 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
             ({"balance": ("pairs", "none")}, ("balance is pairs on rank 0", "none on rank 1")),
-            (
-                {"even": (True, False)},
-                ("even is True on rank 0", "False on rank 1"),
-            ),
+            ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
             (
                 {"batch_slots": (20, 10), "micro_batches": (1, 2)},
                 ("micro_batches is 1 on rank 0", "2 on rank 1"),

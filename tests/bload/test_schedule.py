@@ -63,6 +63,26 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
             assert (count.blocks, count.padding, count.deleted) == totals, case
 
 
+def test_a_step_is_the_same_for_any_number_of_ranks():
+    for group, plan in product([1, 6, 8, 12], PLANS):
+        for ranks in (r for r in range(1, group + 1) if group % r == 0):
+            each = group // ranks
+            rows_of = {1: [each]} | ({each: [1]} if each > 1 else {})
+            for micro_batches, rows in ((m, r) for m, some in rows_of.items() for r in some):
+                schedule = make_schedule(
+                    plan, ranks, rows * plan.t_max, micro_batches=micro_batches
+                )
+                for step in range(schedule.steps):
+                    blocks = np.arange(step * group, (step + 1) * group)
+                    expected = np.where(blocks < plan.blocks, blocks, -1)
+                    parts = np.full((ranks, each), -1)  # a batch without a block is left out
+                    for rank, part in enumerate(parts):
+                        mine = blocks_of(schedule, step, rank)
+                        part[: len(mine)] = mine
+                    # in turn: the r-th rank's parts are every ranks-th of the step
+                    assert np.array_equal(parts.T.ravel(), expected)
+
+
 def cases():
     for plan, ranks, micro, seed in product(
         [*PLANS[2:6], plan_of_sizes(), plan_of_sizes(1, 333)], (1, 2, 3, 8, 64), (1, 4), (0, 1)

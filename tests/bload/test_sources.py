@@ -117,6 +117,8 @@ def good(n):
     ("make", "words"),
     [
         (lambda n: (good(n)[0], n[1:]), "8 targets; give 9"),
+        (lambda n: (good(n)[0], n.repeat(2)), "18 targets; give 9"),
+        (lambda n: (n.repeat(2), n), "18 frames; give 9"),
         (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 frames; give 9"),
         (lambda n: (n[1:], n), "8 frames; give 9"),
         (lambda n: ({"a": n}, n), r".*a: int64 \(\)}.* b: float32 \(\)"),
@@ -141,6 +143,11 @@ def test_what_read_may_not_return_is_reported_with_the_call(make, words):
     for workers in (0, 1) if "float64" in words else (0,):
         with pytest.raises(InputError, match=rf"^read\(6, 0, 9\) returned {words}[^\n]*$"):
             batches(source, num_workers=workers)
+
+
+def test_the_first_frame_that_read_returns_is_checked_too():
+    with pytest.raises(InputError, match=r"^read\(0, 0, 1\) returned frames of type Tensor"):
+        batches(Source(lambda n: n[0]))
 
 
 @pytest.mark.parametrize(
@@ -319,6 +326,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
     ("items", "length", "options", "words"),
     [
         ([(one,) for one in FRAMES], LENGTHS, {}, "item 0 is a tuple of 1; give pairs"),
+        ([(one, 1, 2) for one in FRAMES], LENGTHS, {}, "item 0 is a tuple of 3; give pairs"),
         (["abc"] * 8, [3] * 8, {}, "item 0 is text; give its numbers"),
         ([(one, one) for one in FRAMES], len, {}, r"len of item 0 is 2.*len\(item\[0\]\)"),
         ([{"x": one} for one in FRAMES], len, {}, r"len of item 0 is 1.*len\(item\['x'\]\)"),
@@ -331,6 +339,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         (FRAMES, [0] * 8, {}, "length 0"),
         (FRAMES, "n", {}, "no column 'n'; give length as a list"),
         (FRAMES, None, {}, "length is None; give the name of a column, a list"),
+        (FRAMES, 3, {}, "length is 3; give .* a function of an item, such as len"),
         (
             FRAMES,
             LENGTHS - (LENGTHS > 5),
@@ -353,7 +362,7 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
     [
         (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "1.0 for 1 among floats", {}),
         (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\)", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*like item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
         (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
@@ -370,9 +379,8 @@ def test_items_that_are_not_like_item_0_are_refused(make, words, options):
 
 def test_what_is_no_source_is_refused():
     for source in (object(), SimpleNamespace(lengths=[3]), Source):
-        with pytest.raises(
-            InputError, match=r"source is .* lengths and read, as bload.from_dataset"
-        ):
+        kind = "instance of it" if source is Source else "object"
+        with pytest.raises(InputError, match=f"source is .*; give an {kind} that has lengths"):
             BlockLoader(source)
 
 

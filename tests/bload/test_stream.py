@@ -145,14 +145,6 @@ def test_another_stream_or_other_options_do_not_resume():
     ]:
         with pytest.raises(InputError, match=words):
             loader_of(**changes).load_state_dict(state)
-    for broken in ({}, None, 3):
-        with pytest.raises(InputError, match="no state_dict"):
-            loader_of().load_state_dict(broken)
-    original.load_state_dict(
-        state | {"positions": [state["positions"][0] | {"waiting": [[39, 3]]}]}
-    )
-    with pytest.raises(InputError, match="not the one of the saved position"):
-        next(iter(original))
 
 
 def frames(*lengths):
@@ -326,8 +318,12 @@ def test_what_would_divide_a_stream_twice_is_refused():
     ):
         with pytest.raises(InputError, match=words):
             list(StreamLoader(stream, T_MAX, decode=Numbers(), num_workers=2))
-    with pytest.raises(InputError, match=r"skip is .*give an exception"):
-        loader_of(skip=[OSError])
+    for options, words in (
+        ({"sharded": "no"}, "sharded is 'no'"),
+        ({"skip": [OSError]}, "skip is .*give an exception"),
+    ):
+        with pytest.raises(InputError, match=words):
+            loader_of(**options)
     with pytest.raises(InputError, match="a function is told its shard"):
         StreamLoader(part, T_MAX, decode=Numbers(), sharded=True)
 
@@ -386,6 +382,35 @@ def test_sequences_in_memory_that_is_used_again_are_copied():
         return frames, [(sequence, p, 0) for p in range(len(frames))]
 
     assert len(rows_of(loader_of(decode=decode))) > 5
+
+
+def test_edited_positions_of_a_stream_are_refused():
+    loader = loader_of()
+    list(islice(loader, 3))
+    state = loader.state_dict()
+    position = state["positions"][0]
+    for edited in (
+        {"step": -1},
+        {"step": "3"},
+        {"turn": 1},
+        {"positions": []},
+        {"positions": [7]},
+        {"positions": [position | {"read": -1}]},
+        {"positions": [position | {"waiting": [[1, 99]]}]},
+        {"positions": [position | {"waiting": 3}]},
+        {"positions": [position | {"worker": 1}]},
+        {"positions": 3},
+        {"positions": [{}]},
+    ):
+        with pytest.raises(InputError, match="was edited"):
+            loader_of().load_state_dict(state | edited)
+    for broken in (state | {"stream": 3}, {}, None, 3):
+        with pytest.raises(InputError, match="no state_dict"):
+            loader_of().load_state_dict(broken)
+    beyond = loader_of()
+    beyond.load_state_dict(state | {"positions": [position | {"waiting": [[39, 3]]}]})
+    with pytest.raises(InputError, match="not the one of the saved position"):
+        next(iter(beyond))
 
 
 def kinds_differ(ranks, by):
