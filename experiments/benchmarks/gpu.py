@@ -12,8 +12,12 @@ what ``temporal=none`` saves.
 The share of the peak counts all computed slots, padding included, a backward pass as two forward
 ones, and nothing for recomputation (``model.checkpoint=auto``). The peak is the data sheet's, for
 other cards the best of a few matrix products.
+
+Then steps of `bload_exact` on frames of 600 x 800, and one of them under `torch.profiler`: its
+kernels, the time that they take, and how often the host waits for the card.
 """
 
+import contextlib
 import gc
 import re
 from collections.abc import Iterator
@@ -23,6 +27,8 @@ from typing import Any
 
 import torch
 import yaml
+from torch.autograd import DeviceType
+from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
 from bload import InputError
@@ -42,11 +48,16 @@ TERAFLOPS = {
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
 """Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
+STEPS = (("bf16", "none"), ("bf16", "backbone"), ("off", "none"))
+"""``train.amp`` and ``model.checkpoint`` of the steps on frames of 600 x 800."""
+WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
 TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
 TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
-def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
+def job(
+    toy: bool, loader: str, frames: tuple[int, int] = (544, 544), amp: str = "bf16", **changes: Any
+) -> TrainJob:
     """Return the job ``train.py model=dds train.amp=bf16``, with model `changes`, without Hydra."""
 
     def read(name: str) -> Any:
@@ -58,18 +69,18 @@ def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
     root = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
     root += "-{image_size}px-s{seed}"
     data |= {"root": root.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
-    data["frame_size"] = [32, 32] if toy else [544, 544]
+    data["frame_size"] = [32, 32] if toy else [*frames]
     return TrainJob(
         loader=loader_schema(loader)(loader),
         dataset=SyntheticConfig(**data),
         model=ModelConfig(**read("model/dds") | (TOY if toy else {}) | changes),
         loss=LossConfig(**recipe["loss"]),
-        train=replace(TrainConfig(**recipe["train"]), amp="bf16", workers=0 if toy else 1),
+        train=replace(TrainConfig(**recipe["train"]), amp=amp, workers=0 if toy else 1),
     )
 
 
 def measure(toy: bool) -> Iterator[Row]:
-    """Yield a row for each loader, and one for the card."""
+    """Yield a row for each loader, one for the card, and one for each kind of step."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
@@ -98,6 +109,36 @@ def measure(toy: bool) -> Iterator[Row]:
     walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
     row = {"table": "card", "card": card, "matrix product, TFLOP/s": product, "data sheet": known}
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
+    for amp, checkpoint in STEPS:
+        row = {"table": "steps", "precision": "float32" if amp == "off" else amp}
+        one = job(toy, LOADERS[-1], (600, 800), amp, checkpoint=checkpoint)
+        with contextlib.suppress(torch.OutOfMemoryError):  # on a smaller card
+            yield row | step_row(Way(one, ranks), toy)
+        gc.collect()
+
+
+def step_row(way: Way, toy: bool) -> Row:
+    """Time steps, and look into one of them."""
+    turn, device = way.take(1 if toy else 20), way.ranks.device
+    seconds, peak = fmean(turn.seconds), peak_memory_mib(device) / 2**10
+    with profile() as profiler:
+        way.take(1)
+    events = profiler.events() or ()
+    kernels = [
+        event.time_range.elapsed_us()
+        for event in events
+        if event.device_type == DeviceType.CUDA
+        and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
+    ]
+    return {
+        "recomputed": way.cfg.model.checkpoint.replace("none", ""),
+        "frames/s": fmean(turn.frames) / seconds,
+        "ms": 1e3 * seconds,
+        "GiB": peak,
+        "kernels": len(kernels),
+        "kernels, ms": sum(kernels) / 1e3,
+        "waits": sum(event.name in WAITS for event in events),
+    }
 
 
 def matrix_product(device: torch.device, size: int) -> float:
@@ -111,7 +152,10 @@ CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
 CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
 FOUND = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
 FOUND |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
+STEP = {"precision": "", "recomputed": "", "frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f"}
+STEP |= {"kernels": ",.0f", "kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),
     "loaders": Table("`model=dds`, bf16, one block per step:", FOUND),
+    "steps": Table("Steps of `bload_exact` on frames of 600 x 800:", STEP),
 }
