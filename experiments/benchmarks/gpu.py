@@ -13,8 +13,8 @@ The share of the peak counts all computed slots, padding included, a backward pa
 ones, and nothing for recomputation (``model.checkpoint=auto``). The peak is the data sheet's, for
 other cards the best of a few matrix products.
 
-Then steps of `bload_exact` on frames of 600 x 800, and one of them under `torch.profiler`: its
-kernels, the time that they take, and how often the host waits for the card.
+Then steps of `bload_exact` on blocks of 94 frames of 600 x 800, of fewer videos, and one of them
+under `torch.profiler`: its kernels, the time that they take, and how often the host waits for them.
 """
 
 import contextlib
@@ -51,13 +51,13 @@ TERAFLOPS = {
 STEPS = (("bf16", "none"), ("bf16", "backbone"), ("off", "none"))
 """``train.amp`` and ``model.checkpoint`` of the steps on frames of 600 x 800."""
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
+ROOT = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
+ROOT += "-{image_size}px-s{seed}"
 TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
 TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
-def job(
-    toy: bool, loader: str, frames: tuple[int, int] = (544, 544), amp: str = "bf16", **changes: Any
-) -> TrainJob:
+def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
     """Return the job ``train.py model=dds train.amp=bf16``, with model `changes`, without Hydra."""
 
     def read(name: str) -> Any:
@@ -66,16 +66,28 @@ def job(
     recipe, data = read("recipe/dds"), read("dataset/synthetic")
     videos = QUICK_VIDEOS if toy else {}
     data = {key: value for key, value in data.items() if key != "defaults"} | videos
-    root = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
-    root += "-{image_size}px-s{seed}"
-    data |= {"root": root.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
-    data["frame_size"] = [32, 32] if toy else [*frames]
+    data |= {"root": ROOT.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
+    data["frame_size"] = [32, 32] if toy else [544, 544]
     return TrainJob(
         loader=loader_schema(loader)(loader),
         dataset=SyntheticConfig(**data),
         model=ModelConfig(**read("model/dds") | (TOY if toy else {}) | changes),
         loss=LossConfig(**recipe["loss"]),
-        train=replace(TrainConfig(**recipe["train"]), amp=amp, workers=0 if toy else 1),
+        train=replace(TrainConfig(**recipe["train"]), amp="bf16", workers=0 if toy else 1),
+    )
+
+
+def step_job(toy: bool, amp: str, checkpoint: str) -> TrainJob:
+    """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
+    made = job(toy, LOADERS[-1], checkpoint=checkpoint)
+    data, loader = made.dataset, made.loader
+    few = vars(data) | QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
+    few |= {"root": ROOT.format(**few)} | ({} if toy else {"frame_size": [600, 800]})
+    return replace(
+        made,
+        dataset=SyntheticConfig(**few),
+        loader=replace(loader, t_max=94),
+        train=replace(made.train, amp=amp),
     )
 
 
@@ -111,15 +123,14 @@ def measure(toy: bool) -> Iterator[Row]:
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
     for amp, checkpoint in STEPS:
         row = {"table": "steps", "precision": "float32" if amp == "off" else amp}
-        one = job(toy, LOADERS[-1], (600, 800), amp, checkpoint=checkpoint)
         with contextlib.suppress(torch.OutOfMemoryError):  # on a smaller card
-            yield row | step_row(Way(one, ranks), toy)
+            yield row | step_row(Way(step_job(toy, amp, checkpoint), ranks), toy)
         gc.collect()
 
 
 def step_row(way: Way, toy: bool) -> Row:
     """Time steps, and look into one of them."""
-    turn, device = way.take(1 if toy else 20), way.ranks.device
+    turn, device = way.take(1 if toy else 10), way.ranks.device
     seconds, peak = fmean(turn.seconds), peak_memory_mib(device) / 2**10
     with profile() as profiler:
         way.take(1)
@@ -157,5 +168,5 @@ STEP |= {"kernels": ",.0f", "kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),
     "loaders": Table("`model=dds`, bf16, one block per step:", FOUND),
-    "steps": Table("Steps of `bload_exact` on frames of 600 x 800:", STEP),
+    "steps": Table("Steps of `bload_exact`, 94 frames of 600 x 800:", STEP),
 }
