@@ -45,6 +45,8 @@ class WithoutValues(FakeTensorMode):
         if func is torch.ops.aten.copy_.default:
             from_host = args[0].device.type == "cuda" and args[1].device.type == "cpu"
             goes_on = args[2:] == (True,)
+        if func is torch.ops.aten.index_put_.default:  # x[indices] = True copies the True
+            from_host = args[2].device.type == "cpu"
         self.waits += to_host or (from_host and not goes_on)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -116,7 +118,8 @@ def test_batches_and_boundaries_wait_for_nothing(gpu):
     forms = (
         *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),
         *(batch.next_tokens(batch.inputs_BT), batch.block_mask().kv_indices, batch.valid_BT),
-        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"]),
+        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"], batch.position_BT),
+        *(batch.segment_BT, batch.sequence_BT, batch.last(batch.inputs_BT)),
     )
     assert {form.device for form in forms} == {GPU}
     assert batch.max_seqlen == 4
