@@ -45,8 +45,6 @@ class WithoutValues(FakeTensorMode):
         if func is torch.ops.aten.copy_.default:
             from_host = args[0].device.type == "cuda" and args[1].device.type == "cpu"
             goes_on = args[2:] == (True,)
-        if func is torch.ops.aten.index_put_.default:  # x[indices] = True copies the True
-            from_host = args[2].device.type == "cpu"
         self.waits += to_host or (from_host and not goes_on)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
