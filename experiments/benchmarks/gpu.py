@@ -1,6 +1,6 @@
 """`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
 
-    python -m experiments.benchmarks gpu            # 15 minutes on a card; no Hydra, no wandb
+    python -m experiments.benchmarks gpu            # 4 minutes on an H200; no Hydra, no wandb
     python -m experiments.benchmarks gpu --quick    # a toy on the CPU, two minutes; for runs/
 
 Frames are those of the default synthetic data, enlarged on the card to about as many pixels as
@@ -48,8 +48,6 @@ TERAFLOPS = {
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
 """Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
-STEPS = (("bf16", "none"), ("bf16", "backbone"), ("off", "none"))
-"""``train.amp`` and ``model.checkpoint`` of the steps on frames of 600 x 800."""
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
 ROOT = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
 ROOT += "-{image_size}px-s{seed}"
@@ -77,22 +75,16 @@ def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
     )
 
 
-def step_job(toy: bool, amp: str, checkpoint: str) -> TrainJob:
+def step_job(toy: bool) -> TrainJob:
     """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
-    made = job(toy, LOADERS[-1], checkpoint=checkpoint)
-    data, loader = made.dataset, made.loader
-    few = vars(data) | QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
+    made = job(toy, LOADERS[-1], checkpoint="none")
+    few = vars(made.dataset) | QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
     few |= {"root": ROOT.format(**few)} | ({} if toy else {"frame_size": [600, 800]})
-    return replace(
-        made,
-        dataset=SyntheticConfig(**few),
-        loader=replace(loader, t_max=94),
-        train=replace(made.train, amp=amp),
-    )
+    return replace(made, dataset=SyntheticConfig(**few), loader=replace(made.loader, t_max=94))
 
 
 def measure(toy: bool) -> Iterator[Row]:
-    """Yield a row for each loader, one for the card, and one for each kind of step."""
+    """Yield a row for each loader, one for the card, and one for a step."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
@@ -121,11 +113,8 @@ def measure(toy: bool) -> Iterator[Row]:
     walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
     row = {"table": "card", "card": card, "matrix product, TFLOP/s": product, "data sheet": known}
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
-    for amp, checkpoint in STEPS:
-        row = {"table": "steps", "precision": "float32" if amp == "off" else amp}
-        with contextlib.suppress(torch.OutOfMemoryError):  # on a smaller card
-            yield row | step_row(Way(step_job(toy, amp, checkpoint), ranks), toy)
-        gc.collect()
+    with contextlib.suppress(torch.OutOfMemoryError):  # on a smaller card
+        yield step_row(Way(step_job(toy), ranks), toy)
 
 
 def step_row(way: Way, toy: bool) -> Row:
@@ -142,7 +131,7 @@ def step_row(way: Way, toy: bool) -> Row:
         and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
     ]
     return {
-        "recomputed": way.cfg.model.checkpoint.replace("none", ""),
+        "table": "steps",
         "frames/s": fmean(turn.frames) / seconds,
         "ms": 1e3 * seconds,
         "GiB": peak,
@@ -163,10 +152,10 @@ CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
 CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
 FOUND = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
 FOUND |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
-STEP = {"precision": "", "recomputed": "", "frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f"}
-STEP |= {"kernels": ",.0f", "kernels, ms": ",.0f", "waits": ".0f"}
+STEP = {"frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f", "kernels": ",.0f"}
+STEP |= {"kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),
     "loaders": Table("`model=dds`, bf16, one block per step:", FOUND),
-    "steps": Table("Steps of `bload_exact`, 94 frames of 600 x 800:", STEP),
+    "steps": Table("A step of `bload_exact`, 94 slots of 600 x 800:", STEP),
 }

@@ -97,12 +97,11 @@ def test_forms_and_copies_wait_for_nothing(batch):
 
 @pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl"])
 def test_a_group_of_nccl_has_losses_and_outputs(backend, tmp_path):
-    sequences = [torch.randn(length, 8) for length in LENGTHS]
+    source = bload.from_dataset([torch.randn(length, 8) for length in LENGTHS], LENGTHS)
     dist.init_process_group(backend, f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
         model, outputs = nn.parallel.DistributedDataParallel(nn.Linear(8, 1).to(GPU)), []
-        for batch in bload.BlockLoader(bload.from_dataset(sequences, LENGTHS), batch_slots=512):
-            batch = batch.to(GPU)
+        for batch in (cpu.to(GPU) for cpu in bload.BlockLoader(source, batch_slots=512)):
             outputs_BT = model(batch.inputs_BT)
             loss_sum = outputs_BT[batch.valid_BT].square().sum()
             bload.mean_loss(loss_sum, batch, batch.valid_BT.sum()).backward()

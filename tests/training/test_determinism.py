@@ -18,10 +18,7 @@ OPTIONS = ("train.deterministic=true", "train.log_every=1", "model.dropout=0.3")
 @pytest.fixture
 def as_before() -> Iterator[None]:
     """Puts back what holds for the whole process."""
-    with (
-        mock.patch.dict(os.environ),
-        cudnn.flags(enabled=True, benchmark=True),
-    ):
+    with mock.patch.dict(os.environ), cudnn.flags(enabled=True, benchmark=True):
         os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
         yield
     torch.use_deterministic_algorithms(False)
