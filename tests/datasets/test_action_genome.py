@@ -21,6 +21,8 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
         for video, script in enumerate(scripts):
             expected = script.targets()
             found = source.targets(video, 0, len(expected))
+            numbers = [int(target.name[-10:-4]) for target in expected]
+            assert [target.gap for target in found] == [0, *np.diff(numbers)]
             for one, wanted in zip(found, expected, strict=True):
                 assert (one.name, one.size_hw) == (wanted.name, wanted.size_hw)
                 for name in ("person_box_4", "object_boxes_M4", "object_classes_M", "relations_G2"):
