@@ -31,10 +31,10 @@ from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import recompute, reset_peak_memory
-from training.page.record import RELATIONS
-from training.page.write import PAGE, begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, join_ranks
+from training.report.record import RELATIONS
+from training.report.write import PAGE, begin_page, drawn, write_or_warn
 from training.step import train_step
 from training.tracking import Tracker
 

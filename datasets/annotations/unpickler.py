@@ -18,7 +18,7 @@ import numpy as np
 
 from bload.errors import InputError
 from datasets.annotations.problems import shown
-from datasets.write_whole import plain_file
+from datasets.machine import plain_file
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 

@@ -32,11 +32,9 @@ from tqdm import tqdm
 from bload.errors import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
-from datasets.cores import cores
 from datasets.frames.files import FrameFiles
-from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
-from datasets.write_whole import plain_file, write_whole
+from datasets.machine import core_count, lock_folder, plain_file, write_whole
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
@@ -144,7 +142,7 @@ def _make(
     folder: Path, manifest: dict[str, Any], write: Callable[[BinaryIO], None], progress: bool
 ) -> None:
     """Write the frames, then the manifest, unless another process has done so by now."""
-    with one_writer(folder):
+    with lock_folder(folder):
         if not (folder / MANIFEST).exists():
             _make_room(folder, manifest["bytes"])
             if progress:
@@ -193,7 +191,7 @@ def _write_frames(
     videos = range(len(table.lengths))
     bar = partial(tqdm, desc="caching", unit="video", disable=None if progress else True)
     file.truncate(int(offsets_F1[-1]))
-    with ThreadPoolExecutor(min(16, cores())) as pool:
+    with ThreadPoolExecutor(min(16, core_count())) as pool:
         for _ in bar(pool.map(write, videos), total=len(videos)):
             pass
 

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from bload.errors import InputError
-from datasets.write_whole import plain_file
+from datasets.machine import plain_file
 
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 

@@ -19,7 +19,7 @@ from datasets.annotations.targets import FrameTargets
 from datasets.frames.decode import decode
 from datasets.frames.manifest import file_of, read_manifest
 from datasets.frames.sizes import stored_size
-from datasets.write_whole import plain_file
+from datasets.machine import plain_file
 
 
 class FrameStore(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from bload.errors import InputError
-from datasets.write_whole import plain_file, write_whole
+from datasets.machine import plain_file, write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1

@@ -14,10 +14,9 @@ from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number, frames_by_video, sound_names, video_of
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
-from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Manifest, read_manifest
-from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import stored_size
+from datasets.machine import core_count, lock_folder
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
 from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder, Wanted
 
@@ -39,11 +38,11 @@ def prepare(
     Returns what is there now; its `problems` include videos that are missing or not sound. Raises
     `InputError` for a root that cannot be used.
     """
-    root, workers = Path(root), workers or cores()
+    root, workers = Path(root), workers or core_count()
     wanted, manifest = _check_root(root, stored_as)
     path = root / FRAMES_FOLDER
     path.mkdir(exist_ok=True)
-    with one_writer(path, lock=root / LOCK, seconds=1):
+    with lock_folder(path, lock=root / LOCK, seconds=1):
         folder = FramesFolder(root, wanted, manifest)
         folder.clear()
         if todo := folder.to_do():

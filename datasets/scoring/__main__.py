@@ -14,11 +14,11 @@ from pathlib import Path
 from bload.errors import InputError
 from datasets.annotations.read import read_annotations
 from datasets.annotations.rules import SMALL_BOXES
+from datasets.machine import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
 from datasets.synthetic.world import SPLITS
-from datasets.write_whole import write_whole
 
 _CHUNK = 256  # frames
 

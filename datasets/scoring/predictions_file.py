@@ -24,8 +24,8 @@ from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
+from datasets.machine import new_file, plain_file, reading, write_whole
 from datasets.scoring.prediction import FramePrediction
-from datasets.write_whole import new_file, plain_file, reading, write_whole
 
 VERSION = 1
 METADATA_KEY = b"bload_predictions"

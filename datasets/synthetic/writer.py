@@ -18,11 +18,10 @@ from tqdm import tqdm
 from bload.errors import InputError
 from datasets.annotations.read import FRAMES_FOLDER, MADE_BY, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
-from datasets.frames.one_writer import one_writer
+from datasets.machine import lock_folder, plain_file, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
-from datasets.write_whole import plain_file, reading
 
 
 def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
@@ -33,7 +32,7 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     """
     root, world = Path(root), World(**knobs)
     if not (root / MADE_BY).exists():
-        with one_writer(root):
+        with lock_folder(root):
             if not (root / MADE_BY).exists():
                 _write_root(root, world, progress)
     _check_manifest(root, world)

@@ -17,7 +17,7 @@ from models import DDS
 from tests.training.jobs import metrics, one_rank, only_run
 from tests.video_root import make_video_root
 from training.config import compose_job
-from training.page.write import drawn
+from training.report.write import drawn
 
 
 @pytest.fixture(scope="module")

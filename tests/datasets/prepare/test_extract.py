@@ -8,7 +8,7 @@ from PIL import Image
 
 from datasets.annotations.read import OBJECTS_FILE
 from datasets.frames.manifest import MANIFEST, Manifest, file_of, read_manifest
-from datasets.frames.one_writer import one_writer
+from datasets.machine import lock_folder
 from datasets.prepare.__main__ import main
 from datasets.prepare.folder import LOCK
 from tests.datasets.prepare.making import contents, leftovers, wanted, written
@@ -65,7 +65,7 @@ def test_jpeg_and_short_side_store_what_they_say(root, capsys):
 
 
 def test_frames_stored_in_another_or_an_unknown_way_or_by_another_run_are_refused(done, capsys):
-    with one_writer(done / "frames", lock=done / LOCK):
+    with lock_folder(done / "frames", lock=done / LOCK):
         assert "another process is writing" in refusal(done, capsys)
     error = refusal(done, capsys, "--format", "jpeg")
     assert "PNG, native size, not JPEG 95, native size" in error

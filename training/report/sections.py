@@ -13,13 +13,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
-from datasets.write_whole import plain_file
+from datasets.machine import plain_file
 from training.config import CONFIGS, compose_job
 from training.figures import summarise
-from training.page import charts
-from training.page.charts import Chart
-from training.page.record import RELATIONS, Record
 from training.printing import CONSTRAINTS_IN_WORDS, from_memoryless
+from training.report import charts
+from training.report.charts import Chart
+from training.report.record import RELATIONS, Record
 
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 """Files of the still and the moving picture."""
@@ -159,7 +159,7 @@ def config(run: Record) -> list[Part]:
 
 def origin(run: Record) -> list[Part]:
     """Show commit, machine and versions, and the command that makes the page again."""
-    command = shlex.join(["python", "-m", "training.page", str(run.path)])
+    command = shlex.join(["python", "-m", "training.report", str(run.path)])
     again = f"This page and its pictures: {command}"
     return [pairs("Where it was trained", texts(run.made_on)), again]
 

@@ -17,12 +17,11 @@ from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import contents, interrupted, one_rank, only_run
 from training.checkpoint import load_model
 from training.evaluation import measure
-from training.page import charts
-from training.page import picture as run_picture
-from training.page import write as run_page
-from training.page.picture import predict_video, read_video, telling
-from training.page.record import read_record
-from training.page.write import drawn, write_page
+from training.report import charts, video
+from training.report import write as run_page
+from training.report.record import read_record
+from training.report.video import predict_video, read_video, telling
+from training.report.write import drawn, write_page
 
 CPU = torch.device("cpu")
 
@@ -86,7 +85,7 @@ def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
     source = ActionGenome(data_root, "test", (32, 32))
     objects = [len(source.targets(video, 0, 1)[0].object_classes_M) for video in range(4)]
     assert min(objects) < max(objects) == objects[telling(source)]
-    with mock.patch.object(run_picture, "AROUND", 0):
+    with mock.patch.object(video, "AROUND", 0):
         assert source.lengths[telling(source)] == 35  # of 12, 23, 35 and 53
 
 
@@ -119,7 +118,7 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
         train.train(config("train.epochs=1"), one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "warning" in said
-    assert f"python -m training.page {folder}" in said
+    assert f"python -m training.report {folder}" in said
     assert re.search("conclusion .*too short", said)
     assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
     assert drawn(folder) == []

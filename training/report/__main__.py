@@ -1,4 +1,4 @@
-"""``python -m training.page runs/NAME``: draw the page of a run, finished or not."""
+"""``python -m training.report runs/NAME``: draw the page of a run, finished or not."""
 
 import argparse
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 
 from bload.errors import InputError
-from training.page.write import drawn, write_page
+from training.report.write import drawn, write_page
 
-parser = argparse.ArgumentParser(prog="python -m training.page", description=__doc__)
+parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")
 folder = parser.parse_args().run
 try:

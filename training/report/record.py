@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bload.errors import InputError
-from datasets.write_whole import write_whole
+from datasets.machine import write_whole
 from training.folder import metric_lines, read_object
 from training.provenance import surroundings
 

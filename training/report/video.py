@@ -15,11 +15,11 @@ from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox
-from datasets.scoring.pictures import MILLISECONDS, draw_frame, draw_strip, spread
 from datasets.scoring.prediction import FramePrediction
 from training.checkpoint import load_model
 from training.evaluation import predict_batch
 from training.ranks import autocast
+from training.report.frames import MILLISECONDS, draw_frame, draw_strip, spread
 
 STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""

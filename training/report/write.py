@@ -8,11 +8,11 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from datasets.action_genome import VideoSource
-from datasets.write_whole import write_whole
+from datasets.machine import write_whole
 from training.folder import LAST
-from training.page.picture import draw_run
-from training.page.record import Record, note_machine, read_record
-from training.page.sections import PICTURES, SECTIONS, lead
+from training.report.record import Record, note_machine, read_record
+from training.report.sections import PICTURES, SECTIONS, lead
+from training.report.video import draw_run
 
 PAGE = "report.html"
 
@@ -51,7 +51,7 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
         write_page(path, device, source)
     except Exception:
         traceback.print_exc()
-        print(f"warning: no page; python -m training.page {path} tries it again")
+        print(f"warning: no page; python -m training.report {path} tries it again")
 
 
 def _render(run: Record) -> str:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from bload.show.draw import INK, colour_of
-from training.page.record import Record, Row
+from training.report.record import Record, Row
 
 WIDTH = 5.7
 """Width in inches of 72 pixels."""
