@@ -24,7 +24,7 @@ JPEG_QUALITY = 95
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     parser = argparse.ArgumentParser("python -m datasets.prepare", description=__doc__)
     add = parser.add_argument
     add("--root", required=True, help="folder with videos/ and annotations/")
@@ -38,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
         args.quality = JPEG_QUALITY
     try:
         if args.check:
-            found, command = check(Path(args.root), max(1, args.workers))
-            print(f"{found}\n\nnext: {command or 'fix the problems above, then this again'}")
-            return 1 if found.problems else 0
+            findings, command = check(Path(args.root), max(1, args.workers))
+            print(f"{findings}\n\nnext: {command or 'fix the problems above, then this again'}")
+            return 1 if findings.problems else 0
         stored_as = Manifest(args.format, args.quality, args.short_side)
         manifest = prepare(args.root, stored_as, workers=max(1, args.workers))
     except InputError as error:
@@ -54,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
         f"all of theirs; {manifest.frames_missing:,} frames missing"
     )
     problems = Problems()
-    for video, why in manifest.problems.items():
-        kind, _, details = why.partition(": ")
+    for video, problem in manifest.problems.items():
+        kind, _, details = problem.partition(": ")
         problems.add(f"videos that are {kind}", f"{video}: {details}")
     if problems:
         path = Path(args.root) / FRAMES_FOLDER / MANIFEST

@@ -16,7 +16,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from bload.errors import InputError
-from datasets.annotations.read import FRAMES_FOLDER, MADE_BY, OBJECTS_FILE, PERSONS_FILE
+from datasets.annotations.read import FRAMES_FOLDER, OBJECTS_FILE, PERSONS_FILE, RECIPE_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 from datasets.machine import lock_folder, plain_file, reading
 from datasets.synthetic.painter import paint
@@ -31,9 +31,9 @@ def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
     there, or a synthetic root of other knobs, naming both values of each.
     """
     root, world = Path(root), World(**knobs)
-    if not (root / MADE_BY).exists():
+    if not (root / RECIPE_FILE).exists():
         with lock_folder(root):
-            if not (root / MADE_BY).exists():
+            if not (root / RECIPE_FILE).exists():
                 _write_root(root, world, progress)
     _check_manifest(root, world)
     return root
@@ -72,12 +72,12 @@ def _write_files(partial: Path, root: Path, world: World, progress: bool) -> Non
                 image = Image.fromarray(paint(script, position))
                 image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
                 bar.update()
-    (partial / MADE_BY).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    (partial / RECIPE_FILE).write_text(json.dumps(world.manifest(), indent=2) + "\n")
 
 
 def _check_manifest(root: Path, world: World) -> None:
-    with reading(root / MADE_BY, "put it back, or make another root"):
-        found = json.loads(plain_file(root / MADE_BY).read_text())
+    with reading(root / RECIPE_FILE, "put it back, or make another root"):
+        found = json.loads(plain_file(root / RECIPE_FILE).read_text())
     wanted = world.manifest()
     differences = [
         f"{name} is {found.get(name)} there and {wanted[name]} here"

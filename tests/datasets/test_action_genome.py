@@ -63,7 +63,7 @@ def test_a_cache_gives_every_video_its_own_pixels(small_root, tmp_path):
             assert torch.equal(cached.read(video, first, length - first)[0], wanted_TCHW)
 
 
-def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
+def test_the_union_box_of_a_video_is_the_box_around_all_its_boxes(small_root):
     source = ActionGenome(small_root, "train", (64, 64))
     for video, length in enumerate(source.lengths.tolist()):
         boxes = [
@@ -72,7 +72,7 @@ def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
             for box in (target.person_box_4, *target.object_boxes_M4)
         ]
         low, high = np.min(boxes, 0)[:2], np.max(boxes, 0)[2:]
-        np.testing.assert_allclose(source.reach(video), [*low / 64, *high / 64])
+        np.testing.assert_allclose(source.table.union_box(video), [*low / 64, *high / 64])
 
 
 def test_a_video_whose_frames_differ_in_size_is_refused(tmp_path):
