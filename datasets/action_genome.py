@@ -15,8 +15,8 @@ from torchvision.transforms.v2 import functional as transforms
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.read import Video, read_annotations
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.cache import open_cache
-from datasets.frames.files import FrameFiles, FrameStore
+from datasets.frames.cache import FrameCache, open_cache
+from datasets.frames.files import FrameFiles
 
 
 class VideoSource:
@@ -57,7 +57,7 @@ class VideoSource:
         self.lengths = self.table.lengths
         self.files = FrameFiles(root)
         self.files.check_all_exist(self.table.names_F.tolist())
-        self.store: FrameStore = self.files
+        self.store: FrameFiles | FrameCache = self.files
         sizes = self.table.sizes()
         if cache is not None:
             folder = Path(cache) / split

@@ -18,7 +18,7 @@ FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
-RECIPE_FILE = "synthetic.json"  # in a synthetic root: the values from which it was made
+KNOBS_FILE = "synthetic.json"  # in a synthetic root: the knobs it was made with
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
     remedy, if files are missing, empty or broken, or name wrong classes, relations or frames. It
     reports all faults at once, with the first few of each kind.
     """
-    if split not in SPLITS and not (Path(root) / RECIPE_FILE).exists():
+    if split not in SPLITS and not (Path(root) / KNOBS_FILE).exists():
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
     folder = Path(root) / "annotations"

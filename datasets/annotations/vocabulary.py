@@ -1,7 +1,7 @@
 """The object and relation classes of Action Genome, and the two ways they are spelt.
 
 Pickles write ``closet/cabinet`` and ``looking_at``; class files drop the separators
-(``closetcabinet``, ``lookingat``). Here classes are named as in the pickles, and found by either
+(``closetcabinet``, ``lookingat``). Classes are named as in the pickles, and looked up by either
 spelling.
 """
 
@@ -45,8 +45,8 @@ def without_separators(name: str) -> str:
 
 
 def _lookup(names: tuple[str, ...]) -> dict[str, int]:
-    both = {name: index for index, name in enumerate(names)}
-    return both | {without_separators(name): index for index, name in enumerate(names)}
+    spellings = {name: index for index, name in enumerate(names)}
+    return spellings | {without_separators(name): index for name, index in spellings.items()}
 
 
 _OBJECT_INDEX = _lookup(OBJECTS)

@@ -56,7 +56,7 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
     Raises:
         InputError: annotation files are missing or cannot be read.
     """
-    synthetic = (root / read.RECIPE_FILE).exists()
+    synthetic = (root / read.KNOBS_FILE).exists()
     small_boxes = "keep" if synthetic else "computed"
     entries_of, person_of = read.read_files(root, small_boxes)
     report = Findings(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")

@@ -87,8 +87,8 @@ def test_boxes_on_one_another_are_drawn_once_with_the_numbers_of_both():
 def test_frames_side_by_side_are_a_column_each_with_what_is_true_and_predicted():
     target = two_objects()
     frames = [
-        (Image.new("RGB", (480, 400)), target, of)
-        for of in (perfect(target), FramePrediction.empty())
+        (Image.new("RGB", (480, 400)), target, prediction)
+        for prediction in (perfect(target), FramePrediction.empty())
     ]
     pictures = [draw_strip(*zip(*some, strict=True)) for some in (frames[:1], frames)]
     assert pictures[1].size == (2 * pictures[0].width, pictures[0].height)

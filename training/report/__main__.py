@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from bload.errors import InputError
-from training.report.write import drawn, write_page
+from training.report.write import drawn_files, write_page
 
 parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")
@@ -15,4 +15,4 @@ try:
     write_page(folder, torch.device("cpu"))
 except InputError as error:
     parser.exit(2, f"error: {error}\n")
-print(*drawn(folder), sep="\n")
+print(*drawn_files(folder), sep="\n")

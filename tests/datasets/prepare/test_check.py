@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
-from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, RECIPE_FILE
+from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.frames.manifest import Manifest, write_manifest
 from datasets.prepare import check
 from datasets.prepare.__main__ import main
@@ -83,7 +83,7 @@ def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
     report = checked(root)
     assert counts(report.problems) == {"missing frames": len(needed)}
     assert check.check(root)[1] == ""  # a synthetic root has no videos
-    (root / RECIPE_FILE).unlink()
+    (root / KNOBS_FILE).unlink()
     assert check.check(root)[1] == f"python -m datasets.prepare --root {root}"
 
 
@@ -168,7 +168,7 @@ def test_lengths_are_compared_with_the_published_ones(root, monkeypatch):
     lengths = {split: ActionGenome(root, split, (64, 64)).lengths for split in ("train", "test")}
     for last in (None, -1):
         here = {split: lengths_V[:last] for split, lengths_V in lengths.items()}
-        (root / RECIPE_FILE).unlink(missing_ok=True)
+        (root / KNOBS_FILE).unlink(missing_ok=True)
         monkeypatch.setattr(check, "action_genome_lengths", here.get)
         assert ("not as published (1): " in str(checked(root))) == bool(last)
 
