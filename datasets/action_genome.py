@@ -120,6 +120,6 @@ class ActionGenome(VideoSource):
         if divided:
             drawn = np.random.default_rng(0).permutation(len(videos))
             count = max(1, round(validation * len(videos)))
-            kept = drawn[:count] if split == "validation" else drawn[count:]
-            videos = tuple(videos[index] for index in sorted(kept))
+            members = drawn[:count] if split == "validation" else drawn[count:]
+            videos = tuple(videos[index] for index in sorted(members))
         super().__init__(root, split, videos, image_size_hw, **options)

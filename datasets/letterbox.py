@@ -54,13 +54,13 @@ class Letterbox:
         for (block, slot, video, length, end), (height, width) in zip(rows, stored_S, strict=True):
             slots, own = slice(slot, slot + length), slice(end - length, end)
             picture_TCHW = batch.inputs_BT[block, slots, :, :height, :width]
-            most_hw = canvas_hw
+            limit_hw = canvas_hw
             if self.augmentation:
                 picture_TCHW, targets[own], share = self.augmentation(
                     picture_TCHW, targets[own], self.source.table.union_box(video), video, epoch
                 )
-                most_hw = max(1, round(share * most_hw[0])), max(1, round(share * most_hw[1]))
-            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), most_hw)
+                limit_hw = max(1, round(share * limit_hw[0])), max(1, round(share * limit_hw[1]))
+            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), limit_hw)
             frames_BTCHW[block, slots, :, :height, :width] = transforms.resize(
                 picture_TCHW, [height, width], antialias=True
             )

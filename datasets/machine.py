@@ -30,8 +30,8 @@ def reading(path: Path | str, remedy: str) -> Iterator[None]:
     except Exception as error:  # wrong contents raise nearly anything
         if isinstance(error, InputError) or "Memory" in type(error).__name__:
             raise
-        what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise InputError(f"{path} cannot be read ({what}); {remedy}") from error
+        details = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(f"{path} cannot be read ({details}); {remedy}") from error
 
 
 def new_file(path: Path) -> BinaryIO:
@@ -109,9 +109,9 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def worker_count(wanted: int) -> int:
-    """Return the number of data workers of a rank: `wanted`, or for -1 its share of the cores."""
-    if wanted >= 0:
-        return wanted
+def worker_count(asked: int) -> int:
+    """Return the number of data workers of a rank: `asked`, or for -1 its share of the cores."""
+    if asked >= 0:
+        return asked
     share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return min(MOST_WORKERS, max(1, share))

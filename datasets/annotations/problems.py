@@ -36,15 +36,15 @@ class Problems:
         texts = []
         for kind, examples in self.examples.items():
             first = "; ".join(example[:_LONGEST] for example in list(examples)[:EXAMPLES])
-            more = len(examples) - EXAMPLES
-            texts.append(f"{kind} ({len(examples):,}): {first}{f' and {more:,} more' * (more > 0)}")
-        more = len(texts) - MOST_KINDS
-        return texts if more <= 0 else [*texts[:MOST_KINDS], f"and {more:,} more kinds of problems"]
+            rest = len(examples) - EXAMPLES
+            texts.append(f"{kind} ({len(examples):,}): {first}{f' and {rest:,} more' * (rest > 0)}")
+        rest = len(texts) - MOST_KINDS
+        return texts if rest <= 0 else [*texts[:MOST_KINDS], f"and {rest:,} more kinds of problems"]
 
-    def refuse(self, what: object, remedy: str) -> None:
-        """Raise `InputError` about `what` with all problems and the way out, if there are any."""
+    def refuse(self, path: object, remedy: str) -> None:
+        """Raise `InputError` about `path` with all problems and the remedy, if there are any."""
         if self.examples:
-            raise InputError(f"{what}: {', and '.join(self.sentences())}; {remedy}") from self.cause
+            raise InputError(f"{path}: {', and '.join(self.sentences())}; {remedy}") from self.cause
 
 
 def short_repr(value: Any) -> str:

@@ -97,12 +97,12 @@ def _report_counts(
         return
     lengths = action_genome_lengths(split)
     report.lines += [f"published are {len(lengths):,} videos, {lengths.sum():,} frames"]
-    own = Counter(len(video.frames) for video in annotations.videos)
+    counts = Counter(len(video.frames) for video in annotations.videos)
     published = Counter(lengths.tolist())
-    for n in sorted(own | published):
-        if own[n] != published[n]:
-            counts = f"{n} frames: {own[n]:,} here, {published[n]:,} published"
-            report.remarks.add(f"{split} videos of a length that is not as published", counts)
+    for n in sorted(counts | published):
+        if counts[n] != published[n]:
+            example = f"{n} frames: {counts[n]:,} here, {published[n]:,} published"
+            report.remarks.add(f"{split} videos of a length that is not as published", example)
 
 
 def _check_boxes(table: FrameTable, report: Findings) -> None:
@@ -112,7 +112,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
     except InputError as error:
         report.problems.add("frames annotated in another size than their video", str(error))
     frames_F = np.arange(len(table.names_F))
-    for what, boxes_N4, frame_N in (
+    for owner, boxes_N4, frame_N in (
         ("object", table.object_boxes_M4, np.repeat(frames_F, np.diff(table.object_offsets))),
         ("person", table.person_boxes_F4, frames_F),
     ):
@@ -127,7 +127,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
             corners = ", ".join(f"{number:g}" for number in boxes_N4[row])
             frame, size = table.names_F[frame_N[row]], f"{width_N[row]} x {height_N[row]}"
             notes = report.remarks if kind_N[row] == 2 else report.problems
-            notes.add(f"{what} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})")
+            notes.add(f"{owner} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})")
 
 
 def _check_frames(

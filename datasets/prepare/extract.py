@@ -47,8 +47,8 @@ def prepare(
         folder.clear()
         if todo := folder.to_do():
             tools = f"{decoder_version()}, Pillow {PIL.__version__}"
-            earlier = filter(None, manifest.decoder.split("; "))
-            folder.manifest = replace(manifest, decoder="; ".join(dict.fromkeys([*earlier, tools])))
+            decoders = dict.fromkeys([*filter(None, manifest.decoder.split("; ")), tools])
+            folder.manifest = replace(manifest, decoder="; ".join(decoders))
         manifest = folder.save()
         print(
             f"{root}: {manifest.frames + manifest.frames_missing:,} annotated frames in "
@@ -68,21 +68,21 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[dict[str, list[str]], 
     videos, frames, problems = root / VIDEOS_FOLDER, root / FRAMES_FOLDER, Problems()
     annotated = frames_by_video(valid_names(read_files(root, "keep")[0], problems))
     problems.refuse(root / "annotations", "fix or download the files again")
-    before = read_manifest(frames)
-    if not before and (count := sum(1 for _ in frames.glob("[!.]*/"))):
+    earlier = read_manifest(frames)
+    if not earlier and (count := sum(1 for _ in frames.glob("[!.]*/"))):
         raise InputError(f"{frames} holds {count} folders and no {MANIFEST}; move them away")
-    if before and before.describe() != stored_as.describe():
+    if earlier and earlier.describe() != stored_as.describe():
         raise InputError(
-            f"{frames} holds frames stored as {before.describe()}, not {stored_as.describe()}; "
+            f"{frames} holds frames stored as {earlier.describe()}, not {stored_as.describe()}; "
             "ask for that, or give another --root (with links to its videos and annotations)"
         )
-    to_do = not before or before.frames_missing
+    to_do = not earlier or earlier.frames_missing
     if to_do and not any((videos / video).is_file() for video in annotated):
         raise InputError(
             f"{videos} has none of the {len(annotated):,} annotated videos; put them there, or "
             "links to them, and not into a folder below"
         )
-    return annotated, before or stored_as
+    return annotated, earlier or stored_as
 
 
 def _extract_all(folder: FramesFolder, videos: list[str], workers: int) -> None:

@@ -79,7 +79,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     paths = [_part(path, rank) for rank in range(parts)]
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps({"version": VERSION, **metadata})})
 
-    def write(whole: BinaryIO) -> None:
+    def write(output: BinaryIO) -> None:
         groups = [
             (file, group)
             for file in map(pq.ParquetFile, paths)
@@ -90,7 +90,7 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
             name = group[0].read_row_group(group[1], columns=["frame"])["frame"][0].as_py()
             return video_of(name), frame_number(name)
 
-        with _open_writer(whole, schema) as writer:
+        with _open_writer(output, schema) as writer:
             for file, group in sorted(groups, key=first_frame):
                 writer.write_table(file.read_row_group(group))
 
@@ -114,7 +114,7 @@ def write_predictions(
 
 
 def read_metadata(path: Path | str) -> dict[str, Any]:
-    """Return what a file says about itself; empty for a file that another tool wrote.
+    """Return what a file says frame_rows itself; empty for a file that another tool wrote.
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
@@ -180,16 +180,16 @@ def _by_video(
 
 
 def _table(frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> pa.Table:
-    about = pd.DataFrame(
+    frame_rows = pd.DataFrame(
         [(video_of(frame.name), frame.name, *frame.size_hw) for frame in frames],
         columns=["video", "frame", "height", "width"],
     )
     pairs = pd.DataFrame(np.concatenate([_values(p) for p in predictions]), columns=_VALUES)
-    pairs["frame"] = about["frame"].repeat([len(p) for p in predictions]).to_numpy()
+    pairs["frame"] = frame_rows["frame"].repeat([len(p) for p in predictions]).to_numpy()
     pairs["pair"] = pairs.groupby("frame").cumcount()
     pairs["object_class"] = np.concatenate([p.object_classes_P for p in predictions])
     pairs["object_name"] = np.array(OBJECTS, object)[pairs["object_class"]]
-    rows = about.merge(pairs, how="left", on="frame")  # nulls for a frame without
+    rows = frame_rows.merge(pairs, how="left", on="frame")  # nulls for a frame without
     return pa.Table.from_pandas(rows, SCHEMA, preserve_index=False)
 
 

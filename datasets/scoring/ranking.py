@@ -231,10 +231,10 @@ def _in_order(scores_FL: np.ndarray, entry_N: np.ndarray) -> tuple[np.ndarray, n
     return np.take_along_axis(place_FK, order_FK, 1), np.take_along_axis(score_FK, order_FK, 1)
 
 
-def _padded(rows: list[np.ndarray], more: int = 0) -> np.ndarray:
-    """Stack arrays ``(P_f, ...)`` into one ``(F, P + more, ...)`` in float64, zeros behind."""
+def _padded(rows: list[np.ndarray], extra: int = 0) -> np.ndarray:
+    """Stack arrays ``(P_f, ...)`` into one ``(F, P + extra, ...)`` in float64, zeros behind."""
     pairs_F = np.array([len(row) for row in rows])
-    is_pair_FP = np.arange(pairs_F.max() + more) < pairs_F[:, None]
+    is_pair_FP = np.arange(pairs_F.max() + extra) < pairs_F[:, None]
     shape = *is_pair_FP.shape, *rows[0].shape[1:]
     if is_pair_FP.all():
         return np.concatenate(rows, dtype=np.float64).reshape(shape)

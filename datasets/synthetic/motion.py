@@ -53,9 +53,9 @@ def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np
     path_T2 = np.empty((frames, 2))
     position_2, t = _stop(rng), 0
     while t < frames:
-        rest = int(rng.geometric(1 / REST))
-        path_T2[t : t + rest] = position_2
-        t += rest
+        stay = int(rng.geometric(1 / REST))
+        path_T2[t : t + stay] = position_2
+        t += stay
         stop_2 = _stop(rng)
         for step in range(1, WALK + 1):
             if t < frames:
@@ -93,13 +93,13 @@ def appearances(objects: int, frames: int, rng: np.random.Generator) -> np.ndarr
     """Draw which objects are in sight, bool ``(T, M)``, for whiles; at least one always is."""
     leave_TM = rng.random((frames, objects)) < 1 / 25
     enter_TM = rng.random((frames, objects)) < 1 / 4
-    now_M = rng.random(objects) < 0.8
+    visible_M = rng.random(objects) < 0.8
     visible_TM = np.empty((frames, objects), dtype=bool)
     last = int(rng.integers(objects))
     for t in range(frames):
-        now_M = np.where(now_M, ~leave_TM[t], enter_TM[t])
-        if not now_M.any():
-            now_M[last] = True
-        last = int(np.argmax(now_M))
-        visible_TM[t] = now_M
+        visible_M = np.where(visible_M, ~leave_TM[t], enter_TM[t])
+        if not visible_M.any():
+            visible_M[last] = True
+        last = int(np.argmax(visible_M))
+        visible_TM[t] = visible_M
     return visible_TM

@@ -72,8 +72,8 @@ class World:
 
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
-        others = np.arange(PERSON + 1, len(OBJECTS))
-        return others[np.arange(self.object_classes) * len(others) // self.object_classes]
+        classes = np.arange(PERSON + 1, len(OBJECTS))
+        return classes[np.arange(self.object_classes) * len(classes) // self.object_classes]
 
     def lengths(self, split: str) -> np.ndarray:
         """Return the number of labelled frames of every video of `split`, int64 ``(videos,)``."""

@@ -66,8 +66,8 @@ def chart(
         figure.savefig(file, format="svg", metadata=nothing)
     text = file.getvalue()
     # The page gives the size and the font.
-    own = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
-    return Chart(title, re.sub(own, "", text[text.index("<svg ") :]), alternative, note)
+    size_and_font = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
+    return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]), alternative, note)
 
 
 def loss(run: Record) -> Chart:

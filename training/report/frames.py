@@ -59,13 +59,13 @@ class Album:
             source.videos[video]: source.targets(video, 0, int(source.lengths[video]))
             for video in spread(len(source), count)
         }
-        self.wanted = {target.name for targets in self.targets_of.values() for target in targets}
+        self.names = {target.name for targets in self.targets_of.values() for target in targets}
         self.prediction_of: dict[str, FramePrediction] = {}
 
     def keep(self, targets: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
         """Keep the predictions of those frames that are to be drawn."""
         for target, prediction in zip(targets, predictions, strict=True):
-            if target.name in self.wanted:
+            if target.name in self.names:
                 self.prediction_of[target.name] = prediction
 
     def draw(self, folder: Path, convention: str = "inclusive") -> list[Path]:
@@ -85,12 +85,8 @@ class Album:
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
                 small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
             drawn.append(folder / f"{video}.gif")
-            options: dict[str, Any] = {
-                "append_images": small[1:],
-                "duration": MILLISECONDS,
-                "loop": 0,
-            }
-            small[0].save(drawn[-1], save_all=True, **options)
+            frames: dict[str, Any] = {"append_images": small[1:], "duration": MILLISECONDS}
+            small[0].save(drawn[-1], save_all=True, loop=0, **frames)
         return drawn
 
 

@@ -43,7 +43,7 @@ def summary_line(run: Record) -> str:
     """Describe a run: model, data, loader, progress and recall."""
     config, ranks = run.config, run.config["ranks"]
     names = f"{config['model']['name']} on {config['dataset']['name']}"
-    what = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
+    job = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
     if not run.summary:
         last = run.steps[-1] if run.steps else {"epoch": 1, "step": 0}
@@ -54,7 +54,7 @@ def summary_line(run: Record) -> str:
         if beside := from_memoryless(run.summary):
             result += f", {beside}"
         result += "."
-    return f"{what}, {ranks} rank{'s' * (ranks > 1)}; {state}. {result}"
+    return f"{job}, {ranks} rank{'s' * (ranks > 1)}; {state}. {result}"
 
 
 def results_section(run: Record) -> list[Part]:
