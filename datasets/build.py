@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.read import KNOBS_FILE
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic.world import World

@@ -6,7 +6,8 @@ Values are in ``configs/dataset/``. They are checked here if no later error woul
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bload.errors import InputError, check_choice, check_number
+from bload import InputError
+from bload.errors import check_choice, check_number
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.synthetic.world import World
 

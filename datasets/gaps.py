@@ -6,7 +6,7 @@ B blocks, T slots.
 import torch
 from torch import Tensor
 
-from bload.batch.batch import Batch
+from bload import Batch
 from datasets.annotations.frame_names import frame_number
 
 

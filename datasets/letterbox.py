@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
-from bload.batch.batch import Batch
+from bload import Batch
 from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
 from datasets.frames.sizes import fit

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-from bload.errors import InputError
+from bload import InputError
 
 MOST_WORKERS = 8
 """Most data workers per rank if their number is not given."""

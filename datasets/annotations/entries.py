@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.problems import short_repr
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, object_index, relation_index

@@ -3,7 +3,7 @@
 import reprlib
 from typing import Any
 
-from bload.errors import InputError
+from bload import InputError
 
 EXAMPLES = 3
 MOST_KINDS = 12

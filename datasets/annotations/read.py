@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError, check_choice
+from bload import InputError
+from bload.errors import check_choice
 from datasets.annotations.entries import FAULTS, frame_targets
 from datasets.annotations.frame_names import frames_by_video, valid_names, video_of
 from datasets.annotations.problems import Problems

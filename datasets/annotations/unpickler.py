@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.problems import short_repr
 from datasets.machine import plain_file
 

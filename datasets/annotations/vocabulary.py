@@ -5,7 +5,7 @@ Pickles write ``closet/cabinet`` and ``looking_at``; class files drop the separa
 spelling.
 """
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.problems import short_repr
 
 OBJECTS = (

@@ -30,7 +30,7 @@ import torch
 from torchvision.transforms.v2 import functional as transforms
 from tqdm import tqdm
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.files import FrameFiles

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.machine import plain_file
 
 warnings.simplefilter("error", Image.DecompressionBombWarning)

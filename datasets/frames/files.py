@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE

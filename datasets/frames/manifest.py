@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.machine import plain_file, write_whole
 
 MANIFEST = "manifest.json"

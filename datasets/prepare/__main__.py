@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames.manifest import MANIFEST, Manifest

@@ -14,8 +14,7 @@ import numpy as np
 from tabulate import tabulate
 from tqdm import tqdm
 
-from bload.errors import InputError
-from bload.lengths import action_genome_lengths
+from bload import InputError, action_genome_lengths
 from datasets.annotations import read
 from datasets.annotations.frame_names import video_of
 from datasets.annotations.frame_table import FrameTable

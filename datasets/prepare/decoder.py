@@ -17,7 +17,7 @@ from pathlib import Path
 import imageio_ffmpeg
 from PIL import Image
 
-from bload.errors import InputError
+from bload import InputError
 
 _PPM = re.compile(rb"P6\n(\d+) (\d+)\n255\n")
 

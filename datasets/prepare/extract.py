@@ -10,7 +10,7 @@ import PIL
 from PIL import Image
 from tqdm import tqdm
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_names import frame_number, frames_by_video, valid_names
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files

@@ -11,7 +11,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.read import read_annotations
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.machine import write_whole

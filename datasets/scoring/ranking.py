@@ -39,7 +39,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, GROUPS, RELATIONS
 from datasets.scoring.iou import overlaps

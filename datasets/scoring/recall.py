@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bload.errors import InputError, check_choice
+from bload import InputError
+from bload.errors import check_choice
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
 from datasets.scoring.iou import CONVENTIONS

@@ -8,7 +8,7 @@ import argparse
 import sys
 from dataclasses import fields
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.synthetic.observers import observers_table
 from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import make_if_missing

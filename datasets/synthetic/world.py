@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bload.errors import InputError
-from bload.lengths import action_genome_lengths
+from bload import InputError, action_genome_lengths
 from datasets.annotations.vocabulary import OBJECTS, PERSON
 
 VERSION = 2

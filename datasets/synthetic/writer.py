@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 from datasets.machine import lock_folder, plain_file, reading

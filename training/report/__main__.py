@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from bload.errors import InputError
+from bload import InputError
 from training.report.write import drawn_files, write_page
 
 parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)

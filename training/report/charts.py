@@ -13,13 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from bload.show.draw import INK, colour_of
+from bload.show.draw import colour_of
 from training.report.record import Record, Row
 
 WIDTH = 5.7
 """Width in inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
-QUIET, WAITING, MODEL = "#9aa3af", "#d9822b", "#0f62ad"
+INK, QUIET, WAITING, MODEL = "#2b2f36", "#9aa3af", "#d9822b", "#0f62ad"
 LOSS_PARTS = {
     "loss_class": ("object class", "#0f62ad"),
     "loss_l1": ("boxes, L1", "#b4500b"),

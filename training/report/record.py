@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.machine import write_whole
 from training.folder import metric_lines, read_object
 from training.provenance import surroundings

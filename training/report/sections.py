@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from omegaconf.errors import OmegaConfBaseException
 
-from bload.packing.packers import PACKERS
+from bload import PACKERS
 from datasets.build import DATASETS
 from datasets.machine import plain_file
 from training.config import CONFIGS, compose_job

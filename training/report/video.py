@@ -9,9 +9,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from bload.batch.batch import Batch, collate_blocks
-from bload.loading.dataset import BlockDataset
-from bload.packing.plan import Block
+from bload import Batch, Block, BlockDataset, collate_blocks
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox
