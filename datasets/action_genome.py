@@ -91,7 +91,7 @@ class VideoSource:
         return frames_TChw, targets
 
     def picture(self, target: FrameTargets) -> torch.Tensor:
-        """Return one frame in its native size, uint8 ``(3, h, w)``, to be looked at."""
+        """Return one frame in its native size, uint8 ``(3, h, w)``, for pictures."""
         frame_CHW = self.files.read(0, [target])[0]
         return transforms.resize(frame_CHW, list(target.size_hw), antialias=True)
 

@@ -86,7 +86,7 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[dict[str, list[str]], 
 
 
 def _extract_all(folder: FramesFolder, videos: list[str], workers: int) -> None:
-    """Extract videos in random order, so that the bar soon tells how long all of them take."""
+    """Extract videos in random order, so that the bar soon shows how long all of them take."""
     random.Random(0).shuffle(videos)
     decoder = Decoder()
     frames = sum(len(folder.files[video]) for video in videos)
