@@ -2,7 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
-from itertools import pairwise, permutations
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -63,9 +63,3 @@ def test_every_outcome_comes_with_its_chance(instance):
     for _ in range(DRAWS):
         drawn[outcome(lengths, *fill(np.array(lengths), t_max, rng, rooms=given))] += 1
     assert distance(drawn, chances_by_enumeration(lengths, t_max, rooms)) < 4.5
-
-
-def test_pieces_of_one_length_are_drawn_alike():
-    rng = np.random.default_rng(2)
-    drawn = Counter(tuple(fill(np.ones(4, int), 2, rng)[0].tolist()) for _ in range(DRAWS))
-    assert distance(drawn, dict.fromkeys(permutations(range(4)), Fraction(1, 24))) < 4.5
