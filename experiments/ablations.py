@@ -1,6 +1,6 @@
 """Ablations: what are the memory, the start table and masked padding worth, and which memory?
 
-    python train.py -m experiment=ablations                 # and the others in its file
+    python train.py experiment=ablations                 # and the others in its file
     python -m experiments.ablations [FOLDER]
 
 `bload` with one change at a time, each less no change, by seed: the same first weights and blocks.

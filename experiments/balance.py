@@ -1,6 +1,6 @@
 """Balance: how evenly can the work of a step be spread over ranks?
 
-    python train.py -m experiment=balance               # one after another
+    python train.py experiment=balance               # one after another
     python -m experiments.balance                       # 10 s on one core
     python -m experiments.balance --lengths FILE.csv    # your own, as `python -m bload table` reads
     OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 -m experiments.balance --measure \\

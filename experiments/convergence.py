@@ -1,7 +1,7 @@
 """Long training: where does each loader end, and how much work does it take to get there?
 
-    python train.py -m experiment=convergence
-    python train.py -m experiment=convergence loader=naive train.slots=1032000 \\
+    python train.py experiment=convergence
+    python train.py experiment=convergence loader=naive train.slots=1032000 \\
         train.warmup_epochs=0.1353 train.evals_per_epoch=4
     python -m experiments.convergence [FOLDER]
 

@@ -1,6 +1,6 @@
 """Time of an epoch: how much faster than naive padding is each loader?
 
-    python train.py -m experiment=epoch_time                # the loaders one after another
+    python train.py experiment=epoch_time                # the loaders one after another
     export OMP_NUM_THREADS=1                                # 20 minutes on one core, 5 GB
     python -m experiments.epoch_time --measure --share 0.15 --rounds 40 \\
         dataset.image_size=96 dataset.cache=data/cache96

@@ -1,9 +1,9 @@
 """How far back labels reach: what are whole videos worth if a cue is shown only once?
 
     python train.py experiment=frames                   # the network that all runs start from
-    python train.py -m experiment=horizon
-    python train.py -m experiment=horizon loader=sampling loader.place=first,fixed
-    python train.py -m experiment=start_table           # a fourth seed for it
+    python train.py experiment=horizon
+    python train.py experiment=horizon loader=sampling loader.place=first,fixed
+    python train.py experiment=horizon loader=bload train.starts=table,ignored train.seed=0,1,2,3
     python -m experiments.horizon [FOLDER]
 
 A state shows its cue when it begins, and lasts 8, 16 or 32 frames on average, or as long as the

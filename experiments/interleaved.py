@@ -28,7 +28,7 @@ def turn_options(share: float, rounds: int) -> Options:
 
 
 def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
-    """Return the jobs of ``train.py -m experiment=...``, without data workers."""
+    """Return the jobs of ``train.py experiment=...``, without data workers."""
     from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
 
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")

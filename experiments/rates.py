@@ -1,6 +1,6 @@
 """Rates: which learning rate does each loader of the comparison train with?
 
-    python train.py -m experiment=paper_table run.root=runs/rates loader=sampling train.seed=0,1 \\
+    python train.py experiment=paper_table run.root=runs/rates loader=sampling train.seed=0,1 \\
         train.lr=0.003 train.backbone_lr=0.003 train.muon_lr=0.006
     python -m experiments.rates [FOLDER]
 

@@ -1,6 +1,6 @@
 """Block size: what are shorter and longer blocks worth?
 
-    python train.py -m experiment=tmax_sweep                # 25 runs of 5 to 7 minutes
+    python train.py experiment=tmax_sweep                # 25 runs of 5 to 7 minutes
     python -m experiments.tmax_sweep [FOLDER]
 
 `bload_exact` fills blocks of any size, so that all sizes have 87 or 88 steps an epoch. Below the

@@ -12,8 +12,11 @@ import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from bload.errors import InputError, check_choice, check_number
 from bload.packing.packers import PACKERS
@@ -177,7 +180,7 @@ class TrainJob:
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
     # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
-    # a set of runs in configs/experiment; NAME_quick is the short form of NAME
+    # a set of runs in configs/experiment; size=quick takes its short form, NAME_quick
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
@@ -202,6 +205,17 @@ class TrainJob:
                 "train.exchange=frames needs ranks with equal weights, and under "
                 f"train.sync={self.train.sync} they differ; set train.sync=allreduce"
             )
+
+
+@dataclass
+class TrainFiles(TrainJob):
+    """All that the files of a training job hold: the job, and its experiment's short form."""
+
+    quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
+
+    def job(self) -> TrainJob:
+        """Return the job alone; Hydra has made the changes."""
+        return TrainJob(**{key: value for key, value in vars(self).items() if key != "quick"})
 
 
 @dataclass
@@ -246,16 +260,16 @@ class EvalJob:
 
 
 def register() -> None:
-    """Register the schemas with Hydra; the configs name them in their defaults lists.
+    """Register the schemas with Hydra, and what has no file of its own in configs/.
 
-    A packer or data set added to its dict from outside gets its schema here too, and a config if
-    configs/ has no file for it.
+    That is a config for each packer, and for a data set added to its dict from outside; and the
+    short form of each experiment, which its file has under `quick`.
     """
     from hydra.core.config_store import ConfigStore  # here, as the GPU benchmark has no Hydra
     from omegaconf import OmegaConf
 
     store = ConfigStore.instance()
-    store.store(name="train_schema", node=TrainJob)
+    store.store(name="train_schema", node=TrainFiles)
     store.store(name="eval_schema", node=EvalJob)
     schemas: list[tuple[str, str, Any]] = [
         *(("loader", name, loader_schema(name)) for name in PACKERS),
@@ -267,15 +281,32 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
+    for name, changes in short_forms().items():
+        store.store(group="short", name=f"quick_{name}", package="_global_", node=changes)
+
+
+@cache
+def short_forms() -> dict[str, Any]:
+    """Read what the short form of each experiment changes."""
+    files = (CONFIGS / "experiment").glob("[!_]*.yaml")
+    quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
+    return {name: {**of, "experiment": {"name": f"{name}_quick"}} for name, of in quick.items()}
 
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
     """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from omegaconf import OmegaConf
 
     register()
     inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
     with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return OmegaConf.to_object(compose(name, list(overrides)))
+        return to_job(compose(name, list(overrides)))
+
+
+def to_job(config: Any) -> Any:
+    """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
+    from omegaconf import OmegaConf
+
+    made = OmegaConf.to_object(config)
+    return made.job() if isinstance(made, TrainFiles) else made

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.config import register
+from training.config import register, to_job
 from training.ranks import AgreedError, leave_ranks
 from training.stopping import Stopped
 
@@ -74,7 +74,7 @@ def as_dataclass(config: DictConfig) -> Any:
         AgreedError: a value is invalid, on all ranks alike, since they share the command line.
     """
     try:
-        return OmegaConf.to_object(config)
+        return to_job(config)
     except (InputError, OmegaConfBaseException) as error:
         raise AgreedError(str(error)) from error
 
