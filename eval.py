@@ -26,6 +26,7 @@ from torch import nn
 from bload import InputError
 from datasets.build import saved_config
 from datasets.config import DatasetConfig
+from datasets.letterbox import Letterbox
 from datasets.scoring.pictures import Album
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
@@ -35,14 +36,17 @@ from datasets.scoring.tables import (
     write_relations,
 )
 from datasets.write_whole import write_whole
+from models.config import ModelConfig
 from training import jobs
-from training.build import choose_kernels
+from training.build import build_inputs, choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.data import Split, open_split
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import STARTS_IN_WORDS, best_rows
-from training.ranks import AgreedError, Ranks, join_ranks
+from training.ranks import Ranks, join_ranks
+from training.sidings.ablations import Ablation
+from training.stopping import AgreedError
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
@@ -123,15 +127,15 @@ def evaluate_one(
             flush=True,
         )
     album = Album(source, cfg.pictures)
-    options = {
+    options: dict[str, Any] = {
         "batch_slots": cfg.batch_slots,
         "amp": cfg.amp,
         "workers": cfg.workers,
         "timeout": cfg.timeout,
         "iou": cfg.iou,
         "yardsticks": yardsticks,
-        "starts": starts,
-        "seed": config["train"]["seed"],
+        "change": Ablation(starts, seed=config["train"]["seed"]),
+        "inputs": build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
         "records": [album.keep],
     }
     if cfg.predictions:

@@ -10,10 +10,11 @@ ranks. Data are dealt to the ranks at random, the same steps in all runs; or eac
 sequences of its own classes, and all stop when the first has no more. The loss is on held-out
 sequences: that of the mean of all ranks' weights, which `train.py` evaluates and saves, and the
 mean of the losses with each rank's own weights. Bytes are those that a rank's process wrote (on
-Linux). Only the bytes were predicted, by training/sync.py.
+Linux). Only the bytes were predicted, by training/sidings/sync.py.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -31,7 +32,7 @@ from bload.loading.from_dataset import DatasetSource
 from experiments.interleaved import on_ranks
 from experiments.study import markdown, measuring
 from training.ranks import Ranks
-from training.sync import SYNCS, is_due, mean_of_ranks, trained
+from training.sidings.sync import SYNCS, is_due, mean_weights, trained
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 SHORTEST, LONGEST = 4, 16
@@ -141,10 +142,11 @@ def _train(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
     for step, batch in zip(range(steps), loader, strict=False):
         before = _written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trained(model), is_due(step, steps, EVERY))
+        SYNCS[sync](trained(model), is_due(step + 1, steps, EVERY))
         sent += _written() - before
         if share := points.get(step + 1):
-            losses[f"loss_{share}"] = _loss(mean_of_ranks(model) if several else model, test)
+            with mean_weights([model]) if several else nullcontext():
+                losses[f"loss_{share}"] = _loss(model, test)
     own_loss, mean_sent = fmean(ranks.gather(_loss(model, test))), fmean(ranks.gather(sent / steps))
     return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": mean_sent}
 

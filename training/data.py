@@ -1,7 +1,6 @@
 """Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from bload import BlockLoader
@@ -10,8 +9,8 @@ from datasets.build import build_source, build_yardsticks, check_kind
 from datasets.config import DatasetConfig
 from datasets.synthetic.yardsticks import Yardsticks
 from training.config import TrainJob
-from training.fit import find_cost
 from training.ranks import Ranks
+from training.sidings.fitted import read_cost
 from training.stopping import detach_worker
 
 
@@ -38,11 +37,8 @@ def open_split(cfg: DatasetConfig, name: str) -> Split:
     return Split(source, build_yardsticks(source, cfg))
 
 
-def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
+def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """Open the videos; one rank makes missing data, while the others wait for its lock.
-
-    Args:
-        saved: file with the fitted cost of the run.
 
     Raises:
         InputError: the data are of another kind than the config's, or cannot be read.
@@ -53,10 +49,10 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None
         final = open_split(cfg.dataset, final_split)
-    options = cfg.loader.options
-    if "cost" not in options:
-        options["cost"] = find_cost(cfg, source, ranks, saved)
     with ranks.together():
+        options = cfg.loader.options
+        if "cost" not in options:
+            options["cost"] = read_cost(cfg)
         loader = BlockLoader(
             source,
             cfg.loader.name,

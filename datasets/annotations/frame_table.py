@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bload.errors import InputError
+from datasets.annotations.frame_names import frame_number
 from datasets.annotations.read import Video
 from datasets.annotations.targets import FrameTargets
 
@@ -18,6 +19,8 @@ class FrameTable:
     """The targets of all frames of all videos, in order; a frame's rows lie between offsets."""
 
     names_F: np.ndarray
+    gaps_F: np.ndarray
+    """Video frames since the previous annotated one, float32; 0 on a video's first."""
     sizes_F2: np.ndarray
     person_boxes_F4: np.ndarray
     object_boxes_M4: np.ndarray
@@ -36,6 +39,7 @@ class FrameTable:
         frames = [frame for video in videos for frame in video.frames]
         return cls(
             names_F=np.array([frame.name for frame in frames], dtype=np.str_),
+            gaps_F=np.concatenate([_gaps(video.frames) for video in videos]),
             sizes_F2=np.array([frame.size_hw for frame in frames], dtype=np.int32),
             person_boxes_F4=np.stack([frame.person_box_4 for frame in frames]),
             object_boxes_M4=np.concatenate([frame.object_boxes_M4 for frame in frames]),
@@ -90,7 +94,14 @@ class FrameTable:
             object_boxes_M4=self.object_boxes_M4[objects].copy(),
             object_classes_M=self.object_classes_M[objects].copy(),
             relations_G2=self.relations_G2[relations].copy(),
+            gap=float(self.gaps_F[index]),
         )
+
+
+def _gaps(frames: Sequence[FrameTargets]) -> np.ndarray:
+    """Return the video frames between each frame of a video and the one before, float32."""
+    numbers = np.array([frame_number(frame.name) for frame in frames], dtype=np.float32)
+    return np.diff(numbers, prepend=numbers[:1])
 
 
 def _offsets(counts: Sequence[int]) -> np.ndarray:

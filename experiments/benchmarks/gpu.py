@@ -33,8 +33,9 @@ from models.config import LossConfig, ModelConfig
 from models.cost import measure_cost
 from training.config import CONFIGS, TrainConfig, TrainJob
 from training.loader_config import loader_schema
-from training.memory import SHARE, free_memory, peak_memory_mib
+from training.memory import free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
+from training.sidings.recompute import SHARES
 
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
 TERAFLOPS = {
@@ -77,7 +78,7 @@ def measure(toy: bool) -> Iterator[Row]:
     slots, size = usual.train.batch_slots, usual.dataset.frame_size
     precision = autocast("bf16", device)
     cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
-    share = cost.share(slots, SHARE * free_memory(device))  # model.checkpoint=auto
+    share = cost.share(slots, SHARES[device.type] * free_memory(device))  # model.checkpoint=auto
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     known = next((of for name, of in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)), None)

@@ -23,7 +23,7 @@ from bload import Batch, BlockLoader, action_genome_lengths, from_dataset
 from experiments.benchmarks import Row, Table, job
 from experiments.interleaved import Way
 from training.ranks import Ranks
-from training.step import train_step
+from training.step import Position, train_step
 
 SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -142,7 +142,7 @@ def _epoch(workers: int, cached: bool, quick: bool) -> Row:
     asked = began
     for number, batches in enumerate(islice(way.loader.by_step(), 4 if quick else None)):
         waited += time.perf_counter() - asked
-        train_step(way.training, batches, 1, number, way.loader.steps)
+        train_step(way.training, batches, Position(1, number, way.loader.steps))
         asked = time.perf_counter()
     row = {"table": "waiting", "workers": workers, "frames from": "cache" if cached else "files"}
     seconds = asked - began

@@ -11,6 +11,7 @@ import train
 from bload.errors import InputError
 from models.weights import noise_warning
 from tests.training.jobs import checkpoint, interrupted, one_rank, only_run
+from training import run as runs
 from training.checkpoint import load_model
 from training.folder import RunFolder
 
@@ -78,10 +79,8 @@ def load_on_ranks(ranks, job):
     """Train nothing; what every rank's backbone begins with."""
     folder = RunFolder(Path(job.run.root, "run"))
     folder.path.mkdir(parents=True, exist_ok=True)
-    data = train.open_data(job, ranks)
-    training = train.open_training(job, ranks, data)
-    train.open_run(job, folder, training, data)
-    return training.model.backbone.conv1.weight.detach().numpy().copy()
+    run, _ = runs.begin_or_resume(job, ranks, folder, runs.open_data(job, ranks))
+    return run.training.model.backbone.conv1.weight.detach().numpy().copy()
 
 
 @pytest.mark.dist

@@ -28,15 +28,22 @@ bytes.
 """
 
 import io
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from bload import BlockLoader
+from bload.errors import InputError
 from training.config import SYNC_NAMES
+
+if TYPE_CHECKING:
+    from training.build import Training
 
 
 def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
@@ -93,30 +100,99 @@ SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
 """Name -> what all of two or more ranks do with their parameters after each step."""
 
 
-def is_due(step: int, steps: int, every: int) -> bool:
-    """True after every `every`-th of an epoch's steps, numbered from 0, and after the last."""
-    return (step + 1) % every == 0 or step + 1 == steps
+class SyncedOptimiser:
+    """An optimiser after whose steps the ranks agree on weights.
+
+    Args:
+        modules: the model, and the average of its weights if there is one.
+        every: steps between averages of ``local``.
+        loader: tells how many steps of how many are done in the epoch.
+    """
+
+    def __init__(
+        self,
+        optimiser: Any,
+        modules: Sequence[nn.Module],
+        name: str,
+        every: int,
+        loader: BlockLoader,
+    ) -> None:
+        self.optimiser, self.modules = optimiser, modules
+        self.agree, self.every, self.loader = SYNCS[name], every, loader
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.optimiser.param_groups
+
+    def zero_grad(self) -> None:
+        self.optimiser.zero_grad()
+
+    def step(self) -> None:
+        """Take a step; then let the ranks agree, if it is time."""
+        self.optimiser.step()
+        due = is_due(self.loader.step, self.loader.steps, self.every)
+        self.agree(trained(self.modules[0]), due)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.optimiser.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimiser.load_state_dict(state)
+
+
+class RankStates:
+    """Weights and optimisers of all ranks, each with its own, in one checkpoint."""
+
+    def __init__(self, training: "Training") -> None:
+        self.training = training
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
+        contents = io.BytesIO()
+        torch.save(self.training.learned(), contents)
+        parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
+        dist.gather_object(contents.getvalue(), parts or None)
+        return [
+            torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts
+        ]
+
+    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+        """Restore this rank's own state; raises `InputError` on another number of ranks."""
+        if len(states) != dist.get_world_size():
+            raise InputError(
+                f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here "
+                f"are {dist.get_world_size()}; go on with {len(states)}, or start anew with "
+                "run.resume=never"
+            )
+        self.training.load(states[dist.get_rank()])
+
+
+@contextmanager
+def mean_weights(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Give modules the mean of the ranks' weights within the body; all ranks enter it."""
+    parameters = [parameter for module in modules for parameter in trained(module)]
+    own_P = flat(parameters)
+    local(parameters, due=True)
+    try:
+        yield
+    finally:
+        put_back(own_P, parameters)
+
+
+def is_due(done: int, steps: int, every: int) -> bool:
+    """True after every `every`-th of an epoch's steps, and after the last."""
+    return done % every == 0 or done == steps
+
+
+def switch_on(training: "Training", loader: BlockLoader) -> "Training":
+    """Let ranks train with weights of their own, as ``train.sync`` says."""
+    modules = [module for module in (training.model, training.average) if module is not None]
+    cfg = training.cfg
+    optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
+    training = replace(training, optimiser=optimiser, shared_weights=partial(mean_weights, modules))
+    return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
 
 
 def trained(module: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that a step changes."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
-
-
-Module = TypeVar("Module", bound=nn.Module)
-
-
-def mean_of_ranks(module: Module) -> Module:
-    """Copy a module with its parameters averaged over all ranks; all ranks call this."""
-    mean = deepcopy(module)
-    local(trained(mean), due=True)
-    return mean
-
-
-def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
-    contents = io.BytesIO()
-    torch.save(state, contents)
-    parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
-    dist.gather_object(contents.getvalue(), parts or None)
-    return [torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts]
