@@ -58,6 +58,8 @@ class Training:
     schedule: Schedule
     change: Callable[[Batch], Batch]
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
+    change_evaluated: Callable[[Batch], Batch]
+    """The same in evaluation."""
     shared_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Within this context all ranks have the same weights; all ranks enter it."""
     sidings: dict[str, Siding] = field(default_factory=dict)
@@ -173,6 +175,7 @@ def build_training(
         build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.muon_lr),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
         Ablation(cfg.starts, cfg.padding, cfg.seed),
+        Ablation(cfg.starts, seed=cfg.seed),
         sidings={**sidings},
     )
     if ranks.world_size == 1:

@@ -3,6 +3,7 @@
 B blocks, T slots.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from bload import Batch, BlockLoader, natural_t_max
+from bload import Batch, BlockLoader, InputError, natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
@@ -24,7 +25,7 @@ from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
-from training.config import TIMEOUT
+from training.config import TIMEOUT, EvalJob
 from training.folder import LAST
 from training.inputs import Inputs
 from training.ranks import Ranks, autocast, use_gpu
@@ -53,6 +54,19 @@ def evaluate(
     if relations and ranks.is_first:
         write_relations(relations, relation_rows(meter, LAST))
     return figures_of(meter, time.perf_counter() - began, yardsticks)
+
+
+def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
+    """Raise `InputError`, before hours of work, if an output file cannot be written."""
+    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
+        other = path.exists() and not path.is_file()
+        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
+            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
+    if cfg.predictions and checkpoints > 1:
+        raise InputError(
+            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
+            f"{checkpoints} checkpoints; give checkpoint= one of them"
+        )
 
 
 def figures_of(

@@ -37,7 +37,6 @@ from training.page.record import RELATIONS
 from training.page.write import PAGE, begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks
-from training.sidings.ablations import Ablation
 from training.sidings.carry import open_memory, pack_memory
 from training.step import Position, train_step
 from training.stopping import Stopped
@@ -59,7 +58,7 @@ class Run:
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=time.monotonic)
-    starts_workers: bool = False
+    awaits_workers: bool = False
     bar: tqdm = field(init=False)
 
     @property
@@ -117,10 +116,10 @@ class Run:
         )
         self.meter.lap()
         for batches in loader.by_step():
-            if self.starts_workers:  # which may take longer on another rank
+            if self.awaits_workers:  # which may take longer on another rank
                 self.ranks.barrier()
                 self.meter.lap("start")
-                self.starts_workers = False
+                self.awaits_workers = False
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
@@ -194,7 +193,7 @@ class Run:
                 workers=train.workers,
                 timeout=train.timeout,
                 yardsticks=split.yardsticks,
-                change=Ablation(train.starts, seed=train.seed),
+                change=self.training.change_evaluated,
                 relations=relations,
             )
 
@@ -286,7 +285,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
         folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
     )
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
-    run.starts_workers = cfg.train.workers > 0
+    run.awaits_workers = cfg.train.workers > 0
     if is_new:
         run.save()
     return run, damage + message
