@@ -57,7 +57,7 @@ class Run:
     memory: list[Any] | None = None
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
-    saved_at: float = field(default_factory=time.monotonic)
+    saved_at: float = field(default_factory=lambda: time.monotonic())
     awaits_workers: bool = False
     bar: tqdm = field(init=False)
 

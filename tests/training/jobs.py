@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten
 
 from datasets.synthetic import World
 from training import run as runs
+from training.config import TrainJob
 from training.ranks import Ranks
 from training.step import Position, train_step
 
@@ -78,6 +79,14 @@ def assert_same_run(one: Path, other: Path) -> None:
     for part in ("model", "optimiser"):
         assert_same_state(checkpoint(one)[part], checkpoint(other)[part])
     assert metrics(one) == metrics(other)
+
+
+def open_and_leave(cfg: TrainJob) -> None:
+    """Open a run as train.py does, and take no step."""
+    ranks = one_rank()
+    folder, data, _ = runs.find_run(cfg, ranks)
+    with runs.open_run(cfg, ranks, folder, data):
+        pass
 
 
 @contextmanager

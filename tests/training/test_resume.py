@@ -23,6 +23,7 @@ from tests.training.jobs import (
     metrics,
     one_rank,
     only_run,
+    open_and_leave,
     overrides,
 )
 from training import run as runs
@@ -36,7 +37,7 @@ OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1"
 def minutes(monkeypatch):
     """A clock that is a minute later each time it is read: a checkpoint every other step."""
     clock = SimpleNamespace(monotonic=count(0, 60).__next__)
-    monkeypatch.setattr(train, "time", clock)
+    monkeypatch.setattr(runs, "time", clock)
 
 
 @pytest.fixture(scope="module")
@@ -263,8 +264,7 @@ def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
         contents[len(contents) // 2] ^= 1
         (folder / "last.pt").write_bytes(contents)
     whole = (folder / "previous.pt").read_bytes()
-    with mock.patch.object(train, "train_epochs"), mock.patch.object(runs.Run, "finish"):
-        train.train(config(*OFTEN), one_rank())
+    open_and_leave(config(*OFTEN))
     said = capsys.readouterr().out
     assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
     train.train(config(*OFTEN), one_rank())
