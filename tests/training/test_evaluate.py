@@ -113,15 +113,19 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
         valid_BT = torch.ones(1, len(targets), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
-        outputs = seer(frames_TCHW[None], start_BT, valid_BT)
+        outputs = seer(Frames(frames_TCHW[None], start_BT, valid_BT))
         meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
     assert meter.summary(KS) == packed
 
 
 def test_the_recall_does_hang_on_the_state(config, packed):
     seer, source = seer_and_source(config())
-    seer.register_forward_pre_hook(lambda _, inputs: (inputs[0], inputs[2], inputs[2]))
-    forgetful = evaluate(seer, source, one_rank(), batch_slots=64)  # every frame is a start
+
+    def clear_everywhere(batch):
+        return replace(batch, start_BT=batch.valid_BT)
+
+    options = {"batch_slots": 64, "change": clear_everywhere}
+    forgetful = evaluate(seer, source, one_rank(), **options)
     assert forgetful["no/recall@10"] != packed["no/recall@10"]
 
 

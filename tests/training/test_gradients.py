@@ -193,7 +193,8 @@ def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
     cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
-        return inputs[0], torch.zeros_like(inputs[1]), inputs[2]
+        frames, state = inputs
+        return replace(frames, start_BT=torch.zeros_like(frames.start_BT), orders=None), state
 
     assert differs(gradient_of(one_rank(), cfg, hook=never_reset), alone) > 1e-4
 

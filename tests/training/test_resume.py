@@ -93,7 +93,7 @@ def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
 def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
     job = config(*OFTEN, "train.epochs=1")
     with (
-        mock.patch.object(train, name, side_effect=KeyboardInterrupt),
+        mock.patch.object(runs, name, side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         train.train(job, one_rank())
