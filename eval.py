@@ -24,7 +24,7 @@ from torch import nn
 
 from bload import InputError
 from datasets.letterbox import Letterbox
-from datasets.scoring.pictures import Album
+from datasets.machine import write_whole
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
@@ -32,7 +32,6 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from datasets.write_whole import write_whole
 from models.config import ModelConfig
 from training import jobs
 from training.build import build_inputs, choose_kernels
@@ -42,6 +41,7 @@ from training.data import Split, find_split
 from training.evaluation import check_outputs, figures_of, measure, measure_and_write
 from training.printing import RESETS_IN_WORDS, best_rows
 from training.ranks import Ranks, join_ranks
+from training.report.frames import Album
 from training.sidings.ablations import Ablation
 from training.stopping import AgreedError
 

@@ -19,8 +19,8 @@ from bload.errors import InputError
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
-from datasets.cores import readers
 from datasets.fields import Checked, choice, key, meanings, number
+from datasets.machine import worker_count
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
@@ -107,7 +107,7 @@ class TrainConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.workers = readers(self.workers)
+        self.workers = worker_count(self.workers)
 
     def evaluates(self, epoch: int, step: int, steps: int) -> bool:
         """True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
@@ -234,7 +234,7 @@ class EvalJob(Checked):
                 "checkpoint is empty; give checkpoint=runs/NAME, a .pt file or a folder of runs"
             )
         super().__post_init__()
-        self.workers = readers(self.workers)
+        self.workers = worker_count(self.workers)
 
 
 MAIN = (

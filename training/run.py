@@ -33,10 +33,10 @@ from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import reset_peak_memory
-from training.page.record import RELATIONS
-from training.page.write import PAGE, begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks
+from training.report.record import RELATIONS
+from training.report.write import PAGE, begin_page, drawn_files, write_or_warn
 from training.sidings.carry import open_memory, pack_memory
 from training.step import Position, train_step
 from training.stopping import Stopped
@@ -223,8 +223,8 @@ class Run:
             self.tracker.log("summary", self.epochs, 0, summary)
             self.folder.write_json(self.folder.summary, summary)
             write_or_warn(self.folder.path, self.ranks.device, self.data.final.source)
-            self.tracker.show(drawn(self.folder.path))
-            print(summary_text(summary, drawn(self.folder.path)))
+            self.tracker.show(drawn_files(self.folder.path))
+            print(summary_text(summary, drawn_files(self.folder.path)))
         self.ranks.barrier()
         return summary
 

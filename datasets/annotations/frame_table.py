@@ -34,7 +34,7 @@ class FrameTable:
     """``(F + 1,)`` first relation row of each frame."""
 
     @classmethod
-    def of(cls, videos: Sequence[Video]) -> "FrameTable":
+    def from_videos(cls, videos: Sequence[Video]) -> "FrameTable":
         """Build the table of at least one video."""
         frames = [frame for video in videos for frame in video.frames]
         return cls(
@@ -56,13 +56,13 @@ class FrameTable:
         Raises `InputError` for videos whose frames differ: no picture of them would be whole.
         """
         first_F = np.repeat(self.video_offsets[:-1], self.lengths)
-        odd_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
-        if odd_F.any():
-            frame = int(odd_F.argmax())
-            (h, w), (other_h, other_w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
+        differs_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
+        if differs_F.any():
+            frame = int(differs_F.argmax())
+            (first_h, first_w), (h, w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
             raise InputError(
-                f"{odd_F.sum():,} frames are annotated in another size than the first of their "
-                f"video, {self.names_F[frame]} in {other_w} x {other_h} instead of {w} x {h}; "
+                f"{differs_F.sum():,} frames are annotated in another size than the first of their "
+                f"video, {self.names_F[frame]} in {w} x {h} instead of {first_w} x {first_h}; "
                 "fix bbox_size in the person annotations"
             )
         return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
@@ -72,7 +72,7 @@ class FrameTable:
         """Frames per video, int64 ``(V,)``."""
         return np.diff(self.video_offsets)
 
-    def reach(self, video: int) -> np.ndarray:
+    def union_box(self, video: int) -> np.ndarray:
         """Return the box around all boxes of a video, float ``(4,)``, xyxy as frame shares."""
         first, last = self.video_offsets[video : video + 2]
         objects_M4 = self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]]

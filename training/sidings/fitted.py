@@ -22,7 +22,7 @@ from bload.errors import differences
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
-from datasets.write_whole import reading, write_whole
+from datasets.machine import reading, write_whole
 from training.apart import train_apart
 from training.build import Training
 from training.config import TrainJob, compose_job
