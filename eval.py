@@ -111,11 +111,8 @@ def evaluate_one(
             flush=True,
         )
     album = Album(source, cfg.pictures)
-    options: dict[str, Any] = {
-        "batch_slots": cfg.batch_slots,
-        "amp": cfg.amp,
-        "workers": cfg.workers,
-        "timeout": cfg.timeout,
+    options = {name: getattr(cfg, name) for name in ("batch_slots", "amp", "workers", "timeout")}
+    options |= {
         "iou": cfg.iou,
         "yardsticks": yardsticks,
         "change": Ablation(starts, seed=config["train"]["seed"]),
