@@ -1,6 +1,6 @@
 """Fields of configs: what a key means, which values it takes, and the check of both."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar
 
@@ -32,9 +32,12 @@ def number(
     return key(words, default, bounds=(least, most), **traits)
 
 
-def choice(options: Sequence[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
-    """Declare a name among `options`; a default of None makes ``null`` a value too."""
-    return key(words, default, options=tuple(options), **traits)
+def choice(options: Collection[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
+    """Declare a name among `options`; a default of None makes ``null`` a value too.
+
+    Names that are added to `options` later count.
+    """
+    return key(words, default, options=options, **traits)
 
 
 class Checked:

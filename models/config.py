@@ -60,7 +60,7 @@ class ModelConfig(Checked):
 
     name: str = key("of the config file")
     backbone: str = choice(BACKBONES, "resnet50, resnet18, or conv: three layers, for tiny frames")
-    temporal: str = choice(tuple(PARTS), "temporal part: dds, gru, attention, scan, none")
+    temporal: str = choice(PARTS, "temporal part: dds, gru, attention, scan, none")
     width: int = number(4, 2**16, "of tokens and embeddings")
     heads: int = number(1, 2**16, "of attention; must divide the width")
     feedforward: int = number(1, 2**20, "hidden width of feed-forward layers")

@@ -178,11 +178,10 @@ def build_training(
         Ablation(cfg.starts, seed=cfg.seed),
         sidings={**sidings},
     )
+    if cfg.sync != "allreduce":
+        return sync.switch_on(training, loader)
     if ranks.world_size == 1:
         return training
-    if cfg.sync != "allreduce":
-        assert loader is not None
-        return sync.switch_on(training, loader)
     return replace(training, parallel=in_parallel(model, ranks))
 
 

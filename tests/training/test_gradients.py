@@ -204,7 +204,7 @@ class Lingering:
 
     def __init__(self, source):
         self.source = source
-        self.videos, self.stored_size = source.videos, source.stored_size
+        self.videos, self.store = source.videos, source.store
         self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 

@@ -147,7 +147,12 @@ class RankStates:
         self.training = training
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
+        """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list.
+
+        A rank alone has no state but the run's.
+        """
+        if self.training.ranks.world_size == 1:
+            return []
         contents = io.BytesIO()
         torch.save(self.training.learned(), contents)
         parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
@@ -158,13 +163,16 @@ class RankStates:
 
     def load_state_dict(self, states: list[dict[str, Any]]) -> None:
         """Restore this rank's own state; raises `InputError` on another number of ranks."""
-        if len(states) != dist.get_world_size():
+        ranks = self.training.ranks
+        if not states:
+            return
+        if len(states) != ranks.world_size:
             raise InputError(
                 f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here "
-                f"are {dist.get_world_size()}; go on with {len(states)}, or start anew with "
+                f"are {ranks.world_size}; go on with {len(states)}, or start anew with "
                 "run.resume=never"
             )
-        self.training.load(states[dist.get_rank()])
+        self.training.load(states[ranks.rank])
 
 
 @contextmanager
@@ -184,12 +192,15 @@ def is_due(done: int, steps: int, every: int) -> bool:
     return done % every == 0 or done == steps
 
 
-def switch_on(training: "Training", loader: BlockLoader) -> "Training":
+def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
     """Let ranks train with weights of their own, as ``train.sync`` says."""
-    modules = [module for module in (training.model, training.average) if module is not None]
-    cfg = training.cfg
-    optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
-    training = replace(training, optimiser=optimiser, shared_weights=partial(mean_weights, modules))
+    if training.ranks.world_size > 1:
+        assert loader is not None
+        modules = [module for module in (training.model, training.average) if module is not None]
+        cfg = training.cfg
+        optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
+        shared_weights = partial(mean_weights, modules)
+        training = replace(training, optimiser=optimiser, shared_weights=shared_weights)
     return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
 
 
