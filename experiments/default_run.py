@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from bload.errors import InputError
 from experiments.runs import name_splits, read_runs
 from experiments.study import markdown, report_runs
-from training.page.charts import relation_bars
+from training.report.charts import relation_bars
 
 NAMES = {
     "memoryless": "ideal observer without memory",

@@ -14,13 +14,13 @@ import torch
 
 from bload import InputError
 from experiments.study import Options
+from training.apart import train_apart
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
 from training.data import open_data
 from training.figures import imbalance
-from training.fit import train_apart
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 from training.ranks import Ranks, join_ranks, leave_ranks
-from training.step import train_step
+from training.step import Position, train_step
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 """The only rank of a process on the CPU."""
@@ -101,7 +101,8 @@ class Contender:
         self.ranks.barrier()
         began, busy = time.perf_counter(), time.process_time()
         for batches in islice(self.steps, count):
-            train_step(self.training, batches, 0, self.loader.step - 1, self.loader.steps)
+            position = Position(0, self.loader.step - 1, self.loader.steps)
+            train_step(self.training, batches, position)
             now, worked = time.perf_counter(), time.process_time()
             timing.frames.append(batches[0].frames_in_step)
             timing.seconds.append(now - began)

@@ -6,10 +6,11 @@
 
 Ranks on the CPU (gloo) train a small GRU on feature sequences, each seen once, after the online
 training of Ergen and Kozat (arXiv 1710.08744). Bytes are those that a rank's process wrote (on
-Linux). Only the bytes were predicted, by training/sync.py.
+Linux). Only the bytes were predicted, by training/sidings/sync.py.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -27,7 +28,7 @@ from bload.loading.from_dataset import DatasetSource
 from experiments.interleaved import on_ranks
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
-from training.sync import SYNCS, is_due, mean_of_ranks, trained
+from training.sidings.sync import SYNCS, is_due, mean_weights, trained
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 SHORTEST, LONGEST = 4, 16
@@ -137,10 +138,11 @@ def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> di
     for step, batch in zip(range(steps), loader, strict=False):
         before = bytes_written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trained(model), is_due(step, steps, EVERY))
+        SYNCS[sync](trained(model), is_due(step + 1, steps, EVERY))
         sent += bytes_written() - before
         if share := points.get(step + 1):
-            losses[f"loss_{share}"] = test_loss(mean_of_ranks(model) if several else model, test)
+            with mean_weights([model]) if several else nullcontext():
+                losses[f"loss_{share}"] = test_loss(model, test)
     own_loss = fmean(ranks.gather(test_loss(model, test)))
     sent_per_step = fmean(ranks.gather(sent / steps))
     return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": sent_per_step}

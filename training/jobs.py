@@ -18,8 +18,7 @@ from tabulate import tabulate
 
 from bload.errors import InputError
 from training.config import register, to_job
-from training.ranks import AgreedError, leave_ranks
-from training.stopping import Stopped
+from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
 DONE: list[tuple[str, int, Row]] = []
@@ -86,10 +85,7 @@ def run(main: Callable[[], Any]) -> NoReturn:
         main: the function under ``@hydra.main``.
     """
     register()
-    try:
-        main()
-    finally:
-        leave_ranks()
+    main()
     if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
     statuses = {status for _, status, _ in DONE}

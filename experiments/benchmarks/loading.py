@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 from bload import Batch, BlockLoader, action_genome_lengths, from_dataset
 from experiments.benchmarks import Row, Table, make_job
 from experiments.interleaved import Contender
-from training.step import train_step
+from training.step import Position, train_step
 
 SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
 Logits = Iterator[tuple[Tensor, Tensor]]
@@ -140,7 +140,8 @@ def wait_for_workers(workers: int, cached: bool, quick: bool) -> Row:
     asked = began
     for number, batches in enumerate(islice(contender.loader.by_step(), 4 if quick else None)):
         waited += time.perf_counter() - asked
-        train_step(contender.training, batches, 1, number, contender.loader.steps)
+        position = Position(1, number, contender.loader.steps)
+        train_step(contender.training, batches, position)
         asked = time.perf_counter()
     row = {"table": "waiting", "workers": workers, "frames from": "cache" if cached else "files"}
     return row | {"epoch, s": asked - began, "waited, %": 100 * waited / (asked - began)}

@@ -50,12 +50,12 @@ def compare(batch, packed, alone):
     (grad_BT,) = torch.autograd.grad((outputs_BT[batch.valid_BT] * weight).sum(), values_BT)
     table = batch.segments
     for b, slot, length in torch.stack([table.block_S, table.slot_S, table.length_S], 1).tolist():
-        here = b, slice(slot, slot + length)
-        values = batch.inputs_BT[here][None].clone().requires_grad_()
+        place = b, slice(slot, slot + length)
+        values = batch.inputs_BT[place][None].clone().requires_grad_()
         outputs = alone(values)
         (grad,) = torch.autograd.grad((outputs * weight).sum(), values)
-        torch.testing.assert_close(outputs_BT[here], outputs[0], **NEAR[values.dtype])
-        torch.testing.assert_close(grad_BT[here], grad[0], **NEAR[values.dtype])
+        torch.testing.assert_close(outputs_BT[place], outputs[0], **NEAR[values.dtype])
+        torch.testing.assert_close(grad_BT[place], grad[0], **NEAR[values.dtype])
     assert not grad_BT[~batch.valid_BT].any()
 
 
