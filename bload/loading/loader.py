@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks
@@ -30,16 +31,15 @@ class BlockLoader:
     Args:
         source: object with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
-        packer: a key of `PACKERS`, see `bload.BlockSampler`.
-        names: names of the sequences, for error messages.
+        packer: a key of `PACKERS`; this, `t_max`, `batch_slots`, `rank`, `world_size`, `seed`,
+            `process_group`, `micro_batches` and `names` are explained in `bload.BlockSampler`.
         pad: padding values by key of the source's dict, or by ``frames`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
         num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
             `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
             `torch.utils.data.DataLoader`.
-        options: all other arguments of `bload.BlockSampler`, such as ``t_max``, ``batch_slots``,
-            ``micro_batches``, ``rank``, ``world_size``, ``seed``, and options of the packer, such
-            as ``long="split"``.
+        options: all other arguments of `bload.BlockSampler`, such as ``balance``, ``block_sizes``
+            and ``last``, and options of the packer, such as ``long="split"``.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.
@@ -50,6 +50,13 @@ class BlockLoader:
         source: SequenceSource,
         packer: str = "bload_exact",
         *,
+        t_max: int | None = None,
+        batch_slots: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        seed: int = 0,
+        process_group: dist.ProcessGroup | None = None,
+        micro_batches: int = 1,
         names: Sequence[str] | None = None,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
@@ -67,7 +74,19 @@ class BlockLoader:
                     f"source is {source!r:.99}; give {kind} that has lengths and read, as "
                     "bload.from_dataset makes from a data set"
                 )
-        self.sampler = BlockSampler(source.lengths, packer, names=names, **options)
+        self.sampler = BlockSampler(
+            source.lengths,
+            packer,
+            t_max=t_max,
+            batch_slots=batch_slots,
+            rank=rank,
+            world_size=world_size,
+            seed=seed,
+            process_group=process_group,
+            micro_batches=micro_batches,
+            names=names,
+            **options,
+        )
         self._dataset = BlockDataset(source, names)
         self._pad = dict(pad or {})
         self.data = DataLoader(

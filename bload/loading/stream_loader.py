@@ -1,7 +1,7 @@
 """Loader of batches from a stream, with equal steps on all ranks and exact resume."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -10,13 +10,13 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
-from bload.batch.batch import Batch, collate_blocks
+from bload.batch.batch import Batch, TargetsPer, collate_blocks
 from bload.batch.step import Step
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, check_whole, differences
 from bload.loading.ranks import compare_ranks, has_group, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
-from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
+from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
 
 
 class StreamLoader:
@@ -38,6 +38,8 @@ class StreamLoader:
     Args:
         sequences: items of the stream, see `bload.StreamBlocks`.
         t_max: slots in a block; a longer sequence is an error.
+        decode: function from an item to a whole sequence; this, `batch_slots`, `window`, `skip`,
+            `sharded`, `targets_per` and `pad` are explained in `bload.StreamBlocks`.
         rank: rank of this process; None takes it from the process group, or 0 without a group.
         world_size: number of ranks; None takes it from the process group, or 1 without a group.
         process_group: group of the ranks that share the data; None takes the default group. Without
@@ -45,8 +47,6 @@ class StreamLoader:
         num_workers: number of worker processes, started anew for each iteration; this,
             `prefetch_factor`, `pin_memory`, `multiprocessing_context`, `timeout` and
             `worker_init_fn` are passed to `torch.utils.data.DataLoader`.
-        options: all other arguments of `bload.StreamBlocks`: ``decode``, ``batch_slots``,
-            ``window``, ``skip``, ``sharded``, ``targets_per``, ``pad``.
 
     Raises:
         InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, ranks
@@ -58,6 +58,13 @@ class StreamLoader:
         sequences: Sequences,
         t_max: int,
         *,
+        decode: Callable[[Any], Any] | None = None,
+        batch_slots: int | None = None,
+        window: int = 16,
+        skip: Skip = (),
+        sharded: bool | None = None,
+        targets_per: TargetsPer = "frame",
+        pad: Mapping[str, float] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         process_group: dist.ProcessGroup | None = None,
@@ -67,11 +74,22 @@ class StreamLoader:
         multiprocessing_context: Any = None,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
-        **options: Any,
     ) -> None:
         rank, world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
-        self.stream = StreamBlocks(sequences, t_max, rank=rank, world_size=world_size, **options)
+        self.stream = StreamBlocks(
+            sequences,
+            t_max,
+            decode=decode,
+            batch_slots=batch_slots,
+            window=window,
+            skip=skip,
+            sharded=sharded,
+            targets_per=targets_per,
+            pad=pad,
+            rank=rank,
+            world_size=world_size,
+        )
         self.data = DataLoader(
             _WithPositions(self.stream),
             batch_size=None,
