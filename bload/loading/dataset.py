@@ -1,7 +1,6 @@
 """Data set of blocks: reads the segments of each block from a source of sequences."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from inspect import signature
 from itertools import chain
 from typing import Any, Protocol
@@ -89,9 +88,17 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        read: Callable[..., Any] = self.source.read
-        if self._takes_epoch:
-            read = partial(read, epoch=require_step(step).epoch)
+        options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
+
+        def read(sequence: int, first: int, length: int) -> Any:
+            try:
+                return self.source.read(sequence, first, length, **options)
+            except InputError:
+                raise
+            except Exception as error:
+                error.add_note(f"in {self._call(sequence, first, length)}")
+                raise
+
         if self._like[0] is None:  # fillers need shapes and dtypes too
             result = read(0, 0, 1)
             frames, targets = self._take(result, 0, 0, 1)
@@ -131,9 +138,12 @@ class BlockDataset(Dataset[BlockSample]):
         return [frames for frames, _ in pieces], [targets for _, targets in pieces]
 
     def _take(self, result: Any, sequence: int, first: int, length: int) -> tuple[Any, Any]:
-        name = "" if self.names is None else f" of {self.names[sequence]}"
-        opening = f"read({sequence}, {first}, {length}){name} returned"
+        opening = f"{self._call(sequence, first, length)} returned"
         return take_values(result, self.targets_per, opening, self._like, length)
+
+    def _call(self, sequence: int, first: int, length: int) -> str:
+        name = "" if self.names is None else f" of {self.names[sequence]}"
+        return f"read({sequence}, {first}, {length}){name}"
 
 
 def take_values(
@@ -181,7 +191,16 @@ def take_values(
         if like[0] is not None and are_like([tree], expected, [(length or 0) if by_frame else 1]):
             continue
         if by_frame and not is_by_frame(tree, objects):
-            fault = f"{name} of type {type(tree).__name__}; give a tensor or array (frames, ...)"
+            items = tree.items() if isinstance(tree, dict) else ()
+            wrong = [
+                (f"{name} {key!r}", part)
+                for key, part in items
+                if isinstance(part, dict) or not is_by_frame(part, objects)
+            ]
+            key, part = wrong[0] if wrong else (name, tree)
+            kind = type(part).__name__
+            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
+            fault = f"{key} of type {kind}; give a tensor or array (frames, ...)"
             fault += (
                 ', a dict or a list, or set targets_per="sequence"' if objects else " or a dict"
             )

@@ -1,5 +1,6 @@
 """Loader of batches from a source of sequences, with exact resume."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -178,6 +179,9 @@ class BlockLoader:
         number = sampler.begin_pass(next_epoch=True, **settings)
         step, steps = sampler.step, sampler.steps
         self.carried = self._loaded if step else None
+        if step == steps and sampler.rank == 0:
+            place = f"the end of epoch {sampler.epoch}"
+            print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
             batches = iter(self.data)
             while step < steps:

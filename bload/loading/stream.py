@@ -87,6 +87,12 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
         if sharded not in (None, True, False):
             raise InputError(f"sharded is {sharded!r}; give True or False")
+        is_list = hasattr(type(sequences), "__getitem__")
+        if sharded and is_list and not isinstance(sequences, IterableDataset):
+            raise InputError(
+                f"sharded=True says that the stream divides itself, which a "
+                f"{type(sequences).__name__} does not; leave it out"
+            )
         kinds = skip if isinstance(skip, tuple) else (skip,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")

@@ -123,6 +123,8 @@ class StreamLoader:
         batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
+        if filler is None and not fault:
+            self._print("the loaded position is the end of the stream, so this pass is empty")
         while frames := self._frames_of_step(batch, fault):
             if iteration != self._iterations:
                 raise InputError(ENDED)
@@ -134,8 +136,12 @@ class StreamLoader:
             yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
             batch, position, fault = self._next(batches)
         self._begin = 0, 0, [BEGINNING] * self._workers
-        if self.skipped and (self.stream.rank == 0 or not has_group()):
-            print(f"{self.skipped} of the stream's items were skipped", file=sys.stderr)
+        if self.skipped:
+            self._print(f"{self.skipped} of the stream's items were skipped")
+
+    def _print(self, sentence: str) -> None:
+        if self.stream.rank == 0 or not has_group():
+            print(sentence, file=sys.stderr)
 
     def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
         """Return the next batch with its position, or None at the end, and an error or ""."""

@@ -178,8 +178,10 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
                 raise kind("frame 3 of sequence 17 is gone")
             return super().read(sequence, first, length)
 
-    with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone$"):
+    with pytest.raises(kind, match=r"^frame 3 of sequence 17 is gone") as caught:
         list(BlockLoader(Broken(small_lengths), batch_slots=26))
+    notes = getattr(caught.value, "__notes__", [])
+    assert notes == ([] if kind is InputError else ["in read(17, 0, 10)"])
     with_worker = BlockLoader(Broken(small_lengths), batch_slots=26, num_workers=1)
     with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
         list(with_worker)

@@ -129,7 +129,7 @@ def good(n):
         (lambda n: n[0], "frames of type Tensor.*tensor or array"),
         (lambda n: n.tolist(), "frames of type list"),
         (lambda n: np.array(["a"] * len(n)), "frames of type ndarray"),
-        (lambda n: {"a": {"b": n}}, "frames of type dict"),
+        (lambda n: {"a": n, "b": {"c": n}}, "frames 'b' of type dict"),
         (lambda n: {}, "frames of type dict"),
         (lambda n: None, "frames of type NoneType"),
         (lambda n: (good(n)[0], 3), 'targets of type int.*targets_per="sequence"'),

@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths, lower_bound
+from bload import (
+    BlockLoader,
+    InputError,
+    StreamBlocks,
+    StreamLoader,
+    action_genome_lengths,
+    lower_bound,
+)
 from bload.loading.window import Window
 from tests.bload.conftest import NumberedSource, rows_of
 
@@ -111,6 +118,19 @@ def test_resume_at_every_step_gives_exactly_the_rest(workers, batch_slots):
         resumed.load_state_dict(state)  # once more: a position stays as it was saved
         assert [rows_of([batch]) for batch in islice(resumed, 2)] == whole[step : step + 2], step
     assert [rows_of([batch]) for batch in resumed] == whole  # and then it begins again
+
+
+def test_a_pass_after_a_position_at_the_end_is_empty_and_says_so(capsys):
+    def blocks_of():
+        return BlockLoader(Numbers())
+
+    for loader, other in ((loader_of(), loader_of()), (blocks_of(), blocks_of())):
+        whole = [*map(str, loader)]
+        other.load_state_dict(loader.state_dict())
+        assert not [*other]
+        assert "so this pass is empty" in capsys.readouterr().err
+        assert len([*other]) == len(whole)
+        assert not capsys.readouterr().err
 
 
 def test_resuming_decodes_only_what_waited():
@@ -320,6 +340,7 @@ def test_what_would_divide_a_stream_twice_is_refused():
             list(StreamLoader(stream, T_MAX, decode=Numbers(), num_workers=2))
     for options, words in (
         ({"sharded": "no"}, "sharded is 'no'"),
+        ({"sharded": True}, "which a range does not"),
         ({"skip": [OSError]}, "skip is .*give an exception"),
     ):
         with pytest.raises(InputError, match=words):
