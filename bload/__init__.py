@@ -24,6 +24,7 @@ from bload.show.columns import padding_table
 if TYPE_CHECKING:
     from bload.batch.batch import Batch, BlockSample, collate_blocks
     from bload.batch.check import check_boundaries
+    from bload.batch.forms import Form, find_form
     from bload.batch.losses import mean_loss
     from bload.batch.unpack import Output, unpack
     from bload.batch.walk import RecurrentPart, reset_state, walk
@@ -48,6 +49,7 @@ __all__ = [
     "BlockSampler",
     "Cost",
     "EpochAccount",
+    "Form",
     "InputError",
     "Output",
     "Packer",
@@ -61,6 +63,7 @@ __all__ = [
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
+    "find_form",
     "fit_cost",
     "from_dataset",
     "lower_bound",
@@ -81,6 +84,7 @@ __all__ = [
 _WITH_TORCH = {
     "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
     "batch.check": ("check_boundaries",),
+    "batch.forms": ("Form", "find_form"),
     "batch.losses": ("mean_loss",),
     "batch.unpack": ("Output", "unpack"),
     "batch.walk": ("RecurrentPart", "reset_state", "walk"),
