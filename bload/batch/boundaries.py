@@ -39,8 +39,9 @@ class Boundaries:
     @property
     def number_BT(self) -> Tensor:
         """int64, number of the segment within the batch (its row in `segments`), S on padding."""
-        begins_BT = torch.zeros_like(self.valid_BT)
-        begins_BT[self.segments.block_S, self.segments.slot_S] = True
+        begin_S = self.segments.block_S, self.segments.slot_S
+        true_S = torch.ones_like(begin_S[0], dtype=torch.bool)  # a Python True waits for a GPU
+        begins_BT = torch.zeros_like(self.valid_BT).index_put(begin_S, true_S)
         number_BT = begins_BT.flatten().cumsum(0).view(begins_BT.shape) - 1
         return torch.where(self.valid_BT, number_BT, len(self.segments))
 
