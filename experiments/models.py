@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bload.batch import forms
 
@@ -44,9 +44,12 @@ KERNELS = {
     "chunk_kda": "cu_seqlens",
 }
 """Kernels that keep texts apart, and the argument by which they do."""
-INSTALLED = forms.KERNELS
+HAS_KERNEL = forms.has_kernel
 ATTENTIONS = ("sdpa", "eager", "kernels", "flash_attention_2")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
+NOT_PACKED = "one text at a time"
+STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
+"""Layers with a state, by the names of their classes."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1], "num_hidden_layers": 2},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 16},
@@ -194,7 +197,9 @@ def measure(device: str, only: list[str]) -> None:
         for attention in ATTENTIONS + ("flex_attention",) * (device == "cuda"):
             if (name, attention, device) not in measured and (not only or name in only):
                 row = {"architecture": name, "model": kind, "attention": attention} | made
-                rows.append(row | try_forms(name, kind, attention, device))
+                if not (cells := try_forms(name, kind, attention, device)):
+                    continue
+                rows.append(row | cells)
                 with FILE.open("w", newline="") as file:
                     writer = csv.DictWriter(file, [*row, "cause", "refusal", *FORMS])
                     writer.writeheader()
@@ -211,19 +216,20 @@ def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, st
         model = getattr(transformers, kind)
         source = inspect.getsource(sys.modules[model.__module__])
         if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
-            return {"refusal": "no kernels"}
+            return {}
         if getattr(config, "sliding_window", 0) is None:
             config.sliding_window = 4096
         default = "sdpa" if model._supports_sdpa else "eager"
         config._attn_implementation = default if attention == "kernels" else attention
-        forms.KERNELS = () if attention in ("flash_attention_2", "kernels") else INSTALLED
+        is_replaced = attention in ("flash_attention_2", "kernels")
+        forms.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
         with torch.device("meta"):
             large = model(config)
         form = forms.find_form(large, every=True)
     except Exception as error:
         return {"refusal": " ".join(str(error).split())[:200]}
     cells = (result(reason) for reason in form.trials.values())
-    return {"cause": cause(source)} | dict(zip(FORMS, cells, strict=True))
+    return {"cause": cause(large)} | dict(zip(FORMS, cells, strict=True))
 
 
 def result(reason: str) -> str:
@@ -232,17 +238,54 @@ def result(reason: str) -> str:
     return size[1] if size else reason.split(",")[0].split(":")[0] or "yes"
 
 
-def cause(source: str) -> str:
+def cause(model: nn.Module) -> str:
     """Return what in the source of a model makes the texts of a row mix, if anything does."""
-    if re.search(r"conv1d|[Rr]ecurrent|linear_attention|[Ll]ru|lstm|ssm", source):
+    kinds = {type(part).__name__ for part in model.modules()}
+    convolutions = [part for part in model.modules() if isinstance(part, nn.Conv1d)]
+    if any(part.kernel_size[0] > 1 for part in convolutions) or STATES.search(" ".join(kinds)):
         return "states or convolutions run on"
-    if "create_bidirectional_mask" in source:
-        return "the mask is made from attention_mask alone"
+    if "Fourier" in " ".join(kinds):
+        return "a Fourier transform over all slots"
+    source = inspect.getsource(sys.modules[type(model).__module__])
     given = re.findall(r"create_\w*causal_mask\((?!\*)(.*?)\)", source, re.DOTALL)
     given += re.findall(r"mask_kwargs = {(.*?)}", source, re.DOTALL)
+    if type(model).__name__.endswith("MaskedLM"):
+        return "the mask is made from attention_mask alone"
     if any("position_ids" not in arguments for arguments in given):
         return "the causal mask is made without position_ids"
     return "" if given else "has a mask of its own, made without position_ids"
+
+
+def first_form(row: dict[str, str] | None) -> str:
+    """Return the first form that holds, or "" if there is none or no such attention."""
+    return next((form for form in FORMS if row and row[form] == "yes"), "")
+
+
+def families() -> dict[tuple[str, str, str], list[str]]:
+    """Return the model types of each answer: on a CPU, on a GPU, and why texts of rows mix."""
+    table: dict[str, dict[str, dict[str, str]]] = {}
+    for row in read():
+        if row["device"] == "cpu" and not row["refusal"]:
+            table.setdefault(row["architecture"], {})[row["attention"]] = row
+    answers: dict[tuple[str, str, str], list[str]] = {}
+    for name, rows in table.items():
+        sdpa, eager, *packed = (first_form(rows.get(attention)) for attention in ATTENTIONS)
+        cpu = f"`{sdpa or eager or NOT_PACKED}`"
+        if sdpa and eager and sdpa != eager:
+            cpu += f"; eager: `{eager}`"
+        gpu = [form for form in FORMS[:4] if form in packed and form != sdpa]
+        usual = rows.get("sdpa") or rows.get("eager") or {}
+        why = "" if usual.get("rows=True") == "yes" else usual.get("cause", "")
+        answers.setdefault((cpu, f"`{gpu[0]}`" if gpu else "", why), []).append(name)
+    return dict(sorted(answers.items(), key=lambda answer: -len(answer[1])))
+
+
+def page() -> str:
+    """Return the tables of docs/models.md."""
+    lines = ["| models | on a CPU | on a GPU | why texts of rows mix |", "| --- | --- | --- | --- |"]
+    for (cpu, gpu, why), names in families().items():
+        lines.append(f"| {', '.join(sorted(names))} | {cpu} | {gpu} | {why} |")
+    return "\n".join(lines)
 
 
 def read() -> list[dict[str, str]]:
@@ -259,3 +302,5 @@ if __name__ == "__main__":
     args = parser.parse_args()
     if args.measure:
         measure(args.device, args.only)
+    else:
+        print(page())

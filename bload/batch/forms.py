@@ -51,7 +51,7 @@ class Form:
     call: str
     """The call, as code with `model` and `batch`."""
     longest: int | None
-    """Longest sequence for which it holds; None for any length."""
+    """Longest sequence for which it is known to hold; None for any length."""
     trials: Mapping[str, str]
     """Calls that were tried, cheapest first, each with the reason why it does not hold, or ""."""
 
@@ -76,7 +76,7 @@ def find_form(
     and the random state are left as they are.
 
     Args:
-        model: a model of transformers that takes ``input_ids``; an `nn.RNNBase`,
+        model: a model of transformers that takes ``input_ids``, possibly on the device "meta"; an `nn.RNNBase`,
             `nn.TransformerEncoder`, `nn.TransformerEncoderLayer` or `nn.MultiheadAttention`; a
             module for `walk`; or any module that takes and returns a tensor ``(B, T, ...)``.
         batch: batch with two sequences in a block, on the model's device; not needed for a copy of
@@ -91,7 +91,7 @@ def find_form(
     values = [(buffer, buffer.clone()) for buffer in model.buffers()]
     device = next(model.parameters(), torch.zeros(0)).device
     device = torch.get_default_device() if device.type == "meta" else device
-    is_text, longest = "input_ids" in signature(model.forward).parameters, None
+    is_text = hasattr(model, "config") and "input_ids" in signature(model.forward).parameters
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
             torch.manual_seed(0)
@@ -100,10 +100,9 @@ def find_form(
                 tried, batch, longest = _text_trial(model, device)
             elif batch is None:
                 raise InputError("the model needs a batch to be tried on; give next(iter(loader))")
-            elif copy:
-                tried = draw_weights(deepcopy(model).float())
             else:
                 longest = batch.max_seqlen
+                tried = draw_weights(deepcopy(model).float()) if copy else tried
             alone, ways = (_text_ways if is_text else _module_ways)(tried)
             return _try_ways(tried, batch, alone, ways, longest, every)
     finally:
@@ -230,7 +229,7 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
     config = model.config
     tokens = min(getattr(config, "vocab_size", None) or 256, 256)
     rows = [[torch.randint(SMALL, tokens, (n,), device=device) for n in row] for row in LENGTHS]
-    copy, has_windows = small_copy(
+    copy, small_windows = small_copy(
         type(model),
         config,
         device,
@@ -240,9 +239,29 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
     if "longrope" in str(vars(config)):  # a longer text changes the positions of its neighbours
         names.append("original_max_position_embeddings")
     limits = [getattr(config, name, None) for name in names]
-    limits.append(None if has_windows else max(map(max, LENGTHS)))
-    longest = min((limit for limit in limits if limit and limit > 0), default=None)
-    return copy, _make_batch(rows, 48), longest
+    limits = [limit - _first_position(copy) for limit in limits if limit and limit > 0]
+    if not small_windows:
+        limits.append(max(map(max, LENGTHS)))
+    return copy, _make_batch(rows, 48), min(limits, default=None)
+
+
+def _first_position(model: nn.Module) -> int:
+    """Return the position of a first token: some tables begin after that of padding."""
+    parts = [part for name, part in model.named_modules() if "position" in name]
+    indices = [getattr(part, "padding_idx", None) for part in parts]
+    return next((index + 1 for index in indices if index), 0)
+
+
+def has_kernel(name: str, device: torch.device) -> bool:
+    """Return True if a package is installed whose kernels run on the device."""
+    return device.type != "cpu" and find_spec(name) is not None
+
+
+def named_kernels(model: nn.Module) -> list[str]:
+    """Return those of `KERNELS` that the source of a model or of its parts names."""
+    modules = {type(part).__module__ for part in model.modules()} - {"__main__"}
+    sources = [getsource(sys.modules[name]) for name in modules if not name.startswith("torch.")]
+    return [name for name in KERNELS if re.search(rf"\b{name}\b", "\n".join(sources))]
 
 
 def _text_ways(model: Any) -> tuple[str, Ways]:
@@ -252,27 +271,30 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
     keys = [key for key in ("input_ids", "labels", "position_ids") if key in parameters]
     device = next(model.parameters()).device
-    source = getsource(sys.modules[type(model).__module__])
-    missing = [name for name in KERNELS if re.search(rf"\b{name}\b", source)]
-    missing = [name for name in missing if device.type == "cpu" or not find_spec(name)]
+    kernels = named_kernels(model)
+    missing = [name for name in kernels if not has_kernel(name, device)]
+    wanted = f"without {' and '.join(missing)} on a GPU" if missing else ""
+    attention = str(getattr(model.config, "_attn_implementation", ""))
+    has_flash = getattr(model, "_supports_flash_attn", False)
+    if not kernels and has_flash and "flash" not in attention:
+        wanted = f"without flash attention; this is {attention}"
     text = torch.arange(SMALL, SMALL + 8, device=device)
     whole, part = (_run(alone, model, sequence=one).float() for one in (text, text[:4]))
     is_causal = whole.shape[0] == 8 and torch.allclose(whole[:4], part, atol=1e-3)
-    positions = [part for name, part in model.named_modules() if "position" in name]
-    first = [part.padding_idx + 1 for part in positions if getattr(part, "padding_idx", None)]
+    first = _first_position(model)
     is_cached = "use_cache" in parameters and getattr(model.config, "use_cache", False)
 
     ways = []
     for options, mask in WAYS:
-        needed = missing if re.search("seq_idx|flash", options) else []
+        needs = "flash|seq_idx" if missing else "flash"
+        untried = f"untried here, {wanted}" if wanted and re.search(needs, options) else ""
         if first:
-            options += f"{', ' * bool(options)}first_position={first[0]}"
+            options += f"{', ' * bool(options)}first_position={first}"
         inputs = f"batch.transformers({options})"
         inputs = f"**{inputs}" if takes_all else ", ".join(f"{k}={inputs}[{k!r}]" for k in keys)
         if mask:
             inputs += f", attention_mask={mask.format('' if is_causal else 'causal=False')}"
         if is_cached:
             inputs += ", use_cache=False"
-        untried = f"untried here, without {' and '.join(needed)} on a GPU" if needed else ""
         ways.append((f"model({inputs})" + BUCKETS * ("valid" in mask), untried))
     return alone, ways
