@@ -141,8 +141,9 @@ def flash_attn_varlen_func(
 def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Tensor:
     """Compute the same for rows ``(B, T, heads, width)``."""
     ends = torch.arange(len(q) + 1, device=q.device) * q.shape[1]
-    flat = (values.flatten(0, 1) for values in (q, k, v))
-    return flash_attn_varlen_func(*flat, ends, ends, 0, 0, *args, **options).view(*q.shape[:3], -1)
+    q_N, k_N, v_N = (values.flatten(0, 1) for values in (q, k, v))
+    outputs_N = flash_attn_varlen_func(q_N, k_N, v_N, ends, ends, 0, 0, *args, **options)
+    return outputs_N.view(*q.shape[:3], -1)
 
 
 def define_kernels() -> None:

@@ -76,9 +76,10 @@ def find_form(
     and the random state are left as they are.
 
     Args:
-        model: a model of transformers that takes ``input_ids``, possibly on the device "meta"; an `nn.RNNBase`,
-            `nn.TransformerEncoder`, `nn.TransformerEncoderLayer` or `nn.MultiheadAttention`; a
-            module for `walk`; or any module that takes and returns a tensor ``(B, T, ...)``.
+        model: a model of transformers that takes ``input_ids``, also on the device "meta"; an
+            `nn.RNNBase`, `nn.TransformerEncoder`, `nn.TransformerEncoderLayer` or
+            `nn.MultiheadAttention`; a module for `walk`; or any module that takes and returns a
+            tensor ``(B, T, ...)``.
         batch: batch with two sequences in a block, on the model's device; not needed for a copy of
             a model of transformers.
         copy: False tries the model itself, with its weights, dtype and windows.
@@ -238,8 +239,8 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
     names = ["n_positions", "max_position_embeddings"]
     if "longrope" in str(vars(config)):  # a longer text changes the positions of its neighbours
         names.append("original_max_position_embeddings")
-    limits = [getattr(config, name, None) for name in names]
-    limits = [limit - _first_position(copy) for limit in limits if limit and limit > 0]
+    tables = (getattr(config, name, None) or 0 for name in names)
+    limits = [table - _first_position(copy) for table in tables if table > 0]
     if not small_windows:
         limits.append(max(map(max, LENGTHS)))
     return copy, _make_batch(rows, 48), min(limits, default=None)
@@ -247,9 +248,18 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
 
 def _first_position(model: nn.Module) -> int:
     """Return the position of a first token: some tables begin after that of padding."""
+    device = next(model.parameters()).device
+    text = torch.arange(SMALL, SMALL + 8, device=device)[None]
+    usual = _run("model(input_ids=text)", model, text=text)
     parts = [part for name, part in model.named_modules() if "position" in name]
-    indices = [getattr(part, "padding_idx", None) for part in parts]
-    return next((index + 1 for index in indices if index), 0)
+    if "position_ids" not in signature(model.forward).parameters:
+        return 0
+    for index in {getattr(part, "padding_idx", None) for part in parts} - {None}:
+        positions = torch.arange(index + 1, index + 9, device=device)[None]
+        outputs = _run("model(input_ids=text, position_ids=p)", model, text=text, p=positions)
+        if torch.allclose(outputs, usual, atol=1e-3):
+            return int(index + 1)
+    return 0
 
 
 def has_kernel(name: str, device: torch.device) -> bool:
