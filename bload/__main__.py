@@ -208,12 +208,16 @@ def _form(args: argparse.Namespace) -> None:
         import torch
         import transformers
     except ImportError as error:
-        raise InputError(f"{error}; run pip install transformers") from error
+        raise InputError(f"{error}; bload form needs pip install transformers") from error
     from bload.batch.forms import find_form
 
+    if not Path(args.config).exists():
+        raise InputError(f"{args.config} does not exist; give a model's config.json or its folder")
     transformers.logging.set_verbosity_error()
     try:
-        config = transformers.AutoConfig.from_pretrained(args.config, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(
+            args.config, local_files_only=True, trust_remote_code=False
+        )
         names = config.architectures or [type(config).__name__.replace("Config", "ForCausalLM")]
         with torch.device("meta"):
             model = getattr(transformers, names[0])(config)

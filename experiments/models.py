@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tabulate import tabulate
 from torch import Tensor, nn
 
 from bload.batch import forms
@@ -47,7 +48,7 @@ KERNELS = {
 HAS_KERNEL = forms.has_kernel
 ATTENTIONS = ("sdpa", "eager", "kernels", "flash_attention_2")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
-NOT_PACKED = "one text at a time"
+UNTRIED = "untried here"
 STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
 """Layers with a state, by the names of their classes."""
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -262,31 +263,40 @@ def first_form(row: dict[str, str] | None) -> str:
     return next((form for form in FORMS if row and row[form] == "yes"), "")
 
 
-def families() -> dict[tuple[str, str, str], list[str]]:
-    """Return the model types of each answer: on a CPU, on a GPU, and why texts of rows mix."""
+def page() -> str:
+    """Return the table of docs/models.md, a row per answer, and how many models it holds."""
     table: dict[str, dict[str, dict[str, str]]] = {}
     for row in read():
-        if row["device"] == "cpu" and not row["refusal"]:
+        if row["device"] == "cpu":
             table.setdefault(row["architecture"], {})[row["attention"]] = row
-    answers: dict[tuple[str, str, str], list[str]] = {}
-    for name, rows in table.items():
+    ran = {
+        name: rows for name, rows in table.items() if any(row["rows=True"] for row in rows.values())
+    }
+    answers: dict[tuple[str, ...], list[str]] = {}
+    for name, rows in sorted(ran.items()):
         sdpa, eager, *packed = (first_form(rows.get(attention)) for attention in ATTENTIONS)
-        cpu = f"`{sdpa or eager or NOT_PACKED}`"
+        cpu = sdpa or eager or "one text at a time"
         if sdpa and eager and sdpa != eager:
-            cpu += f"; eager: `{eager}`"
-        gpu = [form for form in FORMS[:4] if form in packed and form != sdpa]
-        usual = rows.get("sdpa") or rows.get("eager") or {}
-        why = "" if usual.get("rows=True") == "yes" else usual.get("cause", "")
-        answers.setdefault((cpu, f"`{gpu[0]}`" if gpu else "", why), []).append(name)
-    return dict(sorted(answers.items(), key=lambda answer: -len(answer[1])))
-
-
-def page() -> str:
-    """Return the tables of docs/models.md."""
-    lines = ["| models | on a CPU | on a GPU | why texts of rows mix |", "| --- | --- | --- | --- |"]
-    for (cpu, gpu, why), names in families().items():
-        lines.append(f"| {', '.join(sorted(names))} | {cpu} | {gpu} | {why} |")
-    return "\n".join(lines)
+            cpu += f"; eager: {eager}"
+        gpu = next((form for form in FORMS[:4] if form in packed and form != sdpa), "")
+        usual = rows["sdpa"] if rows["sdpa"]["rows=True"] else rows["eager"]
+        why = "" if usual["rows=True"] == "yes" else usual["cause"] or "not found"
+        answers.setdefault((cpu, gpu, why), []).append(name)
+    cells = [
+        [len(names), ", ".join(names), *answer]
+        for answer, names in sorted(answers.items(), key=lambda item: -len(item[1]))
+    ]
+    heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
+    versions = {f"transformers {row['transformers']}, torch {row['torch']}" for row in read()}
+    cells_tried = sum(row[form] not in ("", UNTRIED) for row in read() for form in FORMS)
+    refused = sorted({*table} - {*ran})
+    return "\n\n".join(
+        [
+            f"{len(ran)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
+            tabulate(cells, heads, "pipe"),
+            f"The default configs of {len(refused)} make no model: {', '.join(refused)}.",
+        ]
+    )
 
 
 def read() -> list[dict[str, str]]:
@@ -304,4 +314,6 @@ if __name__ == "__main__":
     if args.measure:
         measure(args.device, args.only)
     else:
-        print(page())
+        from experiments.study import publish  # needs more than transformers
+
+        publish("models", page(), committed=True, document=FILE.parents[1] / "docs/models.md")

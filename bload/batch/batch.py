@@ -116,7 +116,7 @@ class Batch(Boundaries):
                 B x T x T instead of V x V. Kernels that take `flash_attn` need one row.
             first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
-            seq_idx: add ``seq_idx``, for models with Mamba's layers.
+            seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
         """
         used_BT = self.valid_BT
         if not len(self.segments):

@@ -1,9 +1,14 @@
 """Fourteen architectures are called in the form that each obeys; ``python FILE``."""
 
+import contextlib
+import io
+import tempfile
+
 import torch
 import transformers
 
 from bload import BlockLoader, find_form, from_dataset
+from bload.__main__ import main
 
 ROWS = "model(**batch.transformers(rows=True)"
 CAUSAL = f"{ROWS}, attention_mask=batch.attention_mask()"
@@ -50,6 +55,15 @@ for name, (call, longest) in FORMS.items():
         untried = " ".join(reason for reason in form.trials.values() if "untried" in reason)
         kernels = {kernel for kernel in ("causal_conv1d", "mamba_ssm", "fla") if kernel in untried}
         assert kernels == UNTRIED[name], str(form)
+
+# From a config alone.
+with tempfile.TemporaryDirectory() as folder:
+    transformers.OPTConfig(architectures=["OPTForCausalLM"]).save_pretrained(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["form", f"{folder}/config.json"]) == 0
+    assert printed.getvalue().startswith(FORMS["OPTForCausalLM"][0])
+    assert main(["form", f"{folder}/nothing.json"]) == 2
 
 # A small model with its own weights, which are left as they are.
 sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "vocab_size": 40}
