@@ -115,6 +115,39 @@ class Boundaries:
         q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
 
+    def jagged(self, values_BT: Tensor) -> Tensor:
+        """Return ``(B, T, ...)`` as a nested tensor ``(S, n, ...)`` of jagged layout.
+
+        One entry per segment, of as many rows as it has frames; ``values()`` of a result belong in
+        ``outputs_BT[valid_BT]``. As in `to_packed`, a batch without frames becomes one slot of
+        padding, since attention rejects empty input.
+        """
+        self._check(values_BT)
+        values_V, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
+        if not len(self.segments):
+            values_V, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
+        return torch.nested.nested_tensor_from_jagged(values_V, bounds)
+
+    def thd(self) -> dict[str, Any]:
+        """Return the packed parameters of Megatron-Core and Transformer Engine.
+
+        They belong to ``values_BT.flatten(0, 1)``, padding included: the lengths are those of the
+        segments, and the padded bounds give the slots at the end of a block to its last segment. A
+        block without a segment is one of length 0. It waits for a GPU.
+        """
+        used_N = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
+        begins_BT = self.start_BT.clone()
+        begins_BT[:, 0] = True
+        bounds = pad(begins_BT.flatten().nonzero()[:, 0], (0, 1), value=begins_BT.numel())
+        cu_seqlens, padded = used_N[bounds].to(torch.int32), bounds.to(torch.int32)
+        values = {
+            "cu_seqlens_{}": cu_seqlens,
+            "cu_seqlens_{}_padded": padded,
+            "max_seqlen_{}": int(padded.diff().max()),
+        }
+        names = {key.format(end): value for key, value in values.items() for end in ("q", "kv")}
+        return {"qkv_format": "thd"} | names
+
     def attention_mask(self, causal: bool = True) -> Tensor:
         """Return a bool mask ``(B, 1, T, T)``, True where a slot (row) sees another of its segment.
 

@@ -251,14 +251,15 @@ def _first_position(model: nn.Module) -> int:
     device = next(model.parameters()).device
     text = torch.arange(SMALL, SMALL + 8, device=device)[None]
     usual = _run("model(input_ids=text)", model, text=text)
-    parts = [part for name, part in model.named_modules() if "position" in name]
+    tables = [part for name, part in model.named_modules() if "position" in name]
+    padding = {getattr(table, "padding_idx", None) for table in tables}
     if "position_ids" not in signature(model.forward).parameters:
         return 0
-    for index in {getattr(part, "padding_idx", None) for part in parts} - {None}:
-        positions = torch.arange(index + 1, index + 9, device=device)[None]
+    for first in (index + 1 for index in padding if index is not None):
+        positions = torch.arange(first, first + 8, device=device)[None]
         outputs = _run("model(input_ids=text, position_ids=p)", model, text=text, p=positions)
         if torch.allclose(outputs, usual, atol=1e-3):
-            return int(index + 1)
+            return int(first)
     return 0
 
 

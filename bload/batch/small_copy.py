@@ -13,7 +13,7 @@ from bload.errors import InputError
 
 SMALL = 6
 """Window, chunk and largest special token of a copy."""
-LARGEST = 10**9
+LARGEST = 10**8
 """Largest number of weights of a copy."""
 TRIES = ("windows layers widths", "windows widths", "windows layers", "layers widths")
 LAYERS = re.compile(r"^(num|n|encoder|decoder)_(hidden_|encoder_|decoder_)?layers?$|^num_blocks$")
