@@ -26,7 +26,7 @@ from torch import nn
 from bload import InputError
 from datasets.build import saved_config
 from datasets.config import DatasetConfig
-from datasets.scoring.pictures import Album
+from datasets.machine import write_whole
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
@@ -34,7 +34,6 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from datasets.write_whole import write_whole
 from training import jobs
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
@@ -43,6 +42,7 @@ from training.data import Split, open_split
 from training.evaluation import figures_of, measure, measure_and_write
 from training.printing import STARTS_IN_WORDS, best_rows
 from training.ranks import AgreedError, Ranks, join_ranks
+from training.report.frames import Album
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")

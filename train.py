@@ -31,10 +31,10 @@ from training.evaluation import evaluate
 from training.figures import Clock, add, epoch_figures, losses_of, run_summary
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import recompute, reset_peak_memory
-from training.page.record import RELATIONS
-from training.page.write import PAGE, begin_page, drawn, write_or_warn
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, join_ranks
+from training.report.record import RELATIONS
+from training.report.write import PAGE, begin_page, drawn_files, write_or_warn
 from training.step import train_step
 from training.tracking import Tracker
 
@@ -293,8 +293,8 @@ def finish(
         tracker.log("summary", training.cfg.epochs, 0, summary)
         folder.write_json(folder.summary, summary)
         write_or_warn(folder.path, training.ranks.device, data.final.source)
-        tracker.show(drawn(folder.path))
-        print(summary_text(summary, drawn(folder.path)))
+        tracker.show(drawn_files(folder.path))
+        print(summary_text(summary, drawn_files(folder.path)))
     training.ranks.barrier()
     return summary
 

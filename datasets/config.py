@@ -6,7 +6,8 @@ Values are in ``configs/dataset/``. They are checked here if no later error woul
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bload.errors import InputError, check_choice, check_number
+from bload import InputError
+from bload.errors import check_choice, check_number
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.synthetic.world import World
 
@@ -21,10 +22,8 @@ class AugmentConfig:
     shrink: float = 0.0  # largest share by which pictures are smaller than the canvas
 
     def __post_init__(self) -> None:
-        for name, most in {"flip": 1, "jitter": 1, "crop": 1, "shrink": 0.9}.items():
-            value = getattr(self, name)
-            if not 0 <= value <= most:
-                raise InputError(f"dataset.augment.{name} is {value}; give 0 to {most}")
+        for name, largest in {"flip": 1, "jitter": 1, "crop": 1, "shrink": 0.9}.items():
+            check_number(f"dataset.augment.{name}", getattr(self, name), 0, largest)
 
 
 @dataclass

@@ -6,31 +6,21 @@ B blocks, T slots.
 import torch
 from torch import Tensor
 
-from bload.batch.batch import Batch
+from bload import Batch
 from datasets.annotations.frame_names import frame_number
 
 
 def frame_gaps(batch: Batch, before_B: Tensor | None = None) -> Tensor:
     """Return the number of video frames since the previous frame of the row, ``(B, T)`` float.
 
-    Action Genome annotates frames at irregular distances, given by the numbers in their names. The
-    gap is 0 where a video starts and on padding.
+    It is `FrameTargets.gap`, and 0 where the state starts anew and on padding.
 
     Args:
-        before_B: number of each row's last frame in the previous step, for rows that continue.
+        before_B: not needed any more: a frame's gap is known before its row continues.
     """
-    number_BT = frame_numbers(batch)
-    before_B1 = number_BT[:, :1] if before_B is None else before_B[:, None]
-    gap_BT = number_BT.diff(dim=1, prepend=before_B1)
-    return gap_BT.masked_fill(batch.start_BT | ~batch.valid_BT, 0)
-
-
-def frame_numbers(batch: Batch) -> Tensor:
-    """Return the number of each frame in its video, ``(B, T)`` float, 0 on padding."""
-    numbers = [frame_number(target.name) for target in batch.targets]
-    number_BT = torch.zeros(batch.valid_BT.shape)
-    number_BT[batch.valid_BT] = torch.tensor(numbers, dtype=torch.float32)
-    return number_BT
+    gap_BT = torch.zeros(batch.valid_BT.shape)
+    gap_BT[batch.valid_BT] = torch.tensor([target.gap for target in batch.targets])
+    return gap_BT.masked_fill(batch.start_BT, 0)
 
 
 def last_numbers(batch: Batch) -> Tensor:
@@ -38,4 +28,7 @@ def last_numbers(batch: Batch) -> Tensor:
 
     A video continues in the next step only if it fills its row to the end.
     """
-    return frame_numbers(batch)[:, -1]
+    number_BT = torch.zeros(batch.valid_BT.shape)
+    numbers = [frame_number(target.name) for target in batch.targets]
+    number_BT[batch.valid_BT] = torch.tensor(numbers, dtype=torch.float32)
+    return number_BT[:, -1]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from bload.errors import InputError
 from experiments.runs import read_on, read_runs
 from experiments.study import markdown, study
-from training.page.charts import relation_bars
+from training.report.charts import relation_bars
 
 RECALL = "recall@20"
 

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
-from datasets.write_whole import write_whole
-from training.page.charts import STYLE, WIDTH
+from datasets.machine import write_whole
 from training.provenance import surroundings
+from training.report.charts import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"

@@ -16,7 +16,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
-from datasets.write_whole import reading, write_whole
+from datasets.machine import reading, write_whole
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 from training.build import Training

@@ -19,7 +19,7 @@ from bload.errors import InputError, check_choice, check_number
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
-from datasets.cores import readers
+from datasets.machine import worker_count
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
@@ -98,7 +98,7 @@ class TrainConfig:
             if getattr(self, key) is not None:
                 null = key in ("slots", "bptt", "muon_lr")
                 check_number(f"train.{key}", getattr(self, key), least, most, null)
-        self.workers = readers(self.workers)
+        self.workers = worker_count(self.workers)
         check_choice("train.schedule", self.schedule, SCHEDULES)
         check_choice("train.amp", self.amp, AMPS)
         check_choice("train.device", self.device, DEVICES)
@@ -240,7 +240,7 @@ class EvalJob:
         check_choice("device", self.device, DEVICES)
         check_number("batch_slots", self.batch_slots, 1, 10**7)
         check_number("workers", self.workers, -1, 256)
-        self.workers = readers(self.workers)
+        self.workers = worker_count(self.workers)
         check_number("timeout", self.timeout, 1, 10**6)
         check_number("pictures", self.pictures, 0, MOST)
 

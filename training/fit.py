@@ -16,7 +16,7 @@ from bload.batch.step import Step, StepList
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
-from datasets.write_whole import reading
+from datasets.machine import reading
 from models import build_criterion
 from training.build import Training, build_network, build_training, choose_kernels
 from training.config import TrainJob

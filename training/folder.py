@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from bload import BlockSampler
 from bload.errors import InputError
-from datasets.write_whole import plain_file, reading, write_whole
+from datasets.machine import plain_file, reading, write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
 

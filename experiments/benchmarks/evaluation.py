@@ -99,7 +99,7 @@ def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.n
 
 def reading(root: Path, quick: bool) -> Iterator[Row]:
     """Yield a row for each size in which frames are kept."""
-    table, files = FrameTable.of([make_video(root)]), FrameFiles(root)
+    table, files = FrameTable.from_videos([make_video(root)]), FrameFiles(root)
     targets = [table.frame(0, step) for step in range(LENGTH)]
     for size_hw in ((64, 64), (256, 256), NATIVE_HW):
         folder = root / f"cache-{size_hw[0]}x{size_hw[1]}"

@@ -1,12 +1,26 @@
-"""A file that is written whole, or not at all."""
+"""A file is written whole or not at all, a folder by one process at a time."""
 
 import errno
 import os
+import subprocess
+import sys
+import threading
 from unittest.mock import Mock
 
 import pytest
 
-from datasets.write_whole import write_whole
+from bload.errors import InputError
+from datasets.machine import lock_folder, write_whole
+from tests.installation import ROOT
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from datasets.machine import lock_folder
+with lock_folder(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(900)
+"""
 
 
 @pytest.mark.parametrize("content", [b"newer", "newer", lambda file: file.write(b"newer")])
@@ -31,3 +45,19 @@ def test_a_planted_link_is_not_followed(content, tmp_path):
     assert (tmp_path / "report.html").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "theirs"]
     assert (tmp_path / "theirs").read_text() == "old"
+
+
+def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):
+    folder = tmp_path / "frames"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            refused = pytest.raises(InputError, match="another process is writing")
+            with refused, lock_folder(folder, seconds=0.1):
+                pass
+            threading.Timer(1.0, holder.kill).start()
+            with lock_folder(folder):
+                assert holder.wait() < 0
+        finally:
+            holder.kill()

@@ -1,43 +1,23 @@
 """Pictures show what the measure counts, for the same videos every time."""
 
 from dataclasses import fields, replace
-from itertools import product
 
 import numpy as np
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import OBJECTS
-from datasets.scoring.pictures import (
+from datasets.scoring.prediction import FramePrediction
+from tests.datasets.scoring import drawing
+from training.report.frames import (
     Album,
     _pair_boxes,
     draw_frame,
     draw_strip,
     spread,
 )
-from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import CONSTRAINTS, top_triplets, triplet_ranks
-from tests.datasets.scoring import drawing
 
 GREEN, RED = (10, 125, 50), (198, 40, 40)
-
-
-def test_the_triplets_shown_are_those_that_the_ranks_count():
-    """A true triplet ranks before K exactly when one of the first K of the list finds it."""
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        prediction, target = drawing.draw_frame(rng, "v.mp4/000001.png", 12)
-        prediction = drawing.tied(prediction, rng)
-        ranks_SG = triplet_ranks([prediction], [target])
-        for (row, constraint), k in product(enumerate(CONSTRAINTS), (1, 8, 20, 100)):
-            pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, constraint, k)
-            assert (np.diff(score_K) <= 0).all()
-            assert len(pair_K) == len(relation_K) <= (min(k, 36) if constraint == "with" else k)
-            classes_K = prediction.object_classes_P[pair_K]
-            named = set(zip(classes_K[hit_K].tolist(), relation_K[hit_K].tolist(), strict=True))
-            row_N, relation_N = target.relations_G2[ranks_SG[row] < k].T
-            classes_N = target.object_classes_M[row_N]
-            assert named == set(zip(classes_N.tolist(), relation_N.tolist(), strict=True))
 
 
 def perfect(target):
@@ -107,8 +87,8 @@ def test_boxes_on_one_another_are_drawn_once_with_the_numbers_of_both():
 def test_frames_side_by_side_are_a_column_each_with_what_is_true_and_predicted():
     target = two_objects()
     frames = [
-        (Image.new("RGB", (480, 400)), target, of)
-        for of in (perfect(target), FramePrediction.empty())
+        (Image.new("RGB", (480, 400)), target, prediction)
+        for prediction in (perfect(target), FramePrediction.empty())
     ]
     pictures = [draw_strip(*zip(*some, strict=True)) for some in (frames[:1], frames)]
     assert pictures[1].size == (2 * pictures[0].width, pictures[0].height)
@@ -126,8 +106,8 @@ def test_the_same_videos_spread_over_the_split_are_drawn():
     assert spread(5, 0) == []
 
 
-def test_an_album_draws_a_gif_and_a_png_per_frame_of_the_videos_it_saw(small_root, tmp_path):
-    source = ActionGenome(small_root, "test", (32, 32))
+def test_an_album_draws_a_gif_and_a_png_per_frame_of_the_videos_it_saw(data_root, tmp_path):
+    source = ActionGenome(data_root, "test", (32, 32))
     source.lengths = np.minimum(source.lengths, 2)
     album = Album(source, 2)
     for video in (0, 3):

@@ -13,13 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from bload.show.draw import INK, colour_of
-from training.page.record import Record, Row
+from bload.show.draw import colour_of
+from training.report.record import Record, Row
 
 WIDTH = 5.7
 """Width in inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"
-QUIET, WAITING, MODEL = "#9aa3af", "#d9822b", "#0f62ad"
+INK, QUIET, WAITING, MODEL = "#2b2f36", "#9aa3af", "#d9822b", "#0f62ad"
 LOSS_PARTS = {
     "loss_class": ("object class", "#0f62ad"),
     "loss_l1": ("boxes, L1", "#b4500b"),
@@ -66,14 +66,14 @@ def chart(
         figure.savefig(file, format="svg", metadata=nothing)
     text = file.getvalue()
     # The page gives the size and the font.
-    own = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
-    return Chart(title, re.sub(own, "", text[text.index("<svg ") :]), alternative, note)
+    size_and_font = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
+    return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]), alternative, note)
 
 
 def loss(run: Record) -> Chart:
     """Draw the whole loss, of steps and of epochs."""
-    steps, epochs = of_steps(run, "loss"), of_epochs(run, "loss")
-    found = epochs or steps
+    steps, epochs = step_points(run, "loss"), epoch_points(run, "loss")
+    points = epochs or steps
 
     def draw(axis: Axes) -> None:
         axis.plot(*columns(steps), color=QUIET, lw=1.2, label="of a step")
@@ -81,7 +81,7 @@ def loss(run: Record) -> Chart:
         axis.set_ylim(bottom=0)
         by_step(axis, run)
 
-    return chart("Loss", f"Loss from {found[0][1]:.3g} to {found[-1][1]:.3g}", draw)
+    return chart("Loss", f"Loss from {points[0][1]:.3g} to {points[-1][1]:.3g}", draw)
 
 
 def parts(run: Record) -> Chart | None:
@@ -99,8 +99,8 @@ def parts(run: Record) -> Chart | None:
     def draw(axis: Axes) -> None:
         axis.set_yscale("log")
         for key, (name, colour) in looks.items():
-            (line,) = axis.plot(*columns(of_epochs(run, key)), "o-", ms=4, color=colour)
-            axis.plot(*columns(of_steps(run, key)), lw=1, alpha=0.6, color=line.get_color())
+            (line,) = axis.plot(*columns(epoch_points(run, key)), "o-", ms=4, color=colour)
+            axis.plot(*columns(step_points(run, key)), lw=1, alpha=0.6, color=line.get_color())
             line.set_label(name)
         by_step(axis, run)
 
@@ -114,45 +114,47 @@ def parts(run: Record) -> Chart | None:
 
 def recall_by_step(run: Record) -> Chart:
     """Draw Recall@20 on the validation videos, beside the ideal observers if they are known."""
-    found = [(at(run, line), 100 * line["with/recall@20"]) for line in run.evals]
+    points = [(global_step(run, line), 100 * line["with/recall@20"]) for line in run.evals]
 
     def draw(axis: Axes) -> None:
-        for of, (name, broken, ink) in known_observers(run.evals[-1]).items():
-            if of == "with":
-                axis.plot(*columns(found), "o-", color=colour(run), label=name)
+        for key, (name, line_style, ink) in known_observers(run.evals[-1]).items():
+            if key == "with":
+                axis.plot(*columns(points), "o-", color=colour(run), label=name)
             else:
-                level = 100 * run.evals[-1][f"{of}/recall@20"]
-                axis.axhline(level, ls=broken, color=ink, lw=1.6, label=f"{name} {level:.1f}")
+                level = 100 * run.evals[-1][f"{key}/recall@20"]
+                axis.axhline(level, ls=line_style, color=ink, lw=1.6, label=f"{name} {level:.1f}")
         axis.set_ylim(0, 100)
         by_step(axis, run)
 
-    text = f"Recall@20 from {found[0][1]:.1f} to {found[-1][1]:.1f} %"
+    text = f"Recall@20 from {points[0][1]:.1f} to {points[-1][1]:.1f} %"
     return chart("Recall@20 on validation videos, %", text, draw)
 
 
 def known_observers(figures: Row) -> dict[str, tuple[str, str, str]]:
-    return {of: look for of, look in OBSERVERS.items() if f"{of}/recall@20" in figures}
+    return {key: look for key, look in OBSERVERS.items() if f"{key}/recall@20" in figures}
 
 
-def recall(reached: Row) -> Chart:
+def recall(figures: Row) -> Chart:
     """Draw Recall@20 beside the ideal observers if they are known.
 
-    It is of all relations, and of those that must be remembered.
+    It is of all relations, and of those that need memory.
     """
-    known, kinds = known_observers(reached), {"": "all relations"}
-    if "with/recall@20_memory" in reached:  # then observers have it too
-        kinds["_memory"] = "those that must be remembered"
-    figures = {(of, kind): 100 * reached[f"{of}/recall@20{kind}"] for of in known for kind in kinds}
+    known, kinds = known_observers(figures), {"": "all relations"}
+    if "with/recall@20_memory" in figures:  # then observers have it too
+        kinds["_memory"] = "those that need memory"
+    percent = {
+        (key, kind): 100 * figures[f"{key}/recall@20{kind}"] for key in known for kind in kinds
+    }
 
     def draw_bars(axis: Axes) -> None:
-        for place, (of, (name, _, ink)) in enumerate(known.items()):
-            mine = {row + 0.27 * place: figures[of, kind] for row, kind in enumerate(kinds)}
-            bars(axis, mine, 0.25, ink, name)
+        for position, (key, (name, _, ink)) in enumerate(known.items()):
+            lengths = {row + 0.27 * position: percent[key, kind] for row, kind in enumerate(kinds)}
+            bars(axis, lengths, 0.25, ink, name)
         middles = [row + 0.27 for row in range(len(kinds))]
         axis.set_yticks(middles, [fill(words, 16) for words in kinds.values()])
 
-    text = "; ".join(f"{known[of][0]}, {kinds[kind]} {x:.1f}" for (of, kind), x in figures.items())
-    return chart("Recall@20 with constraint, %", text, draw_bars)
+    texts = [f"{known[key][0]}, {kinds[kind]} {x:.1f}" for (key, kind), x in percent.items()]
+    return chart("Recall@20 with constraint, %", "; ".join(texts), draw_bars)
 
 
 def seconds(run: Record) -> Chart:
@@ -172,27 +174,28 @@ def seconds(run: Record) -> Chart:
     return chart("Seconds of an epoch", text, draw)
 
 
-def relations(found: pd.DataFrame) -> Chart:
+def relations(rows: pd.DataFrame) -> Chart:
     """Draw `relation_bars` of all relations, with Recall in words."""
-    best = 100 * found.groupby("group").recall.max()
+    best = 100 * rows.groupby("group").recall.max()
     text = "; ".join(f"{group} up to {best[group]:.1f} %" for group in GROUPS if group in best)
-    title, height = "Recall@20 by relation, with constraint, %", 1.2 + 0.2 * len(found)
-    return chart(title, text, lambda axis: relation_bars(axis, found), height)
+    title, height = "Recall@20 by relation, with constraint, %", 1.2 + 0.2 * len(rows)
+    return chart(title, text, lambda axis: relation_bars(axis, rows), height)
 
 
-def relation_bars(axis: Axes, found: pd.DataFrame) -> None:
+def relation_bars(axis: Axes, rows: pd.DataFrame) -> None:
     """Draw bars of all relations with their counts, best first within their group.
 
     Args:
-        found: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
+        rows: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
     """
-    found = found.sort_values("recall", ascending=False)
-    found = found.sort_values("group", key=lambda of: of.map([*GROUPS].index), kind="stable")
-    found = found.reset_index(drop=True)
-    for group, of in found.groupby("group", sort=False):
-        bars(axis, (100 * of.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
-    counts = [f"{of.name} ({of.triplets:,.0f})" for of in found.itertuples(index=False)]
-    axis.set_yticks(found.index, counts)
+    order = {group: number for number, group in enumerate(GROUPS)}
+    rows = rows.sort_values("recall", ascending=False)
+    rows = rows.sort_values("group", key=lambda groups: groups.map(order), kind="stable")
+    rows = rows.reset_index(drop=True)
+    for group, members in rows.groupby("group", sort=False):
+        bars(axis, (100 * members.recall).to_dict(), 0.7, GROUPS[str(group)], str(group))
+    labels = [f"{row.name} ({row.triplets:,.0f})" for row in rows.itertuples(index=False)]
+    axis.set_yticks(rows.index, labels)
     axis.tick_params(axis="y", labelsize=9.5, length=0)
 
 
@@ -203,18 +206,19 @@ def by_step(axis: Axes, run: Record) -> None:
     axis.yaxis.set_major_formatter("{x:,.10g}")
     if axis.get_yscale() == "log":
         axis.yaxis.set_minor_formatter(LogFormatter())
-    axis.set_xlim(0, 1.02 * max([at(run, line) for line in (*run.steps, *run.epochs)], default=1))
-    ends = [(at(run, line), line["epoch"]) for line in run.epochs]
+    steps = [global_step(run, line) for line in (*run.steps, *run.epochs)]
+    axis.set_xlim(0, 1.02 * max(steps, default=1))
+    ends = [(global_step(run, line), line["epoch"]) for line in run.epochs]
     if ends := ends[:: -(-len(ends) // TICKS) or 1]:
         top = axis.secondary_xaxis("top")
         top.set_xticks(*zip(*ends, strict=True))
         top.set_xlabel("end of epoch")
 
 
-def bars(axis: Axes, found: Mapping[float, float], width: float, ink: str, label: str) -> None:
-    """Draw horizontal bars, from place, counted from the top, to value in percent."""
-    drawn = axis.barh([*found], [*found.values()], width, color=ink, label=label)
-    axis.bar_label(drawn, fmt="%.1f", padding=3, fontsize=9.5)
+def bars(axis: Axes, lengths: Mapping[float, float], width: float, ink: str, label: str) -> None:
+    """Draw horizontal bars: position, counted from the top, -> length in percent."""
+    drawing = axis.barh([*lengths], [*lengths.values()], width, color=ink, label=label)
+    axis.bar_label(drawing, fmt="%.1f", padding=3, fontsize=9.5)
     axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
     axis.yaxis.set_inverted(True)
     axis.grid(axis="y", visible=False)
@@ -224,20 +228,21 @@ def colour(run: Record) -> str:
     return colour_of(run.config["loader"]["name"])
 
 
-def at(run: Record, line: Row) -> int:
+def global_step(run: Record, line: Row) -> int:
     """Return the step of the whole run at which a line was written; epochs may differ in steps."""
-    of = {epoch["epoch"]: epoch["step"] for epoch in run.epochs}
-    return sum(of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
+    steps_of = {epoch["epoch"]: epoch["step"] for epoch in run.epochs}
+    return sum(steps_of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
 
 
-def of_steps(run: Record, key: str) -> Points:
-    return [(at(run, line), line[key]) for line in run.steps if key in line]
+def step_points(run: Record, key: str) -> Points:
+    return [(global_step(run, line), line[key]) for line in run.steps if key in line]
 
 
-def of_epochs(run: Record, key: str) -> Points:
+def epoch_points(run: Record, key: str) -> Points:
     """Return the mean of each epoch, placed at its middle."""
-    return [(at(run, line) - line["step"] / 2, line[key]) for line in run.epochs if key in line]
+    lines = [line for line in run.epochs if key in line]
+    return [(global_step(run, line) - line["step"] / 2, line[key]) for line in lines]
 
 
-def columns(found: Points) -> tuple[list[float], list[float]]:
-    return [x for x, _ in found], [y for _, y in found]
+def columns(points: Points) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]

@@ -1,4 +1,4 @@
-"""Atomic files: a reader finds the old contents or the new, never half of them."""
+"""The machine: files that are written whole, folders with one writer, cores for data workers."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,7 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bload.errors import InputError
+from filelock import FileLock, Timeout
+
+from bload import InputError
+
+MOST_WORKERS = 8
+"""Most data workers per rank if their number is not given."""
 
 
 def plain_file(path: Path | str) -> Path:
@@ -25,8 +30,8 @@ def reading(path: Path | str, remedy: str) -> Iterator[None]:
     except Exception as error:  # wrong contents raise nearly anything
         if isinstance(error, InputError) or "Memory" in type(error).__name__:
             raise
-        what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise InputError(f"{path} cannot be read ({what}); {remedy}") from error
+        details = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(f"{path} cannot be read ({details}); {remedy}") from error
 
 
 def new_file(path: Path) -> BinaryIO:
@@ -72,3 +77,41 @@ def write_whole(
             os.close(folder)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_folder(folder: Path, *, lock: Path | None = None, seconds: float = -1) -> Iterator[None]:
+    """Keep other processes from writing `folder`; the system ends the lock if this one is killed.
+
+    Args:
+        lock: the lock file; default: one beside the folder.
+        seconds: time to wait for another process; -1: no limit.
+
+    Raises:
+        InputError: another process holds the lock, or there is no place for it.
+    """
+    lock = lock or folder.parent / f".{folder.name}.lock"
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(lock, timeout=seconds).acquire()
+    except Timeout:
+        raise InputError(f"another process is writing {folder}; wait or stop it") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error}); give another folder") from error
+    with held:
+        yield
+
+
+def core_count() -> int:
+    """Return the number of cores that this process may use, as set by Slurm or a container."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_count(asked: int) -> int:
+    """Return the number of data workers of a rank: `asked`, or for -1 its share of the cores."""
+    if asked >= 0:
+        return asked
+    share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return min(MOST_WORKERS, max(1, share))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError
-from datasets.write_whole import write_whole
+from bload import InputError
+from datasets.machine import write_whole
 from training.folder import metric_lines, read_object
 from training.provenance import surroundings
 
@@ -23,7 +23,7 @@ class Record:
     path: Path
     config: Row
     steps: list[Row]
-    """Lines of metrics.jsonl by kind, here and in `epochs`, one per epoch, and `evals`."""
+    """Lines of metrics.jsonl by kind; so are `epochs`, one per epoch, and `evals`."""
     epochs: list[Row]
     evals: list[Row]
     """Figures on the validation videos."""
@@ -44,12 +44,11 @@ def read_record(path: Path) -> Record:
         if line["kind"] in lines:
             step = 0 if line["kind"] == "epoch" else line["step"]
             lines[line["kind"]][line["epoch"], step] = line
-    steps, epochs, evals = (list(found.values()) for found in lines.values())
+    steps, epochs, evals = (list(rows.values()) for rows in lines.values())
     config, made_on = read_object(path / "config.json"), read_object(path / MADE_ON)
     end = path / "summary.json"
-    return Record(
-        path, config, steps, epochs, evals, read_object(end) if end.exists() else {}, made_on
-    )
+    summary = read_object(end) if end.exists() else {}
+    return Record(path, config, steps, epochs, evals, summary, made_on)
 
 
 def note_machine(path: Path) -> None:

@@ -8,11 +8,11 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from datasets.action_genome import VideoSource
-from datasets.write_whole import write_whole
+from datasets.machine import write_whole
 from training.folder import LAST
-from training.page.picture import draw_run
-from training.page.record import Record, note_machine, read_record
-from training.page.sections import PICTURES, SECTIONS, lead
+from training.report.record import Record, note_machine, read_record
+from training.report.sections import PICTURES, SECTIONS, summary_line
+from training.report.video import draw_run
 
 PAGE = "report.html"
 
@@ -20,11 +20,11 @@ PAGE = "report.html"
 def begin_page(path: Path) -> None:
     """Write down the machine on which a run begins or resumes; delete its page and pictures."""
     note_machine(path)
-    for file in drawn(path):
+    for file in drawn_files(path):
         file.unlink()
 
 
-def drawn(path: Path) -> list[Path]:
+def drawn_files(path: Path) -> list[Path]:
     """Return the existing page and pictures of a run."""
     return [path / name for name in (PAGE, *PICTURES) if (path / name).exists()]
 
@@ -51,7 +51,7 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
         write_page(path, device, source)
     except Exception:
         traceback.print_exc()
-        print(f"warning: no page; python -m training.page {path} tries it again")
+        print(f"warning: no page; python -m training.report {path} tries it again")
 
 
 def _render(run: Record) -> str:
@@ -65,4 +65,6 @@ def _render(run: Record) -> str:
     environment.tests["figure"] = lambda cell: re.fullmatch(r"[-\d.,]+", cell) is not None
     page = {anchor: (title, make(run)) for anchor, (title, make) in SECTIONS.items()}
     title = f"BLoad: run {run.path.name}"
-    return environment.get_template("page.html").render(title=title, lead=lead(run), page=page)
+    return environment.get_template("page.html").render(
+        title=title, lead=summary_line(run), page=page
+    )

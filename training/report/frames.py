@@ -3,12 +3,13 @@
 A picture shows one frame twice - the ground truth, then the pairs of the best predicted triplets -
 and a panel. This lists the best triplets with constraint, green with a tick if one finds a true
 triplet and red with a cross if not, and the true triplets that the first 20 miss. Triplets that
-score below a tenth of the first are left out; boxes that lie on one another are drawn once. One PNG
-per frame, one GIF per video; or frames of a video side by side.
+score below a tenth of the first are left out; boxes that lie on one another are drawn once. `Album`
+makes a PNG per frame and a GIF per video, `draw_strip` shows frames of a video side by side.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,14 +25,14 @@ from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import top_triplets, triplet_ranks
 
-SHOWN = 8
+MOST_TRIPLETS = 8
 """Most predicted triplets in the panel."""
-LEAST = 0.1
-"""Least score of a shown triplet, as a share of the best triplet's score."""
-SAME = 0.7
+LEAST_SHARE = 0.1
+"""Least score of a triplet in the panel, as a share of the best triplet's score."""
+SAME_BOX = 0.7
 """IoU from which on two boxes of one class are drawn as one, with the numbers of both."""
-WITHIN = 20
-"""A true triplet is missed if it is not found within so many."""
+K = 20
+"""A true triplet is missed if it is not found within the first K."""
 
 LINES = 22
 """Lines of the panel, of `LINE` inches each."""
@@ -58,13 +59,13 @@ class Album:
             source.videos[video]: source.targets(video, 0, int(source.lengths[video]))
             for video in spread(len(source), count)
         }
-        self.wanted = {target.name for targets in self.targets_of.values() for target in targets}
+        self.names = {target.name for targets in self.targets_of.values() for target in targets}
         self.prediction_of: dict[str, FramePrediction] = {}
 
     def keep(self, targets: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
         """Keep the predictions of those frames that are to be drawn."""
         for target, prediction in zip(targets, predictions, strict=True):
-            if target.name in self.wanted:
+            if target.name in self.names:
                 self.prediction_of[target.name] = prediction
 
     def draw(self, folder: Path, convention: str = "inclusive") -> list[Path]:
@@ -84,8 +85,8 @@ class Album:
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
                 small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
             drawn.append(folder / f"{video}.gif")
-            rest, time = small[1:], MILLISECONDS
-            small[0].save(drawn[-1], save_all=True, append_images=rest, duration=time, loop=0)
+            frames: dict[str, Any] = {"append_images": small[1:], "duration": MILLISECONDS}
+            small[0].save(drawn[-1], save_all=True, loop=0, **frames)
         return drawn
 
 
@@ -100,10 +101,10 @@ def draw_frame(
 
     `width` is in inches of 100 pixels. Frames of one video and width have one height.
     """
-    lines, high = LINES * LINE, HEAD + width / 3 * image.height / image.width
-    figure = Figure((width, max(lines, high)), dpi=100)
+    picture_height = HEAD + width / 3 * image.height / image.width
+    figure = Figure((width, max(LINES * LINE, picture_height)), dpi=100)
     _draw_panels(figure.subplots(1, 3), image, target, prediction, convention)
-    return _rendered(figure)
+    return _render(figure)
 
 
 def draw_strip(
@@ -112,20 +113,19 @@ def draw_strip(
     predictions: Sequence[FramePrediction],
 ) -> Image.Image:
     """Draw frames of a video side by side, a column each: truth, prediction, triplets."""
-    high = HEAD + COLUMN * images[0].height / images[0].width
-    size = (COLUMN * len(images), 2 * high + LINES * LINE)
-    figure = Figure(size, dpi=100)
-    ratios = (high, high, LINES * LINE)
+    picture_height = HEAD + COLUMN * images[0].height / images[0].width
+    figure = Figure((COLUMN * len(images), 2 * picture_height + LINES * LINE), dpi=100)
+    ratios = (picture_height, picture_height, LINES * LINE)
     axes = figure.subplots(3, len(images), squeeze=False, height_ratios=ratios)
     frames = zip(images, targets, predictions, strict=True)
     for column, (image, target, prediction) in zip(axes.T, frames, strict=True):
         _draw_panels(column, image, target, prediction, "inclusive")
-    return _rendered(figure)
+    return _render(figure)
 
 
-def _rendered(figure: Figure) -> Image.Image:
-    wide, high = figure.get_size_inches()
-    figure.subplots_adjust(0.1 / wide, 0, 1 - 0.1 / wide, 1 - HEAD / high, 0.02, 0.08)
+def _render(figure: Figure) -> Image.Image:
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(0.1 / width, 0, 1 - 0.1 / width, 1 - HEAD / height, 0.02, 0.08)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
@@ -139,10 +139,11 @@ def _draw_panels(
     convention: str,
 ) -> None:
     """Draw the truth, the prediction and the list of triplets."""
-    found = top_triplets(prediction, target, "with", SHOWN, convention)
-    shown_K = (found[2] > 0) & (found[2] >= LEAST * found[2].max(initial=0))
-    pair_K, relation_K, score_K, hit_K = (of_K[shown_K] for of_K in found)
-    number_of = {pair: place for place, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
+    triplets = top_triplets(prediction, target, "with", MOST_TRIPLETS, convention)
+    score_K = triplets[2]
+    is_listed_K = (score_K > 0) & (score_K >= LEAST_SHARE * score_K.max(initial=0))
+    pair_K, relation_K, score_K, hit_K = (column_K[is_listed_K] for column_K in triplets)
+    number_of = {pair: number for number, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
     truth = [("person", _PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], _OBJECT, box_4))
@@ -152,14 +153,14 @@ def _draw_panels(
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
-        words = in_words(relation, prediction.object_classes_P[pair])
+        words = describe_triplet(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
         lines.append((f"{mark} {number_of[int(pair)]}  {words}  {score:.2f}", colour))
-    found_G = triplet_ranks([prediction], [target], convention)[0] < WITHIN
+    found_G = triplet_ranks([prediction], [target], convention)[0] < K
     counted = f"{found_G.sum()} of {len(found_G)} true triplets"
-    lines += [("", _INK), (f"Found within {WITHIN}: {counted}", _INK)]
+    lines += [("", _INK), (f"Found within {K}: {counted}", _INK)]
     for row, relation in target.relations_G2[~found_G]:
-        lines.append((f"missed: {in_words(relation, target.object_classes_M[row])}", _RED))
+        lines.append((f"missed: {describe_triplet(relation, target.object_classes_M[row])}", _RED))
     axes[2].axis("off")
     for row, (text, colour) in enumerate(lines[:LINES]):
         place = (0.02, 1 - (row + 0.5) / LINES)
@@ -203,25 +204,26 @@ def _pair_boxes(
     drawn: list[tuple[int, np.ndarray, list[int]]] = []  # class 0: the subject
     for pair in number_of:
         people, objects = prediction.person_boxes_P4[pair], prediction.object_boxes_P4[pair]
-        for of, box_4 in ((0, people), (int(prediction.object_classes_P[pair]), objects)):
-            for other, other_4, pairs in drawn:
-                if other == of and overlaps(box_4, other_4) >= SAME:
+        object_class = int(prediction.object_classes_P[pair])
+        for box_class, box_4 in ((0, people), (object_class, objects)):
+            for drawn_class, drawn_4, pairs in drawn:
+                if drawn_class == box_class and overlaps(box_4, drawn_4) >= SAME_BOX:
                     pairs.append(pair)
                     break
             else:
-                drawn.append((of, box_4, [pair]))
+                drawn.append((box_class, box_4, [pair]))
     boxes = []
-    for of, box_4, pairs in reversed(drawn):
+    for box_class, box_4, pairs in reversed(drawn):
         numbers = ", ".join(str(number_of[pair]) for pair in pairs)
         label, colour = f"{numbers} person", _PERSON
-        if of:
-            label = f"{numbers} {OBJECTS[of]} {prediction.object_scores_P[pairs[0]]:.2f}"
+        if box_class:
+            label = f"{numbers} {OBJECTS[box_class]} {prediction.object_scores_P[pairs[0]]:.2f}"
             colour = _GREEN if hits.intersection(pairs) else _RED
         boxes.append((label, colour, box_4))
     return boxes
 
 
-def in_words(relation: int, object_class: int) -> str:
+def describe_triplet(relation: int, object_class: int) -> str:
     """Name the triplet of a person and an object, from subject to object."""
     name, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
     first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends

@@ -17,12 +17,11 @@ from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import contents, interrupted, one_rank, only_run
 from training.checkpoint import load_model
 from training.evaluation import measure
-from training.page import charts
-from training.page import picture as run_picture
-from training.page import write as run_page
-from training.page.picture import predict_video, read_video, telling
-from training.page.record import read_record
-from training.page.write import drawn, write_page
+from training.report import charts, video
+from training.report import write as run_page
+from training.report.record import read_record
+from training.report.video import predict_video, read_video, representative_video
+from training.report.write import drawn_files, write_page
 
 CPU = torch.device("cpu")
 
@@ -45,8 +44,8 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     assert not any("var(" in drawing or "color-mix" in drawing for drawing in drawings)
     assert "mathdefault" not in page  # a label as TeX
     summary = json.loads((finished / "summary.json").read_text())
-    reached = f"is {100 * summary['with/recall@20']:.1f} %"
-    for text in (reached, "without memory", f"{summary['padding']:,.0f},", "train.batch_slots"):
+    result = f"is {100 * summary['with/recall@20']:.1f} %"
+    for text in (result, "without memory", f"{summary['padding']:,.0f},", "train.batch_slots"):
         assert text in page, text
     commit = read_record(finished).made_on["git"]
     assert commit is None or commit in page
@@ -57,7 +56,7 @@ def test_the_page_is_made_again_to_the_last_bit(finished, run):
     before["report.html"] = before["report.html"].replace(
         *(str(p).encode() for p in (finished, run))
     )
-    for file in drawn(run):
+    for file in drawn_files(run):
         file.unlink()
     write_page(run, CPU)
     assert contents(run) == before
@@ -85,9 +84,9 @@ def test_the_picture_shows_what_evaluation_predicts(finished, data_root):
 def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
     source = ActionGenome(data_root, "test", (32, 32))
     objects = [len(source.targets(video, 0, 1)[0].object_classes_M) for video in range(4)]
-    assert min(objects) < max(objects) == objects[telling(source)]
-    with mock.patch.object(run_picture, "AROUND", 0):
-        assert source.lengths[telling(source)] == 35  # of 12, 23, 35 and 53
+    assert min(objects) < max(objects) == objects[representative_video(source)]
+    with mock.patch.object(video, "CANDIDATES", 0):
+        assert source.lengths[representative_video(source)] == 35  # of 12, 23, 35 and 53
 
 
 def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
@@ -95,12 +94,12 @@ def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
     with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
     folder = only_run(tmp_path / "runs")
-    assert drawn(folder) == []
+    assert drawn_files(folder) == []
     write_page(folder, CPU)
     assert "not finished, epoch 2, step 1" in (folder / "report.html").read_text()
     with interrupted((1, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
-    assert drawn(folder) == []  # it was of before
+    assert drawn_files(folder) == []  # it was of before
 
 
 def test_a_page_shows_what_is_there(run, tmp_path):
@@ -119,10 +118,10 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
         train.train(config("train.epochs=1"), one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert "warning" in said
-    assert f"python -m training.page {folder}" in said
+    assert f"python -m training.report {folder}" in said
     assert re.search("conclusion .*too short", said)
     assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
-    assert drawn(folder) == []
+    assert drawn_files(folder) == []
 
 
 def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(run, config):
@@ -158,8 +157,8 @@ def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):
     write_page(run, CPU)
     page = (run / "report.html").read_text()
     assert "<figcaption>Seconds of an epoch" in page
-    steps = lines[-1]["step"]
-    assert charts.at(read_record(run), lines[-1]) == 2 * steps  # the second epoch's last step
+    end = lines[-1]  # of the second epoch
+    assert charts.global_step(read_record(run), end) == 2 * end["step"]
     assert "Recall@20 on validation videos" in page
 
 

@@ -9,21 +9,19 @@ import torch
 from PIL import Image
 from torch import nn
 
-from bload.batch.batch import Batch, collate_blocks
-from bload.loading.dataset import BlockDataset
-from bload.packing.plan import Block
+from bload import Batch, Block, BlockDataset, collate_blocks
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox
-from datasets.scoring.pictures import MILLISECONDS, draw_frame, draw_strip, spread
 from datasets.scoring.prediction import FramePrediction
 from training.checkpoint import load_model
 from training.evaluation import predict_batch
 from training.ranks import autocast
+from training.report.frames import MILLISECONDS, draw_frame, draw_strip, spread
 
 STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
-AROUND = 4
+CANDIDATES = 4
 """Videos considered on either side of the median length."""
 WIDTH = 12.0
 """Width of the moving picture, in inches of 100 pixels."""
@@ -32,7 +30,7 @@ WIDTH = 12.0
 def draw_run(
     checkpoint: Path, device: torch.device, source: VideoSource | None = None
 ) -> tuple[bytes, bytes]:
-    """Draw a checkpoint's predictions on the video that `telling` chooses.
+    """Draw a checkpoint's predictions on the video that `representative_video` chooses.
 
     Args:
         source: the split of the run's figures; None opens it, and makes no data.
@@ -48,15 +46,15 @@ def draw_run(
     if source is None:
         dataset = saved_config(saved["config"]["dataset"])
         source = build_source(dataset, dataset.splits[1])
-    video = telling(source)
+    video = representative_video(source)
     batch = read_video(source, video, int(source.lengths[video]))
     predictions = predict_video(model, source, batch, saved["config"]["train"], device)
-    targets, shown = batch.targets, spread(len(batch.targets), STILLS)
+    targets = batch.targets
     images = [
         Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
     ]
     frames = [*zip(images, targets, predictions, strict=True)]
-    stills = [frames[index] for index in shown]
+    stills = [frames[index] for index in spread(len(frames), STILLS)]
     strip = draw_strip(*zip(*stills, strict=True))
     strip.save(png := io.BytesIO(), "png")
     film = [draw_frame(*frame, width=WIDTH) for frame in frames[:MOVING]]
@@ -65,11 +63,11 @@ def draw_run(
     return png.getvalue(), webp.getvalue()
 
 
-def telling(source: VideoSource) -> int:
+def representative_video(source: VideoSource) -> int:
     """Return the video, of about median length, with the most objects in its first frame."""
     middle, order = len(source) // 2, np.argsort(source.lengths, kind="stable")
-    near = order[max(0, middle - AROUND) : middle + AROUND + 1].tolist()
-    return max(near, key=lambda video: len(source.targets(video, 0, 1)[0].object_classes_M))
+    candidates = order[max(0, middle - CANDIDATES) : middle + CANDIDATES + 1].tolist()
+    return max(candidates, key=lambda video: len(source.targets(video, 0, 1)[0].object_classes_M))
 
 
 def read_video(source: VideoSource, video: int, frames: int) -> Batch:
@@ -84,5 +82,5 @@ def predict_video(
 ) -> list[FramePrediction]:
     """Predict the frames of a batch as evaluation does; `train` is the run's ``train`` config."""
     precision = autocast(train["amp"], device)
-    how = Letterbox(source), device, precision, train["starts"], train["seed"]
-    return predict_batch(model.eval(), batch, *how)()
+    options = Letterbox(source), device, precision, train["starts"], train["seed"]
+    return predict_batch(model.eval(), batch, *options)()
