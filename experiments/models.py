@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ KERNELS = {
 }
 """Kernels that keep texts apart, and the argument by which they do."""
 HAS_KERNEL = forms.has_kernel
-ATTENTIONS = ("sdpa", "eager", "kernels", "flash_attention_2")
+ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
 UNTRIED = "untried here"
 STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
@@ -195,18 +196,19 @@ def measure(device: str, only: list[str]) -> None:
     made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
     rows = [row for row in read() if row["transformers"] == made["transformers"]]
     measured = {(row["architecture"], row["attention"], row["device"]) for row in rows}
-    for name, kind in architectures():
-        for attention in ATTENTIONS + ("flex_attention",) * (device == "cuda"):
-            if (name, attention, device) not in measured and (not only or name in only):
-                row = {"architecture": name, "model": kind, "attention": attention} | made
-                if not (cells := try_forms(name, kind, attention, device)):
-                    continue
-                rows.append(row | cells)
-                with FILE.open("w", newline="") as file:
-                    writer = csv.DictWriter(file, [*row, "cause", "refusal", *FORMS])
-                    writer.writeheader()
-                    writer.writerows(rows)
-                print(*rows[-1].values(), flush=True)
+    attentions = ATTENTIONS + ("flex_attention",) * (device == "cuda")
+    for attention, (name, kind) in product(attentions, architectures()):
+        if (name, attention, device) in measured or (only and name not in only):
+            continue
+        row = {"architecture": name, "model": kind, "attention": attention} | made
+        if not (cells := try_forms(name, kind, attention, device)):
+            continue
+        rows.append(row | cells)
+        with FILE.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [*row, "cause", "refusal", *FORMS])
+            writer.writeheader()
+            writer.writerows(sorted(rows, key=lambda row: (row["architecture"], row["attention"])))
+        print(*rows[-1].values(), flush=True)
 
 
 def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, str]:
@@ -274,7 +276,7 @@ def page() -> str:
     }
     answers: dict[tuple[str, ...], list[str]] = {}
     for name, rows in sorted(ran.items()):
-        sdpa, eager, *packed = (first_form(rows.get(attention)) for attention in ATTENTIONS)
+        sdpa, *packed, eager = (first_form(rows.get(attention)) for attention in ATTENTIONS)
         cpu = sdpa or eager or "one text at a time"
         if sdpa and eager and sdpa != eager:
             cpu += f"; eager: {eager}"
