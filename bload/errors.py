@@ -63,15 +63,17 @@ class TooLongError(InputError):
     """A sequence is longer than a block.
 
     Its arguments are the number of the sequence and its length, the longest length of all, `t_max`,
-    the name of the sequence or "", and True if the message may offer ``long="carry"``.
+    the name of the sequence or "", and True if the message may offer ``long="carry"``, None if it
+    may not offer to cut sequences.
     """
 
     def __str__(self) -> str:
         sequence, length, longest, t_max, name, carry = self.args
-        ways = "long=split, long=carry" if carry else "long=split"
+        ways = "long=split, long=carry or " if carry else "long=split or "
+        ways = "" if carry is None else ways
         return printable(
             f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise t_max to "
-            f"{longest}, or set {ways} or long=truncate"
+            f"{longest}, or set {ways}long=truncate"
         )
 
     def named(self, names: Sequence[str]) -> "TooLongError":

@@ -190,17 +190,16 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         np.concatenate([getattr(block, name) for block in blocks])
         for name in ("starts", "length", "sequence", "first")
     )
-    used = [block.frames for block in blocks]
     valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
-    for row, frames in zip(valid_BT, used, strict=True):
-        row[:frames] = True
+    for block, slot, length in zip(block_S, slot_S, length_S, strict=True):
+        valid_BT[block, slot : slot + length] = True
     start_BT[block_S, slot_S] = True
     continues = [block.continues for block in blocks]
     start_BT[:, 0] &= ~np.array(continues)
 
     inputs, targets = ([getattr(sample, of) for sample in samples] for of in ("inputs", "targets"))
     flat = [*chain.from_iterable(targets)]
-    in_blocks = partial(_in_blocks, used=used, t_max=t_max, pad=pad)
+    in_blocks = partial(_in_blocks, blocks=blocks, pad=pad)
     return Batch(
         inputs_BT=in_blocks(inputs, like[0], name="frames", label=0),
         targets_BT=in_blocks(targets, _tensors(like[1]), name="targets", label=-100)
@@ -223,8 +222,7 @@ def _in_blocks(
     pieces: Sequence[Sequence[Any]],
     like: Any,
     *,
-    used: Sequence[int],
-    t_max: int,
+    blocks: Sequence[Block],
     pad: Mapping[str, float],
     name: str,
     label: float,
@@ -234,13 +232,13 @@ def _in_blocks(
     Args:
         pieces: values by block and segment.
         like: values without frames.
-        used: frames of each block.
+        blocks: places of the segments.
         label: padding of integers, unless `pad` has a value; other dtypes get 0.
     """
     if like is None:
         return None
     if isinstance(like, dict):
-        same: dict[str, Any] = {"used": used, "t_max": t_max, "pad": pad, "label": label}
+        same: dict[str, Any] = {"blocks": blocks, "pad": pad, "label": label}
         return {
             key: _in_blocks([[one[key] for one in of] for of in pieces], part, name=key, **same)
             for key, part in like.items()
@@ -254,11 +252,17 @@ def _in_blocks(
         if dtype == torch.uint64:
             raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
         dtype = torch.int64  # room for -100, so that padding is not a class
-    padded_BT = empty((len(pieces), t_max, *like.shape[1:]), dtype)
-    for row, some, frames in zip(padded_BT, pieces, used, strict=True):
+    padded_BT = empty((len(pieces), blocks[0].t_max, *like.shape[1:]), dtype)
+    for row, some, block in zip(padded_BT, pieces, blocks, strict=True):
+        frames = block.frames
+        if block.multiple_of > 1:
+            row[:] = value
+            for slot, piece in zip(block.starts, some, strict=True):
+                row[slot : slot + len(piece)] = piece
+            continue
         if some:
             torch.cat([*some], out=row[:frames])
-        if frames < t_max:
+        if frames < block.t_max:
             row[frames:] = value
     return padded_BT
 

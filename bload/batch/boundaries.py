@@ -84,9 +84,13 @@ class Boundaries:
 
     @property
     def seq_idx_BT(self) -> Tensor:
-        """int32, number of the segment for Mamba's kernels; padding has the next number."""
-        last_B1 = self.start_BT.sum(1, keepdim=True)
-        return torch.where(self.valid_BT, self.segment_BT, last_B1).to(torch.int32)
+        """int32, number of the segment for Mamba's kernels; it rises along a row.
+
+        Padding inside a row has the number of its segment, and at the end of a row the next.
+        """
+        segment_BT = self.segment_BT.cummax(1).values
+        inside_BT = self.valid_BT.flip(1).cumsum(1).flip(1) > 0
+        return torch.where(inside_BT, segment_BT, segment_BT[:, -1:] + 1).to(torch.int32)
 
     def varlen(self, segments: int | None = None) -> dict[str, Any]:
         """Return arguments of `torch.nn.attention.varlen.varlen_attn` besides query, key and value.
@@ -132,8 +136,8 @@ class Boundaries:
         """Return the packed parameters of Megatron-Core and Transformer Engine.
 
         They belong to ``values_BT.flatten(0, 1)``, padding included: the lengths are those of the
-        segments, and the padded bounds give the slots at the end of a block to its last segment. A
-        block without a segment is one of length 0. It waits for a GPU.
+        segments, and the padded bounds give padding to the segment before it. A block without a
+        segment is one of length 0. It waits for a GPU.
         """
         used_N = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
         begins_BT = self.start_BT.clone()
@@ -177,11 +181,14 @@ class Boundaries:
 
         beyond = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
         first_BK, last_BK = beyond[:, ::TILE], beyond[:, TILE - 1 :: TILE]
-        one_BK = first_BK == last_BK
+        padding_BKT = pad(~self.valid_BT, (0, -t_max % TILE)).view(*first_BK.shape, TILE)
+        one_BK, padded_BK = first_BK == last_BK, padding_BKT.any(2)
+        empty_BK = one_BK & padding_BKT.all(2)
         meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
             first_BK[:, None] <= last_BK[:, :, None]
         )
-        full_BKK = meet_BKK & one_BK[:, :, None] & one_BK[:, None]
+        full_BKK = meet_BKK & _pairs(one_BK & ~padded_BK) | _pairs(empty_BK)
+        meet_BKK |= _pairs(padded_BK)
         if causal:
             meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
         return BlockMask.from_kv_blocks(
@@ -290,6 +297,11 @@ class Boundaries:
             first_S[row_V] + step_V,
             sizes_T.cpu(),
         )  # PackedSequence takes the sizes on the CPU
+
+
+def _pairs(tiles_BK: Tensor) -> Tensor:
+    """Return True where both tiles are set, ``(B, K, K)``."""
+    return tiles_BK[:, :, None] & tiles_BK[:, None]
 
 
 def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:

@@ -52,6 +52,9 @@ class BlockLoader:
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
         balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
+        multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
+            or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
+            to be a multiple too; its default is rounded up. It cannot cut long sequences.
         pad: padding values by key of the source's dict, or by ``frames`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
         num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
@@ -84,6 +87,7 @@ class BlockLoader:
         balance: str = "none",
         cost: Cost = SLOTS,
         balance_options: Mapping[str, Any] | None = None,
+        multiple_of: int = 1,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -118,6 +122,7 @@ class BlockLoader:
             balance=balance,
             cost=cost,
             balance_options=balance_options,
+            multiple_of=multiple_of,
             **options,
         )
         dataset = BlockDataset(source, names)

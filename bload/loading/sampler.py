@@ -18,7 +18,7 @@ from bload.loading.ranks import check_place, difference_of_ranks, find_place, ha
 from bload.packing.block_sizes import sizes_of
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
-from bload.packing.plan import Block, Plan, filler_block
+from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
@@ -57,6 +57,7 @@ class BlockSampler(Sampler[list[Block]]):
         balance: str = "none",
         cost: Cost = SLOTS,
         balance_options: Mapping[str, Any] | None = None,
+        multiple_of: int = 1,
         **options: Any,
     ) -> None:
         self.rank, self.world_size = find_place(rank, world_size, process_group)
@@ -68,7 +69,9 @@ class BlockSampler(Sampler[list[Block]]):
         self.seed = seed
         self.last: Last = last
         self.epoch = self._plan_epoch = 0
-        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        self.multiple_of = check_whole("multiple_of", multiple_of, 1)
+        natural = natural_t_max(self.lengths, packer, self.multiple_of)
+        self.t_max = natural if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
         self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
@@ -84,6 +87,8 @@ class BlockSampler(Sampler[list[Block]]):
         self._schedule: Schedule | None = None
         self.block_sizes = sizes_of(block_sizes, self._plan, self.t_max, self.batch_slots, cost)
         if self.block_sizes:
+            sizes = round_up(np.array(self.block_sizes), self.multiple_of)
+            self.block_sizes = tuple(sorted({*sizes.tolist()}))
             self._plan = self._make_plan()
         self.step = 0
         """Steps of the current epoch that are done."""
@@ -124,7 +129,9 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _make_plan(self) -> Plan:
         place = self.lengths, self.packer, self.t_max, self.seed, self.epoch
-        return make_plan(*place, block_sizes=self.block_sizes, **self.options)
+        return make_plan(
+            *place, block_sizes=self.block_sizes, multiple_of=self.multiple_of, **self.options
+        )
 
     @property
     def schedule(self) -> Schedule:
@@ -353,6 +360,8 @@ class BlockSampler(Sampler[list[Block]]):
     def _balance_definition(self) -> dict[str, Any]:
         """Return the settings that matter only if blocks differ in cost or size."""
         found: dict[str, Any] = {}
+        if self.multiple_of > 1:
+            found["multiple_of"] = self.multiple_of
         if self.block_sizes:
             found |= {"block_sizes": [*self.block_sizes], "batch_slots": self.batch_slots}
         if find_packer(self.packer).makes_batches:

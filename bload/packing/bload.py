@@ -19,6 +19,7 @@ early.
 
 import numpy as np
 
+from bload.errors import check_whole
 from bload.packing.fill import Draw, fill
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
@@ -31,6 +32,7 @@ def pack(
     *,
     draw: Draw = "video",
     long: Long = "error",
+    segments_per_block: int | None = None,
 ) -> Plan:
     """Fill blocks with random whole sequences; blocks come in random order.
 
@@ -38,9 +40,12 @@ def pack(
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
         long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
             every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+        segments_per_block: most sequences in a block; None sets no limit.
     """
     pieces = whole_pieces(lengths, t_max, long)
-    order, sizes = fill(pieces[2], t_max, rng, draw)
+    if segments_per_block is not None:
+        check_whole("segments_per_block", segments_per_block, 1)
+    order, sizes = fill(pieces[2], t_max, rng, draw, most=segments_per_block)
     block = rng.permutation(len(sizes))
     moved = (np.cumsum(sizes) - sizes)[block]
     sizes = sizes[block]

@@ -36,11 +36,11 @@ def sequences():
     return [torch.randn(length, 8, dtype=torch.float64) for length in LENGTHS]
 
 
-@pytest.fixture
-def batch(sequences):
-    """All sequences in blocks of 10, and a filler."""
+@pytest.fixture(params=[1, 5], ids=["", "aligned"])
+def batch(request, sequences):
+    """All sequences in blocks of 10, perhaps a multiple of 5 slots each, and a filler."""
     source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
-    (batch,) = BlockLoader(source, t_max=10, batch_slots=60)
+    (batch,) = BlockLoader(source, t_max=10, batch_slots=70, multiple_of=request.param)
     assert not batch.valid_BT[-1].any()
     return batch
 
@@ -49,8 +49,8 @@ def by_hand(batch):
     """Block, first slot and length of each segment, from the masks alone."""
     for b, (valid_T, start_T) in enumerate(zip(batch.valid_BT, batch.start_BT, strict=True)):
         starts = start_T.nonzero().flatten().tolist()
-        for slot, end in zip(starts, [*starts[1:], int(valid_T.sum())], strict=False):
-            yield b, slot, end - slot
+        for slot, end in pairwise([*starts, len(valid_T)]):
+            yield b, slot, int(valid_T[slot:end].sum())
 
 
 def test_the_picture_in_the_module_docstring():
@@ -361,7 +361,7 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
     packed = batch.to_packed(batch.inputs_BT)
     (other,) = BlockLoader(from_dataset([torch.zeros(4, 8)], [4]), t_max=10)
     for form in (batch.to_packed, batch.jagged, batch.last, batch.mean, batch.next_tokens):
-        with pytest.raises(InputError, match=r"\(10, 6, 8\), the batch begins with \(6, 10\)"):
+        with pytest.raises(InputError, match=r"\(10, 7, 8\), the batch begins with \(7, 10\)"):
             form(batch.inputs_BT.transpose(0, 1))
     with pytest.raises(InputError, match="9 steps of 39 frames and the batch 4 steps of 4"):
         other.from_packed(packed)
