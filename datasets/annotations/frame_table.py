@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bload import InputError
+from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number
 from datasets.annotations.read import Video
 from datasets.annotations.targets import FrameTargets

@@ -7,7 +7,7 @@ import torch
 from bload import BlockDataset, InputError, collate_blocks
 from bload.packing.plan import Block, filler_block
 from tests.bload.conftest import NumberedSource
-from training.ablations import change_starts, repeat_last
+from training.sidings.ablations import change_starts, repeat_last
 
 
 def block_of(t_max, *segments):

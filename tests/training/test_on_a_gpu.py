@@ -3,20 +3,22 @@
 import pytest
 import torch
 
-import train
 from tests.training.jobs import one_rank
+from training.data import open_data
 from training.ranks import Ranks
-from training.step import train_step
+from training.run import open_training
+from training.step import Position, train_step
 
 pytestmark = pytest.mark.gpu
 GPU = Ranks(0, 1, torch.device("cuda", 0))
 
 
 def take_steps(cfg, ranks):
-    data = train.open_data(cfg, ranks)
-    training = train.open_training(cfg, ranks, data)
+    data = open_data(cfg, ranks)
+    training = open_training(cfg, ranks, data)
     for number, batches in enumerate(data.loader.by_step()):
-        yield train_step(training, batches, 0, number, data.loader.steps).losses["loss"]
+        step, _ = train_step(training, batches, Position(0, number, data.loader.steps))
+        yield step.losses["loss"]
 
 
 @pytest.mark.parametrize("temporal", ["dds", "gru", "attention", "scan", "none"])

@@ -118,9 +118,9 @@ def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, t
     forward, drawn, told = DDS.forward, Augmentation.__call__, []
     epochs = set()
 
-    def listen(model, *inputs, **more):
-        told.append((model.training, more["extent_BT2"], more["gap_BT"]))
-        return forward(model, *inputs, **more)
+    def listen(model, frames, *more):
+        told.append((model.training, frames.extent_BT2, frames.extra_BT))
+        return forward(model, frames, *more)
 
     def draw(augmentation, *inputs):
         epochs.add(inputs[-1])

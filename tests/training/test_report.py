@@ -15,6 +15,7 @@ import train
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import contents, interrupted, one_rank, only_run
+from training import run as runs
 from training.checkpoint import load_model
 from training.evaluation import measure
 from training.report import charts, video
@@ -66,7 +67,7 @@ def test_the_picture_shows_what_evaluation_predicts(finished, data_root):
     model, saved = load_model(finished / "last.pt", CPU)
     source = ActionGenome(data_root, "test", (32, 32))
     batch = read_video(source, 2, 9)
-    found = predict_video(model, source, batch, saved["config"]["train"], CPU)
+    found = predict_video(model, source, batch, saved["config"], CPU)
     kept = {}
 
     def keep(targets, predictions):
@@ -128,7 +129,7 @@ def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(r
     before, job = contents(run), config("train.epochs=1", "train.log_every=1")
     for name in ("report.html", "prediction.webp"):
         (run / name).unlink()
-    with mock.patch.object(train, "open_training", side_effect=AssertionError("it trains")):
+    with mock.patch.object(runs, "open_training", side_effect=AssertionError("it trains")):
         train.train(job, one_rank())
         after = contents(run)
         with mock.patch.object(run_page, "write_page") as again:

@@ -14,10 +14,13 @@ from datasets.action_genome import VideoSource
 from datasets.build import build_source, saved_config
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
+from models.config import ModelConfig
+from training.build import build_inputs
 from training.checkpoint import load_model
 from training.evaluation import predict_batch
 from training.ranks import autocast
 from training.report.frames import MILLISECONDS, draw_frame, draw_strip, spread
+from training.sidings.ablations import Ablation
 
 STILLS, MOVING = 3, 24
 """Frames side by side, and the most in the moving picture."""
@@ -48,7 +51,7 @@ def draw_run(
         source = build_source(dataset, dataset.splits[1])
     video = representative_video(source)
     batch = read_video(source, video, int(source.lengths[video]))
-    predictions = predict_video(model, source, batch, saved["config"]["train"], device)
+    predictions = predict_video(model, source, batch, saved["config"], device)
     targets = batch.targets
     images = [
         Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
@@ -78,9 +81,11 @@ def read_video(source: VideoSource, video: int, frames: int) -> Batch:
 
 @torch.no_grad()
 def predict_video(
-    model: nn.Module, source: VideoSource, batch: Batch, train: dict, device: torch.device
+    model: nn.Module, source: VideoSource, batch: Batch, config: dict, device: torch.device
 ) -> list[FramePrediction]:
-    """Predict the frames of a batch as evaluation does; `train` is the run's ``train`` config."""
+    """Predict the frames of a batch as evaluation does; `config` is the run's."""
+    train = config["train"]
+    inputs = build_inputs(ModelConfig(**config["model"]), Letterbox(source), device)
+    change = Ablation(train["starts"], seed=train["seed"])
     precision = autocast(train["amp"], device)
-    options = Letterbox(source), device, precision, train["starts"], train["seed"]
-    return predict_batch(model.eval(), batch, *options)()
+    return predict_batch(model.eval(), change(batch), inputs, precision)()

@@ -11,7 +11,7 @@ BLoad's released code fills blocks with repeated padding; what the paper's model
 not known. B blocks, T slots.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,6 +20,23 @@ from torch import Tensor
 from bload.batch.batch import Batch
 from bload.errors import check_choice
 from training.config import STARTS
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Change of every batch; without an ablation it stays as it is."""
+
+    starts: str = "table"
+    padding: str = "masked"
+    seed: int = 0
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.padding == "repeated":
+            batch = repeat_last(batch)
+        if self.starts != "table":
+            start_BT = change_starts(batch.start_BT, batch.valid_BT, self.starts, self.seed)
+            batch = replace(batch, start_BT=start_BT)
+        return batch
 
 
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:

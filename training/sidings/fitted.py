@@ -1,27 +1,33 @@
-"""Cost of a batch on the machine that trains, fitted to a few timed batches.
+"""Cost of a batch on this machine, fitted to a few timed batches: ``loader.cost=fitted``.
+
+    python -m training.sidings.fitted model=dds_tiny    # before training, with its settings
 
 B blocks, T slots.
 """
 
+import json
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import astuple, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from bload import Batch, BlockDataset, Cost, collate_blocks, fit_cost, natural_t_max
+from bload import Batch, BlockDataset, Cost, InputError, collate_blocks, fit_cost, natural_t_max
 from bload.batch.step import Step, StepList
+from bload.errors import differences
 from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
-from datasets.build import build_letterbox
-from datasets.machine import reading
-from models import build_criterion
-from training.build import Training, build_network, build_training, choose_kernels
-from training.config import TrainJob
+from datasets.build import build_source
+from datasets.machine import reading, write_whole
+from training.apart import train_apart
+from training.build import Training
+from training.config import TrainJob, compose_job
 from training.folder import read_object
-from training.ranks import Ranks
+from training.ranks import Ranks, join_ranks
 from training.step import backward
 
 SHAPES = [(rows, part) for part in (1, 2, 4) for rows in (1, 2, 4)]
@@ -32,21 +38,32 @@ REPEATS = 3
 """Repetitions of each timing; the shortest counts."""
 
 
-def find_cost(cfg: TrainJob, source: VideoSource, ranks: Ranks, saved: Path | None) -> Cost:
-    """Return the cost of ``loader.cost=fitted``: the run's own, or one timed on all ranks.
+def read_cost(cfg: TrainJob) -> Cost:
+    """Read the cost that this module's command has written for such a network.
 
-    Args:
-        saved: file of the run's cost, read by rank 0, so that a resumed run keeps its plan.
+    Raises:
+        InputError: there is none, or it was timed for another network.
     """
-    timed: tuple[float, ...] = ()
-    with ranks.together():
-        if ranks.is_first and saved and saved.exists() and cfg.run.resume != "never":
-            with reading(saved, "remove it, and the cost is timed again"):
-                timed = astuple(Cost(**read_object(saved)))
-    if timed := ranks.gather(timed)[0]:  # others may see another folder
-        return Cost(*timed)
-    found = torch.tensor(astuple(fit(cfg, source, ranks)), dtype=torch.float64)
-    return Cost(*(ranks.sum(found) / ranks.world_size).tolist())
+    path = cost_file(cfg)
+    command = "python -m training.sidings.fitted, with the same settings, times it"
+    if not path.exists():
+        raise InputError(f"loader.cost=fitted reads {path}, which is not there; {command}")
+    with reading(path, command):
+        saved = read_object(path)
+        if changes := differences(saved["timed"], timed(cfg)):
+            raise InputError(f"{path} was timed for another network: {changes}; {command}")
+        return Cost(**saved["cost"])
+
+
+def cost_file(cfg: TrainJob) -> Path:
+    return Path(cfg.run.root, "cost.json")
+
+
+def timed(cfg: TrainJob) -> dict[str, Any]:
+    """Return the settings on which the cost depends."""
+    model = {f"model.{key}": value for key, value in asdict(cfg.model).items() if key != "weights"}
+    size = {"dataset.frame_size": [*cfg.dataset.frame_size]}
+    return {**model, **size, "train.amp": cfg.train.amp, "train.device": cfg.train.device}
 
 
 def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
@@ -54,7 +71,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
-    training = train_apart(cfg, source, replace(ranks, rank=0, world_size=1))
+    training = train_apart(cfg, source, ranks)
     work, seconds = [], []
     for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
         work.append(work_of(batch))
@@ -101,15 +118,20 @@ def _wait(training: Training) -> None:
         torch.cuda.synchronize(training.ranks.device)
 
 
-def train_apart(
-    cfg: TrainJob, source: VideoSource, ranks: Ranks, one_shape: bool = False
-) -> Training:
-    """Build a separate network and all that trains it; no run keeps it.
+def main(overrides: Sequence[str]) -> None:
+    """Time a network, write its cost for ``loader.cost=fitted``, and print it as numbers."""
+    cfg = compose_job("train", overrides)
+    ranks = join_ranks(cfg.train.device, cfg.train.timeout)
+    cost = fit(cfg, build_source(cfg.dataset, "train", progress=True), ranks)
+    path = cost_file(cfg)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"timed": timed(cfg), "cost": asdict(cost)}
+    write_whole(path, json.dumps(content, indent=2) + "\n")
+    print(f"{path}: loader.cost=fitted, or loader.cost={[*astuple(cost)]}")
 
-    Args:
-        one_shape: True if all batches have one shape, see `choose_kernels`.
-    """
-    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-    model = build_network(cfg, ranks.device)
-    letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
-    return build_training(cfg.train, ranks, model, build_criterion(cfg.loss), letterbox)
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except InputError as error:
+        sys.exit(f"error: {error}")
