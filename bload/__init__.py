@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bload.loading.sampler import BlockSampler
     from bload.loading.stream import StreamBlocks
     from bload.loading.stream_loader import StreamLoader
+    from bload.spread import Spread, exchange, spread_rows, transfers
 
 __version__ = "1.0.0"
 
@@ -57,12 +58,14 @@ __all__ = [
     "RecurrentPart",
     "Schedule",
     "SequenceSource",
+    "Spread",
     "StreamBlocks",
     "StreamLoader",
     "WalkOrder",
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
+    "exchange",
     "find_form",
     "fit_cost",
     "from_dataset",
@@ -76,6 +79,8 @@ __all__ = [
     "read_lengths",
     "repeat_share",
     "reset_state",
+    "spread_rows",
+    "transfers",
     "unpack",
     "walk",
 ]
@@ -95,6 +100,7 @@ _WITH_TORCH = {
     "loading.sampler": ("BlockSampler",),
     "loading.stream": ("StreamBlocks",),
     "loading.stream_loader": ("StreamLoader",),
+    "spread": ("Spread", "exchange", "spread_rows", "transfers"),
 }
 
 
