@@ -99,11 +99,17 @@ def find_form(
             tried = model.eval()
             if copy and is_text:
                 tried, batch, longest = _text_trial(model, device)
-            elif batch is None:
-                raise InputError("the model needs a batch to be tried on; give next(iter(loader))")
+            elif batch is None or not isinstance(batch.inputs_BT, Tensor):
+                raise InputError(
+                    "the model needs a batch to be tried on, whose inputs are one tensor; give "
+                    "next(iter(loader))"
+                )
             else:
                 longest = batch.max_seqlen
-                tried = draw_weights(deepcopy(model).float()) if copy else tried
+                if copy:
+                    tried = draw_weights(deepcopy(model).float())
+                    if batch.inputs_BT.is_floating_point():
+                        batch = replace(batch, inputs_BT=batch.inputs_BT.float())
             alone, ways = (_text_ways if is_text else _module_ways)(tried)
             return _try_ways(tried, batch, alone, ways, longest, every)
     finally:
@@ -180,11 +186,9 @@ def _run(call: str, model: nn.Module, batch: Batch | None = None, **names: Any) 
 def _line(error: Exception) -> str:
     """Return what an error says, in one line; the check's advice is for one form."""
     text = " ".join(str(error).split())
-    return (
-        text.split(": ")[0]
-        if isinstance(error, InputError)
-        else f"{type(error).__name__}: {text[:200]}"
-    )
+    if isinstance(error, InputError):
+        return text.split(": ")[0]
+    return f"{type(error).__name__}: {text[:200]}"
 
 
 def _split(batch: Batch) -> list[Tensor]:

@@ -1,5 +1,7 @@
 """The form in which a module gives each sequence of a block the outputs that it has alone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -84,8 +86,15 @@ def test_the_model_its_buffers_its_modes_and_the_random_state_are_left_as_they_a
         assert torch.equal(torch.get_rng_state(), seeded)
 
 
+def test_a_copy_in_float32_takes_a_batch_in_half_precision(batch):
+    half = replace(batch, inputs_BT=batch.inputs_BT.bfloat16())
+    assert find_form(nn.Linear(8, 8).bfloat16(), half).call == "model(batch.inputs_BT)"
+
+
 def test_a_model_that_cannot_be_tried_is_refused_with_what_it_needs(batch):
     with pytest.raises(InputError, match=r"next\(iter\(loader\)\)"):
         find_form(nn.Linear(8, 8))
+    with pytest.raises(InputError, match="inputs are one tensor"):
+        find_form(nn.Linear(8, 8), replace(batch, inputs_BT={"frames": batch.inputs_BT}))
     with pytest.raises(InputError, match=r"model\(sequence\[None\]\) fails"):
         find_form(nn.Linear(9, 9), batch)
