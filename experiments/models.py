@@ -7,7 +7,7 @@
 Every text model that transformers has for the next or for masked tokens is made small from its
 default config, and `bload.find_form` tries all forms. Kernels that are not installed (flash-attn,
 causal-conv1d, mamba-ssm, flash-linear-attention) are replaced by their definition: each text of a
-row is computed alone. Rows measured with another version of transformers are measured again.
+row is computed alone. Rows that were refused, or measured with another version, are measured again.
 """
 
 import argparse
@@ -56,8 +56,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1], "num_hidden_layers": 2},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 16},
     "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 1408},
-    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2},
-    "esm": {"vocab_size": 33},
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
@@ -194,7 +194,9 @@ def measure(device: str, only: list[str]) -> None:
     transformers.logging.set_verbosity_error()
     torch.set_default_device(device)
     made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
-    rows = [row for row in read() if row["transformers"] == made["transformers"]]
+    rows = [
+        row for row in read() if row["transformers"] == made["transformers"] and not row["refusal"]
+    ]
     measured = {(row["architecture"], row["attention"], row["device"]) for row in rows}
     attentions = ATTENTIONS + ("flex_attention",) * (device == "cuda")
     for attention, (name, kind) in product(attentions, architectures()):
@@ -281,7 +283,9 @@ def page() -> str:
         if sdpa and eager and sdpa != eager:
             cpu += f"; eager: {eager}"
         gpu = next((form for form in FORMS[:4] if form in packed and form != sdpa), "")
-        usual = rows["sdpa"] if rows["sdpa"]["rows=True"] else rows["eager"]
+        if "flash_attention_2" not in rows:
+            gpu = "not measured"
+        usual = next(row for row in (rows["sdpa"], rows.get("eager")) if row and row["rows=True"])
         why = "" if usual["rows=True"] == "yes" else usual["cause"] or "not found"
         answers.setdefault((cpu, gpu, why), []).append(name)
     cells = [
@@ -291,7 +295,7 @@ def page() -> str:
     heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
     versions = {f"transformers {row['transformers']}, torch {row['torch']}" for row in read()}
     cells_tried = sum(row[form] not in ("", UNTRIED) for row in read() for form in FORMS)
-    refused = sorted({*table} - {*ran})
+    refused = sorted(name for name in {*table} - {*ran} if "eager" in table[name])
     return "\n\n".join(
         [
             f"{len(ran)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
