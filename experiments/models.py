@@ -25,7 +25,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor, nn
 
-from bload.batch import forms
+from bload import find_form
 
 FILE = Path(__file__).parents[1] / "results" / "models.csv"
 FORMS = (
@@ -46,7 +46,8 @@ KERNELS = {
     "chunk_kda": "cu_seqlens",
 }
 """Kernels that keep texts apart, and the argument by which they do."""
-HAS_KERNEL = forms.has_kernel
+SEARCH = sys.modules[find_form.__module__]
+HAS_KERNEL = SEARCH.has_kernel
 ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
 UNTRIED = "untried here"
@@ -228,10 +229,10 @@ def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, st
         default = "sdpa" if model._supports_sdpa else "eager"
         config._attn_implementation = default if attention == "kernels" else attention
         is_replaced = attention in ("flash_attention_2", "kernels")
-        forms.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
+        SEARCH.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
         with torch.device("meta"):
             large = model(config)
-        form = forms.find_form(large, every=True)
+        form = find_form(large, every=True)
     except Exception as error:
         return {"refusal": " ".join(str(error).split())[:200]}
     cells = (result(reason) for reason in form.trials.values())

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset
-from bload.loading.from_dataset import DatasetSource
+from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
@@ -47,7 +46,7 @@ Item = tuple[Tensor, Tensor]
 """Features ``(T, F)`` of a sequence, and its class once per frame, ``(T,)``."""
 
 
-def make_source(items: Sequence[Item]) -> DatasetSource:
+def make_source(items: Sequence[Item]) -> SequenceSource:
     """Make a source for a loader from sequences in memory."""
     return from_dataset(items, [len(features_TF) for features_TF, _ in items])
 

@@ -4,6 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
+import bload
+
 ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 4}
 FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0, "docs": 0}
@@ -12,6 +14,11 @@ ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
 """Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
 LIBRARY_NEEDS |= {"transformers"}  # for `bload form` alone
+
+
+SHARED = {"INK", "check_choice", "check_number", "colour_of", "differences", "label_of"}
+SHARED |= {"sized_plan", "to_device"}
+"""Names of the library beside `bload.__all__` that the rest of this repository uses."""
 
 
 def sources():
@@ -112,3 +119,16 @@ def test_the_road_names_no_siding():
             if words & SIDINGS and (file, name) not in EXEMPT:
                 wrong.append(f"{file}:{line} {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_only_public_names_of_the_library_are_used():
+    used = set()
+    for top, file, tree in sources():
+        if top == "bload":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "bload":
+                names = {alias.name for alias in node.names} - {*bload.__all__}
+                assert names <= SHARED, f"{file.relative_to(ROOT)}:{node.lineno} imports {names}"
+                used |= names
+    assert used == SHARED

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from bload.errors import InputError, check_choice
 from bload.packing.cost import Cost
 from bload.packing.packers import PACKERS, find_packer
-from bload.schedule.balance import BALANCES, Last
+from bload.schedule.balance import BALANCES
 from datasets.fields import Checked, choice, key, number
 
 COSTS = ("slots", "fitted")
@@ -31,10 +31,10 @@ class LoaderConfig(Checked):
         1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
     )
     last: str = choice(
-        get_args(Last), "incomplete last step: fill it with empty blocks, or drop it", "fill"
+        ("fill", "drop"), "incomplete last step: fill it with empty blocks, or drop it", "fill"
     )
     balance: str = choice(
-        tuple(BALANCES),
+        BALANCES,
         "how blocks are dealt to steps and ranks: none, pairs, counts, window, queue",
         "none",
     )

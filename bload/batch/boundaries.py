@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
 from bload.batch.segments import Segments
-from bload.batch.trees import exact_dtype
+from bload.batch.trees import CompactPickle, exact_dtype
 from bload.errors import InputError
 
 TILE = 128
@@ -26,7 +26,7 @@ TILE = 128
 
 
 @dataclass(slots=True, eq=False)
-class Boundaries:
+class Boundaries(CompactPickle):
     """Segments of a batch; `bload.Batch` adds inputs and targets."""
 
     valid_BT: Tensor
@@ -40,7 +40,7 @@ class Boundaries:
     def number_BT(self) -> Tensor:
         """int64, number of the segment within the batch (its row in `segments`), S on padding."""
         begin_S = self.segments.block_S, self.segments.slot_S
-        true_S = torch.ones_like(begin_S[0], dtype=torch.bool)  # a Python True waits for a GPU
+        true_S = torch.ones_like(begin_S[0], dtype=torch.bool)  # True from Python synchronises
         begins_BT = torch.zeros_like(self.valid_BT).index_put(begin_S, true_S)
         number_BT = begins_BT.flatten().cumsum(0).view(begins_BT.shape) - 1
         return torch.where(self.valid_BT, number_BT, len(self.segments))
@@ -48,20 +48,20 @@ class Boundaries:
     @property
     def segment_BT(self) -> Tensor:
         """int64, number of the segment within its block, -1 on padding."""
-        number_BT = self.number_BT
-        return torch.where(self.valid_BT, number_BT - number_BT[:, :1], -1)
+        index_BT = self.number_BT
+        return torch.where(self.valid_BT, index_BT - index_BT[:, :1], -1)
 
     @property
     def sequence_BT(self) -> Tensor:
         """int64, number of the sequence in the data set, -1 on padding."""
-        return _of_segments(self.segments.sequence_S, self.number_BT, -1)
+        return _by_slot(self.segments.sequence_S, self.number_BT, -1)
 
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
         slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
-        ahead_S = self.segments.first_S - self.segments.slot_S
-        position_BT = slots_T + _of_segments(ahead_S, self.number_BT, 0)
+        offset_S = self.segments.first_S - self.segments.slot_S
+        position_BT = slots_T + _by_slot(offset_S, self.number_BT, 0)
         return torch.where(self.valid_BT, position_BT, 0)
 
     @property
@@ -79,7 +79,7 @@ class Boundaries:
 
     @property
     def max_seqlen(self) -> int:
-        """Length of the longest segment; reading it does not wait for the device."""
+        """Length of the longest segment; reading it does not synchronise with the device."""
         return self.segments.longest
 
     @property
@@ -115,7 +115,7 @@ class Boundaries:
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
 
     def flash_attn(self) -> dict[str, Any]:
-        """Return the same for ``flash_attn.flash_attn_varlen_func``."""
+        """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
         q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
 
@@ -137,7 +137,7 @@ class Boundaries:
 
         They belong to ``values_BT.flatten(0, 1)``, padding included: the lengths are those of the
         segments, and the padded bounds give padding to the segment before it. A block without a
-        segment is one of length 0. It waits for a GPU.
+        segment is one of length 0. It synchronises with the device.
         """
         used_N = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
         begins_BT = self.start_BT.clone()
@@ -165,7 +165,7 @@ class Boundaries:
         return (sees_BTT.tril() if causal else sees_BTT)[:, None]
 
     def block_mask(self, causal: bool = True) -> Any:
-        """Return the same for `torch.nn.attention.flex_attention`, which skips masked tiles.
+        """Return the mask for `torch.nn.attention.flex_attention`, which skips masked tiles.
 
         Segments of a row are in order, so the first and the last of each tile show whether two
         tiles meet. The result equals that of `create_block_mask`, which evaluates B x T x T values.
@@ -179,16 +179,16 @@ class Boundaries:
             same = segment_BT[block, query] == segment_BT[block, key]
             return same & (query >= key) if causal else same
 
-        beyond = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
-        first_BK, last_BK = beyond[:, ::TILE], beyond[:, TILE - 1 :: TILE]
+        padded_BT = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
+        first_BK, last_BK = padded_BT[:, ::TILE], padded_BT[:, TILE - 1 :: TILE]
         padding_BKT = pad(~self.valid_BT, (0, -t_max % TILE)).view(*first_BK.shape, TILE)
-        one_BK, padded_BK = first_BK == last_BK, padding_BKT.any(2)
-        empty_BK = one_BK & padding_BKT.all(2)
+        is_single_BK = first_BK == last_BK  # all slots of one segment, or padding at the end
+        has_padding_BK, is_empty_BK = padding_BKT.any(2), is_single_BK & padding_BKT.all(2)
         meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
             first_BK[:, None] <= last_BK[:, :, None]
         )
-        full_BKK = meet_BKK & _pairs(one_BK & ~padded_BK) | _pairs(empty_BK)
-        meet_BKK |= _pairs(padded_BK)
+        full_BKK = meet_BKK & _pairs(is_single_BK & ~has_padding_BK) | _pairs(is_empty_BK)
+        meet_BKK |= _pairs(has_padding_BK)
         if causal:
             meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
         return BlockMask.from_kv_blocks(
@@ -240,24 +240,24 @@ class Boundaries:
         The state is then clear at every start, and cuDNN runs the module. Its states,
         ``(layers, S, width)``, are in the order of `segments`. A batch without frames becomes one
         slot of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
-        ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Both methods wait for a
-        GPU, because PyTorch needs the sizes on the CPU.
+        ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Both methods synchronise
+        with a GPU, because PyTorch needs the sizes on the CPU.
 
         Raises:
             InputError: the values do not begin with the shape ``(B, T)`` of the batch, as is true
                 of all methods that take ``(B, T, ...)``.
         """
         self._check(values_BT)
-        order_S, place_S, slot_V, sizes_T = self._by_step()
+        order_S, place_S, slot_V, sizes_T = self._packed_order()
         if not len(slot_V):
-            one = slot_V.new_zeros(1)
-            return PackedSequence(values_BT.flatten(0, 1)[:1], one.cpu() + 1, one, one)
+            order = slot_V.new_zeros(1)
+            return PackedSequence(values_BT.flatten(0, 1)[:1], order.cpu() + 1, order, order)
         frames_V = values_BT.flatten(0, 1).index_select(0, slot_V)
         return PackedSequence(frames_V, sizes_T, order_S, place_S)
 
     def from_packed(self, packed: PackedSequence) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
-        _, _, slot_V, sizes_T = self._by_step()
+        _, _, slot_V, sizes_T = self._packed_order()
         if not isinstance(packed, PackedSequence):
             raise InputError(f"packed is a {type(packed).__name__}; give an RNN's first output")
         sizes_T = sizes_T if len(sizes_T) else sizes_T.new_ones(1)
@@ -281,7 +281,7 @@ class Boundaries:
                 f"{tuple(self.valid_BT.shape)}; give (B, T, ...), blocks first and then slots"
             )
 
-    def _by_step(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _packed_order(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return segments by falling length, the inverse, ``b * T + t`` by step, and step sizes."""
         segments, t_max = self.segments, self.valid_BT.shape[1]
         order_S = segments.length_S.argsort(descending=True, stable=True)
@@ -291,12 +291,8 @@ class Boundaries:
         row_V = torch.arange(len(step_V), device=sizes_T.device)
         row_V = row_V - (sizes_T.cumsum(0) - sizes_T)[step_V]
         first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
-        return (
-            order_S,
-            order_S.argsort(),
-            first_S[row_V] + step_V,
-            sizes_T.cpu(),
-        )  # PackedSequence takes the sizes on the CPU
+        # PackedSequence takes the sizes on the CPU
+        return order_S, order_S.argsort(), first_S[row_V] + step_V, sizes_T.cpu()
 
 
 def _pairs(tiles_BK: Tensor) -> Tensor:
@@ -310,5 +306,6 @@ def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
     return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]
 
 
-def _of_segments(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
+def _by_slot(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
+    """Return the value of each slot's segment, or `padding`."""
     return torch.cat([values_S, values_S.new_full((1,), padding)])[number_BT]

@@ -297,7 +297,8 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     whole, part = (_run(alone, model, sequence=one).float() for one in (text, text[:4]))
     is_causal = whole.shape[0] == 8 and torch.allclose(whole[:4], part, atol=1e-3)
     first = _first_position(model)
-    is_cached = "use_cache" in parameters and getattr(model.config, "use_cache", False)
+    is_cached = "use_cache" in parameters or (takes_all and is_causal)
+    is_cached &= bool(getattr(model.config, "use_cache", False))
 
     ways = []
     for options, mask in WAYS:

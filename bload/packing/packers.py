@@ -13,7 +13,6 @@ say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ def make_plan(
         seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
-        multiple_of: slots of every segment and block are a multiple of this, see `BlockLoader`.
+        multiple_of: slots of every segment and block are a multiple of this, see `BlockSampler`.
         options: options of the packer.
 
     Raises:
@@ -98,14 +97,8 @@ def make_plan(
     lengths = check_lengths(lengths)
     multiple_of = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
-    if not hasattr(t_max, "__index__"):
-        raise InputError(f"t_max is {t_max!r}; give a whole number")
-    t_max = index(t_max)
-    if not 1 <= t_max < 2**31:
-        raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
-    if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
-        raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
-    rng = np.random.default_rng([seed, epoch])
+    t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
+    rng = np.random.default_rng([check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)])
     sizes = check_sizes(block_sizes, t_max)
     if multiple_of > 1:
         place = lengths, packer, t_max, seed, epoch
@@ -150,8 +143,8 @@ def _aligned_plan(
             units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options
         )
     except TooLongError as error:
-        s, longest = error.args[0], int(units.max()) * multiple
-        raise TooLongError(s, int(lengths[s]), longest, t_max, "", None) from None
+        longest, frames = int(units.max()) * multiple, int(lengths[error.sequence])
+        raise TooLongError(error.sequence, frames, longest, t_max, None) from None
     first = plan.first * multiple
     length = np.minimum(plan.length * multiple, lengths[plan.sequence] - first)
     return Plan(

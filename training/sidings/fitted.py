@@ -16,10 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from bload import Batch, BlockDataset, Cost, InputError, collate_blocks, fit_cost, natural_t_max
-from bload.batch.step import Step, StepList
+from bload import (
+    Batch,
+    Block,
+    BlockDataset,
+    Cost,
+    InputError,
+    Step,
+    StepList,
+    collate_blocks,
+    fit_cost,
+    natural_t_max,
+)
 from bload.errors import differences
-from bload.packing.plan import Block
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
 from datasets.machine import reading, write_whole
