@@ -46,7 +46,7 @@ KERNELS = {
     "chunk_kda": "cu_seqlens",
 }
 """Kernels that keep texts apart, and the argument by which they do."""
-SEARCH = sys.modules[find_form.__module__]
+SEARCH: Any = sys.modules[find_form.__module__]
 HAS_KERNEL = SEARCH.has_kernel
 ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
@@ -196,7 +196,10 @@ def measure(device: str, only: list[str]) -> None:
     torch.set_default_device(device)
     made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
     rows = [
-        row for row in read() if row["transformers"] == made["transformers"] and not row["refusal"]
+        row
+        for row in read()
+        if row["transformers"] == made["transformers"]
+        and not (row["refusal"] and (not only or row["architecture"] in only))
     ]
     measured = {(row["architecture"], row["attention"], row["device"]) for row in rows}
     attentions = ATTENTIONS + ("flex_attention",) * (device == "cuda")
@@ -274,11 +277,14 @@ def page() -> str:
     for row in read():
         if row["device"] == "cpu":
             table.setdefault(row["architecture"], {})[row["attention"]] = row
-    ran = {
-        name: rows for name, rows in table.items() if any(row["rows=True"] for row in rows.values())
+    usual = {
+        name: row
+        for name, rows in sorted(table.items())
+        for row in [rows[key] for key in ("eager", "sdpa") if rows.get(key, {}).get("rows=True")]
     }
     answers: dict[tuple[str, ...], list[str]] = {}
-    for name, rows in sorted(ran.items()):
+    for name, row in usual.items():
+        rows = table[name]
         sdpa, *packed, eager = (first_form(rows.get(attention)) for attention in ATTENTIONS)
         cpu = sdpa or eager or "one text at a time"
         if sdpa and eager and sdpa != eager:
@@ -286,8 +292,7 @@ def page() -> str:
         gpu = next((form for form in FORMS[:4] if form in packed and form != sdpa), "")
         if "flash_attention_2" not in rows:
             gpu = "not measured"
-        usual = next(row for row in (rows["sdpa"], rows.get("eager")) if row and row["rows=True"])
-        why = "" if usual["rows=True"] == "yes" else usual["cause"] or "not found"
+        why = "" if row["rows=True"] == "yes" else row["cause"] or "not found"
         answers.setdefault((cpu, gpu, why), []).append(name)
     cells = [
         [len(names), ", ".join(names), *answer]
@@ -296,10 +301,10 @@ def page() -> str:
     heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
     versions = {f"transformers {row['transformers']}, torch {row['torch']}" for row in read()}
     cells_tried = sum(row[form] not in ("", UNTRIED) for row in read() for form in FORMS)
-    refused = sorted(name for name in {*table} - {*ran} if "eager" in table[name])
+    refused = sorted(name for name in {*table} - {*usual} if "eager" in table[name])
     return "\n\n".join(
         [
-            f"{len(ran)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
+            f"{len(usual)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
             f"The default configs of {len(refused)} make no model: {', '.join(refused)}.",
         ]
