@@ -26,6 +26,7 @@ from bload.show.table import padding_table, table_rows
 if TYPE_CHECKING:
     from bload.batch.batch import Batch, BlockSample, collate_blocks
     from bload.batch.check import check_boundaries
+    from bload.batch.forms import Form, find_form
     from bload.batch.losses import mean_loss
     from bload.batch.step import Step, StepList
     from bload.batch.unpack import Output, unpack
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from bload.loading.sampler import BlockSampler
     from bload.loading.stream import StreamBlocks
     from bload.loading.stream_loader import StreamLoader
+    from bload.spread import Spread, exchange, spread_rows, transfers
 
 __version__ = "1.0.0"
 
@@ -51,6 +53,7 @@ __all__ = [
     "BlockSampler",
     "Cost",
     "EpochAccount",
+    "Form",
     "InputError",
     "Long",
     "Output",
@@ -59,6 +62,7 @@ __all__ = [
     "RecurrentPart",
     "Schedule",
     "SequenceSource",
+    "Spread",
     "Step",
     "StepList",
     "StreamBlocks",
@@ -68,6 +72,8 @@ __all__ = [
     "check_boundaries",
     "collate_blocks",
     "draw_plans",
+    "exchange",
+    "find_form",
     "find_packer",
     "fit_cost",
     "from_dataset",
@@ -82,7 +88,9 @@ __all__ = [
     "read_lengths",
     "repeat_share",
     "reset_state",
+    "spread_rows",
     "table_rows",
+    "transfers",
     "unpack",
     "walk",
     "whole_pieces",
@@ -91,7 +99,7 @@ __all__ = [
 _WITH_TORCH = (
     *("batch.batch", "batch.check", "batch.losses", "batch.step", "batch.unpack", "batch.walk"),
     *("batch.walk_order", "loading.dataset", "loading.from_dataset", "loading.loader"),
-    *("loading.sampler", "loading.stream", "loading.stream_loader"),
+    *("loading.sampler", "loading.stream", "loading.stream_loader", "batch.forms", "spread"),
 )
 """Modules that need torch, which takes seconds to import; plans, tables and measures do not."""
 

@@ -5,6 +5,7 @@ examples:
   bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
   bload table lengths.csv --t-max 256,512 --json
   bload draw lengths.csv --out blocks.png
+  bload form Qwen3-8B/config.json      how a model of transformers takes a batch
 
 A loader is a packer with its options: "bload draw=length" in a table is
 BlockLoader(source, packer="bload", draw="length") in Python, and
@@ -98,6 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--loaders", metavar="A,B", help="packers to draw")
     draw.add_argument("--epoch", type=_whole, default=0)
     draw.set_defaults(run=_draw)
+
+    form = commands.add_parser("form", help="how a model of transformers takes a batch")
+    form.add_argument("config", metavar="CONFIG", help="its config.json; weights are not needed")
+    form.set_defaults(run=_form)
     return parser
 
 
@@ -116,6 +121,9 @@ def _sizes(text: str) -> list[int]:
 
 
 def _run(args: argparse.Namespace) -> None:
+    if "config" in args:
+        args.run(args)
+        return
     data = LengthsFile(action_genome_lengths(args.split))
     if args.file:
         data = read_file(Path(args.file))
@@ -177,6 +185,29 @@ def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
     names = args.loaders.split(",") if args.loaders else PACKERS
     plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}
     print(draw_plans(plans, args.out or "blocks.png", args.rows))
+
+
+def _form(args: argparse.Namespace) -> None:
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise InputError(f"{error}; bload form needs pip install transformers") from error
+    from bload.batch.forms import find_form
+
+    if not Path(args.config).exists():
+        raise InputError(f"{args.config} does not exist; give a model's config.json or its folder")
+    transformers.logging.set_verbosity_error()
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            args.config, local_files_only=True, trust_remote_code=False
+        )
+        names = config.architectures or [type(config).__name__.replace("Config", "ForCausalLM")]
+        with torch.device("meta"):
+            model = getattr(transformers, names[0])(config)
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{args.config} makes no model of transformers: {error}") from error
+    print(find_form(model))
 
 
 if __name__ == "__main__":

@@ -70,14 +70,15 @@ class TooLongError(InputError):
     longest: int
     """Frames of the longest sequence."""
     t_max: int
-    can_carry: bool
-    """True if the message may offer ``long="carry"``."""
+    can_carry: bool | None
+    """True if the message may offer ``long="carry"``, None if it may not offer to cut."""
     name: str = ""
     """Name of the sequence, shown instead of its number."""
 
     def __str__(self) -> str:
-        ways = "long=split, long=carry" if self.can_carry else "long=split"
+        ways = "long=split, long=carry or " if self.can_carry else "long=split or "
+        ways = "" if self.can_carry is None else ways
         return printable(
             f"sequence {self.name or self.sequence} has {self.length} frames but t_max is "
-            f"{self.t_max}; raise t_max to {self.longest}, or set {ways} or long=truncate"
+            f"{self.t_max}; raise t_max to {self.longest}, or set {ways}long=truncate"
         )

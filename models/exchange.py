@@ -19,8 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bload import Spread, transfers
 from models.execution import Execution
-from models.spread import Spread, transfers
 from models.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Exchange(Execution):
 
     def read(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
         values = self.local.read(function, tokens)
-        return tokens.spread.home(values) if isinstance(tokens, SpreadTokens) else values
+        return tokens.spread.home(values, dim=1) if isinstance(tokens, SpreadTokens) else values
 
 
 @dataclass(frozen=True, slots=True)

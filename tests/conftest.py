@@ -35,6 +35,15 @@ def two_ranks(tmp_path_factory):
     ranks.close()
 
 
+@pytest.fixture
+def three_ranks(tmp_path):
+    from tests.several_ranks import SeveralRanks
+
+    ranks = SeveralRanks(tmp_path, 3)
+    yield ranks
+    ranks.close()
+
+
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """A copy of this checkout, to build and to install from."""

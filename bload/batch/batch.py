@@ -20,7 +20,7 @@ from bload.batch.segments import Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
 from bload.errors import InputError
-from bload.packing.plan import Block
+from bload.packing.plan import Block, round_up
 
 TargetsPer = Literal["frame", "sequence"]
 
@@ -111,7 +111,7 @@ class Batch(Boundaries):
                 B x T x T instead of V x V. Kernels that take `flash_attn` need one row.
             first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
-            seq_idx: add ``seq_idx``, for models with Mamba's layers.
+            seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
         """
         used_BT = self.valid_BT
         if not len(self.segments):
@@ -190,12 +190,17 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         np.concatenate([getattr(block, name) for block in blocks])
         for name in ("length", "sequence", "first")
     )
-    used_B = np.bincount(block_S, length_S, len(blocks)).astype(np.int64)
-    slot_S = length_S.cumsum() - length_S - (used_B.cumsum() - used_B)[block_S]
+    multiple = blocks[0].multiple_of
+    slots_S = round_up(length_S, multiple)
+    used_B = np.bincount(block_S, slots_S, len(blocks)).astype(np.int64)
+    slot_S = slots_S.cumsum() - slots_S - (used_B.cumsum() - used_B)[block_S]
     used = used_B.tolist()
     valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
     for valid_T, count in zip(valid_BT, used, strict=True):
         valid_T[:count] = True
+    if multiple > 1:
+        for block, end, length in zip(block_S, slot_S + slots_S, slots_S - length_S, strict=True):
+            valid_BT[block, end - length : end] = False
     start_BT[block_S, slot_S] = True
     continues = [block.continues for block in blocks]
     start_BT[continues, 0] = False
@@ -214,6 +219,10 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         sizes = chain.from_iterable((count, t_max - count) for count in used)
         parts = torch.split(padded_BT.flatten(0, 1), [*sizes])
         for segments, frames_V, padding_V in zip(pieces, parts[::2], parts[1::2], strict=True):
+            if segments and multiple > 1:
+                gaps = [-len(piece) % multiple for piece in segments]
+                padding = [torch.full((gap, *like.shape[1:]), value, dtype=dtype) for gap in gaps]
+                segments = [*chain.from_iterable(zip(segments, padding, strict=True))]
             if segments:
                 torch.cat([*segments], out=frames_V)
             padding_V.fill_(value)

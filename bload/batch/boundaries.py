@@ -84,9 +84,13 @@ class Boundaries(CompactPickle):
 
     @property
     def seq_idx_BT(self) -> Tensor:
-        """int32, number of the segment for Mamba's kernels; padding has the next number."""
-        last_B1 = self.start_BT.sum(1, keepdim=True)
-        return torch.where(self.valid_BT, self.segment_BT, last_B1).to(torch.int32)
+        """int32, number of the segment for Mamba's kernels; it rises along a row.
+
+        Padding inside a row has the number of its segment, and at the end of a row the next.
+        """
+        segment_BT = self.segment_BT.cummax(1).values
+        inside_BT = self.valid_BT.flip(1).cumsum(1).flip(1) > 0
+        return torch.where(inside_BT, segment_BT, segment_BT[:, -1:] + 1).to(torch.int32)
 
     def varlen(self, segments: int | None = None) -> dict[str, Any]:
         """Return arguments of `torch.nn.attention.varlen.varlen_attn` besides query, key and value.
@@ -114,6 +118,39 @@ class Boundaries(CompactPickle):
         """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
         q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
+
+    def jagged(self, values_BT: Tensor) -> Tensor:
+        """Return ``(B, T, ...)`` as a nested tensor ``(S, n, ...)`` of jagged layout.
+
+        One entry per segment, of as many rows as it has frames; ``values()`` of a result belong in
+        ``outputs_BT[valid_BT]``. As in `to_packed`, a batch without frames becomes one slot of
+        padding, since attention rejects empty input.
+        """
+        self._check(values_BT)
+        values_V, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
+        if not len(self.segments):
+            values_V, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
+        return torch.nested.nested_tensor_from_jagged(values_V, bounds)
+
+    def thd(self) -> dict[str, Any]:
+        """Return the packed parameters of Megatron-Core and Transformer Engine.
+
+        They belong to ``values_BT.flatten(0, 1)``, padding included: the lengths are those of the
+        segments, and the padded bounds give padding to the segment before it. A block without a
+        segment is one of length 0. It synchronises with the device.
+        """
+        used_N = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
+        begins_BT = self.start_BT.clone()
+        begins_BT[:, 0] = True
+        bounds = pad(begins_BT.flatten().nonzero()[:, 0], (0, 1), value=begins_BT.numel())
+        cu_seqlens, padded = used_N[bounds].to(torch.int32), bounds.to(torch.int32)
+        values = {
+            "cu_seqlens_{}": cu_seqlens,
+            "cu_seqlens_{}_padded": padded,
+            "max_seqlen_{}": int(padded.diff().max()),
+        }
+        names = {key.format(end): value for key, value in values.items() for end in ("q", "kv")}
+        return {"qkv_format": "thd"} | names
 
     def attention_mask(self, causal: bool = True) -> Tensor:
         """Return a bool mask ``(B, 1, T, T)``, True where a slot (row) sees another of its segment.
@@ -144,11 +181,14 @@ class Boundaries(CompactPickle):
 
         padded_BT = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
         first_BK, last_BK = padded_BT[:, ::TILE], padded_BT[:, TILE - 1 :: TILE]
-        is_single_BK = first_BK == last_BK  # all slots of one segment
+        padding_BKT = pad(~self.valid_BT, (0, -t_max % TILE)).view(*first_BK.shape, TILE)
+        is_single_BK = first_BK == last_BK  # all slots of one segment, or padding at the end
+        has_padding_BK, is_empty_BK = padding_BKT.any(2), is_single_BK & padding_BKT.all(2)
         meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
             first_BK[:, None] <= last_BK[:, :, None]
         )
-        full_BKK = meet_BKK & is_single_BK[:, :, None] & is_single_BK[:, None]
+        full_BKK = meet_BKK & _pairs(is_single_BK & ~has_padding_BK) | _pairs(is_empty_BK)
+        meet_BKK |= _pairs(has_padding_BK)
         if causal:
             meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
         return BlockMask.from_kv_blocks(
@@ -253,6 +293,11 @@ class Boundaries(CompactPickle):
         first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
         # PackedSequence takes the sizes on the CPU
         return order_S, order_S.argsort(), first_S[row_V] + step_V, sizes_T.cpu()
+
+
+def _pairs(tiles_BK: Tensor) -> Tensor:
+    """Return True where both tiles are set, ``(B, K, K)``."""
+    return tiles_BK[:, :, None] & tiles_BK[:, None]
 
 
 def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
-from bload.packing.plan import Block, Plan, filler_block
+from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
@@ -55,6 +55,9 @@ class BlockSampler(Sampler[list[Block]]):
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
         balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
+        multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
+            or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
+            to be a multiple too; its default is rounded up. It cannot cut long sequences.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
@@ -81,6 +84,7 @@ class BlockSampler(Sampler[list[Block]]):
         balance: str = "none",
         cost: Cost = SLOTS,
         balance_options: Mapping[str, Any] | None = None,
+        multiple_of: int = 1,
         **options: Any,
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
@@ -89,7 +93,9 @@ class BlockSampler(Sampler[list[Block]]):
         self.lengths = check_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
-        self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
+        self.multiple_of = check_whole("multiple_of", multiple_of, 1)
+        natural = natural_t_max(self.lengths, packer, self.multiple_of)
+        self.t_max = natural if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
         self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
@@ -101,7 +107,8 @@ class BlockSampler(Sampler[list[Block]]):
         self.block_sizes: tuple[int, ...] = ()
         if type(block_sizes) is not int or block_sizes != 1:
             arguments = self._make_plan(0), self.t_max, self.batch_slots, cost
-            self.block_sizes = resolve_block_sizes(block_sizes, *arguments)
+            sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
+            self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
         self._schedule: Schedule | None = None
         self._scheduled_epoch = 0
         len(self)  # builds the schedule, so that invalid options fail now, not at step 0
@@ -119,7 +126,12 @@ class BlockSampler(Sampler[list[Block]]):
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
         try:
-            return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
+            return make_plan(
+                *arguments,
+                block_sizes=self.block_sizes,
+                multiple_of=self.multiple_of,
+                **self.options,
+            )
         except TooLongError as error:
             error.name = self.names[error.sequence] if self.names else ""
             raise
@@ -335,6 +347,7 @@ class BlockSampler(Sampler[list[Block]]):
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
+            "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
             "batches per step": self.world_size * self.micro_batches if makes_batches else None,

@@ -19,6 +19,7 @@ early.
 
 import numpy as np
 
+from bload.errors import check_whole
 from bload.packing.fill import Draw, fill
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
@@ -31,15 +32,19 @@ def pack(
     *,
     draw: Draw = "video",
     long: Long = "error",
+    segments_per_block: int | None = None,
 ) -> Plan:
     """Fill blocks with random whole sequences; blocks come in random order.
 
     Args:
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
         long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
+        segments_per_block: most sequences in a block; None sets no limit.
     """
     pieces = whole_pieces(lengths, t_max, long)
-    order, sizes = fill(pieces[2], t_max, rng, draw)
+    if segments_per_block is not None:
+        check_whole("segments_per_block", segments_per_block, 1)
+    order, sizes = fill(pieces[2], t_max, rng, draw, most=segments_per_block)
     block = rng.permutation(len(sizes))
     moved = (np.cumsum(sizes) - sizes)[block]
     sizes = sizes[block]

@@ -26,6 +26,7 @@ def fill(
     rng: np.random.Generator,
     draw: Draw = "video",
     rooms: np.ndarray | None = None,
+    most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw random pieces that fit until none does, block after block.
 
@@ -35,6 +36,7 @@ def fill(
             distinct lengths that fit and then among their pieces.
         rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks until no
             piece is left.
+        most: largest number of pieces in a block; None sets no limit.
 
     Returns:
         piece numbers in the order of their places, and the number of pieces in each block, both
@@ -45,7 +47,8 @@ def fill(
     piece = piece[np.argsort(lengths[piece], kind="stable")]
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)
     room_of_block = itertools.repeat(t_max) if rooms is None else rooms.tolist()
-    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _chances(rng))
+    most = len(lengths) if most is None else most
+    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _chances(rng), most)
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
     if rooms is not None:  # no piece was left for the other blocks
@@ -58,7 +61,12 @@ def fill(
 
 
 def _fill(
-    sizes: list[int], number: list[int], rooms: Iterable[int], draw: Draw, chances: Iterator[float]
+    sizes: list[int],
+    number: list[int],
+    rooms: Iterable[int],
+    draw: Draw,
+    chances: Iterator[float],
+    most: int,
 ) -> list[list[int]]:
     """Fill blocks draw by draw until no piece is left; return places in `sizes`.
 
@@ -76,7 +84,7 @@ def _fill(
         if not remaining:
             break
         block: list[int] = []
-        while True:
+        while len(block) < most:
             fitting, i = 0, bisect_right(sizes, room)
             while i:
                 fitting += sums[i]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError, check_whole
+from bload.errors import InputError, TooLongError, check_whole
 from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
@@ -47,15 +47,17 @@ def find_packer(name: str) -> Packer:
     return pack if isinstance(pack, Packer) else Packer(pack)
 
 
-def natural_t_max(lengths: ArrayLike, packer: str) -> int:
+def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
     """Return the paper's block size: floor(mean length) for clips, else the longest length.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
+        multiple_of: the size is rounded up to a multiple of this.
     """
     lengths = np.asarray(lengths)
-    return int(lengths.mean() if find_packer(packer).cuts_clips else lengths.max())
+    slots = int(lengths.mean() if find_packer(packer).cuts_clips else lengths.max())
+    return -(-slots // multiple_of) * multiple_of
 
 
 def make_plan(
@@ -66,6 +68,7 @@ def make_plan(
     epoch: int = 0,
     *,
     block_sizes: Sequence[int] = (),
+    multiple_of: int = 1,
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch; equal arguments give equal plans.
@@ -77,6 +80,7 @@ def make_plan(
         seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
+        multiple_of: slots of every segment and block are a multiple of this, see `BlockSampler`.
         options: options of the packer.
 
     Raises:
@@ -91,10 +95,14 @@ def make_plan(
                 f"has {', '.join(known) or 'none'}"
             )
     lengths = check_lengths(lengths)
-    t_max = natural_t_max(lengths, packer) if t_max is None else t_max
+    multiple_of = check_whole("multiple_of", multiple_of, 1)
+    t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
     t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
     rng = np.random.default_rng([check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)])
     sizes = check_sizes(block_sizes, t_max)
+    if multiple_of > 1:
+        place = lengths, packer, t_max, seed, epoch
+        return _aligned_plan(*place, sizes, multiple_of, options)
     if sizes and pack.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if options.get("long") == "carry" and not pack.makes_batches:
@@ -105,3 +113,48 @@ def make_plan(
     if not sizes:
         return pack(lengths, t_max, rng, **options)
     return pack_block_sizes(pack, lengths, sizes, rng, **options)
+
+
+def _aligned_plan(
+    lengths: np.ndarray,
+    packer: str,
+    t_max: int,
+    seed: int,
+    epoch: int,
+    sizes: Sequence[int],
+    multiple: int,
+    options: dict[str, Any],
+) -> Plan:
+    """Pack in units of `multiple` slots: every segment takes whole units."""
+    for size in (t_max, *sizes):
+        if size % multiple:
+            key = "t_max is" if size == t_max else "block_sizes has"
+            raise InputError(f"{key} {size}; give multiples of {multiple}, as multiple_of is")
+    if options.get("long") in ("carry", "split"):
+        raise InputError(
+            f"multiple_of is {multiple} but long={options['long']} cuts sequences; raise t_max to "
+            "the longest, set long=truncate, or leave multiple_of out"
+        )
+    if "batch_slots" in options:
+        options["batch_slots"] = options["batch_slots"] // multiple
+    units, sizes = -(-lengths // multiple), [size // multiple for size in sizes]
+    try:
+        plan = make_plan(
+            units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options
+        )
+    except TooLongError as error:
+        longest, frames = int(units.max()) * multiple, int(lengths[error.sequence])
+        raise TooLongError(error.sequence, frames, longest, t_max, None) from None
+    first = plan.first * multiple
+    length = np.minimum(plan.length * multiple, lengths[plan.sequence] - first)
+    return Plan(
+        t_max,
+        lengths,
+        plan.sequence,
+        first,
+        length,
+        plan.offsets,
+        plan.slots * multiple,
+        plan.batches,
+        multiple_of=multiple,
+    )

@@ -16,6 +16,12 @@ import numpy as np
 from bload.packing.bounds import lower_bound
 
 
+def round_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
+    """Return the slots that segments take, a multiple each."""
+    slots: np.ndarray = -(-lengths // multiple) * multiple
+    return slots
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block of `t_max` slots: its segments in slot order. A filler has none.
@@ -35,11 +41,14 @@ class Block:
     """Frames of each segment."""
     continues: bool = False
     """True if the first segment continues the block of the same row in the previous step."""
+    multiple_of: int = 1
+    """Every segment takes a multiple of so many slots; padding follows its frames."""
 
     @property
     def starts(self) -> np.ndarray:
         """First slot of each segment; the state is cleared there unless the segment continues."""
-        starts: np.ndarray = np.cumsum(self.length) - self.length
+        slots = round_up(self.length, self.multiple_of)
+        starts: np.ndarray = np.cumsum(slots) - slots
         return starts
 
     @property
@@ -70,6 +79,7 @@ class Plan:
             ``batches[i]:batches[i + 1]``. By default, a batch is filled with blocks of one size.
         carries: True if segments that begin inside a sequence continue with the state after the
             frames before, see `bload.packing.carry`.
+        multiple_of: every segment takes a multiple of so many slots, the rest of them padding.
 
     Raises:
         ValueError: a segment lies outside its sequence, a block overflows, or a frame is repeated.
@@ -84,6 +94,7 @@ class Plan:
     slots: np.ndarray = field(default_factory=lambda: np.zeros(0))
     batches: np.ndarray = field(default_factory=lambda: np.zeros(0))
     carries: bool = False
+    multiple_of: int = 1
 
     def __post_init__(self) -> None:
         if len(self.slots) == 0:
@@ -114,11 +125,10 @@ class Plan:
         self._check_inside()
         if len(self.slots) != self.blocks or self.slots.max(initial=0) > self.t_max:
             raise ValueError(f"a plan needs slots for each of its blocks, at most {self.t_max}")
-        if np.any(self.block_frames > self.slots):
-            b = int((self.block_frames - self.slots).argmax())
-            raise ValueError(
-                f"block {b} holds {self.block_frames[b]} frames; t_max is {self.slots[b]}"
-            )
+        used = self._by_block(round_up(self.length, self.multiple_of))
+        if np.any(used > self.slots):
+            b = int((used - self.slots).argmax())
+            raise ValueError(f"block {b} holds {used[b]} frames; t_max is {self.slots[b]}")
         if len(self.batches):
             starts, ends = self.batches[:-1], self.batches[1:]
             if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
@@ -202,8 +212,12 @@ class Plan:
     @cached_property
     def block_frames(self) -> np.ndarray:
         """Frames in each block, ``(blocks,)``."""
+        return self._by_block(self.length)
+
+    def _by_block(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of the values of each block's segments."""
         running = np.zeros(self.segments + 1, dtype=np.int64)
-        np.cumsum(self.length, out=running[1:])
+        np.cumsum(values, out=running[1:])
         return np.diff(running[self.offsets])
 
     @cached_property
@@ -240,7 +254,8 @@ class Plan:
 
         A plan with ``blocks == lower_bound`` is proved minimal; one above it may be minimal too.
         """
-        return lower_bound(self.length, self.t_max)
+        units = round_up(self.length, self.multiple_of) // self.multiple_of
+        return lower_bound(units, self.t_max // self.multiple_of)
 
     @property
     def lower_bound_padding(self) -> int:
@@ -255,7 +270,7 @@ class Plan:
         slots = int(self.slots[index])
         continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
-        return Block(index, slots, *columns, continues)
+        return Block(index, slots, *columns, continues, self.multiple_of)
 
     def block_of_segment(self) -> np.ndarray:
         """Return the block of each segment, ``(segments,)``."""

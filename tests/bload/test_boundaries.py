@@ -36,11 +36,11 @@ def sequences():
     return [torch.randn(length, 8, dtype=torch.float64) for length in LENGTHS]
 
 
-@pytest.fixture
-def batch(sequences):
-    """All sequences in blocks of 10, and a filler."""
+@pytest.fixture(params=[1, 5], ids=["", "aligned"])
+def batch(request, sequences):
+    """All sequences in blocks of 10, perhaps a multiple of 5 slots each, and a filler."""
     source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
-    (batch,) = BlockLoader(source, t_max=10, batch_slots=60)
+    (batch,) = BlockLoader(source, t_max=10, batch_slots=70, multiple_of=request.param)
     assert not batch.valid_BT[-1].any()
     return batch
 
@@ -49,8 +49,8 @@ def by_hand(batch):
     """Block, first slot and length of each segment, from the masks alone."""
     for b, (valid_T, start_T) in enumerate(zip(batch.valid_BT, batch.start_BT, strict=True)):
         starts = start_T.nonzero().flatten().tolist()
-        for slot, end in zip(starts, [*starts[1:], int(valid_T.sum())], strict=False):
-            yield b, slot, end - slot
+        for slot, end in pairwise([*starts, len(valid_T)]):
+            yield b, slot, int(valid_T[slot:end].sum())
 
 
 def test_the_picture_in_the_module_docstring():
@@ -187,6 +187,53 @@ def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batc
     assert flash["max_seqlen_q"] == 9
 
 
+def test_packed_parameters_of_megatron_say_where_each_sequence_is(sequences, batch):
+    """By their definition: lengths beside the bounds of the slots, which cover all of them."""
+    names = batch.thd()
+    assert names.pop("qkv_format") == "thd"
+    for key in ("cu_seqlens", "max_seqlen"):
+        assert names.pop(f"{key}_kv") is names[f"{key}_q"]
+    assert names.pop("cu_seqlens_kv_padded") is names["cu_seqlens_q_padded"]
+    assert {value.dtype for value in (names["cu_seqlens_q"], names["cu_seqlens_q_padded"])} == {
+        torch.int32
+    }
+    padded = names["cu_seqlens_q_padded"].tolist()
+    lengths = names["cu_seqlens_q"].diff().tolist()
+    assert (padded[0], padded[-1]) == (0, batch.valid_BT.numel())
+    assert names["max_seqlen_q"] == max(np.diff(padded)) == 10  # the filler's
+    assert lengths.count(0) == int((~batch.valid_BT.any(1)).sum()) > 0
+
+    def packed(values_BT):
+        values_N = values_BT.flatten(0, 1)
+        outputs_N = torch.zeros_like(values_N)
+        for low, count in zip(padded, lengths, strict=False):
+            piece = heads(values_N[low : low + count])
+            outputs_N[low : low + count] = attend(piece)
+        return outputs_N.view_as(values_BT)
+
+    alone_and_packed(sequences, batch, lambda one: attend(heads(one)), packed)
+
+
+def attend(queries_keys_values):
+    return scaled_dot_product_attention(*queries_keys_values).transpose(-2, -3).flatten(-2)
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_jagged_attention_sees_each_sequence_alone_and_a_filler_runs(sequences, batch):
+    def packed(values_BT, batch=batch):
+        outputs_BT = torch.zeros_like(values_BT)
+        outputs_BT[batch.valid_BT] = attend(heads(batch.jagged(values_BT))).values()
+        return outputs_BT
+
+    alone_and_packed(sequences, batch, lambda one: attend(heads(one)), packed)
+    *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
+    values_BT = filler.inputs_BT.requires_grad_()
+    outputs_BT = packed(values_BT, filler)
+    (grad_BT,) = torch.autograd.grad(outputs_BT.sum(), values_BT)
+    assert not outputs_BT.any()
+    assert not grad_BT.any()
+
+
 def test_a_convolution_that_obeys_seq_idx_sees_each_sequence_alone(sequences, batch):
     """By the definition of Mamba's causal convolution with ``seq_idx``: taps of equal numbers."""
     weight = torch.randn(3, 8, dtype=torch.float64)
@@ -304,8 +351,8 @@ def test_a_mean_does_not_overflow_and_counts_bools(batch):
 def test_values_of_another_shape_are_refused_by_both_shapes(batch):
     packed = batch.to_packed(batch.inputs_BT)
     (other,) = BlockLoader(from_dataset([torch.zeros(4, 8)], [4]), t_max=10)
-    for form in (batch.to_packed, batch.last, batch.mean, batch.next_tokens):
-        with pytest.raises(InputError, match=r"\(10, 6, 8\), the batch begins with \(6, 10\)"):
+    for form in (batch.to_packed, batch.jagged, batch.last, batch.mean, batch.next_tokens):
+        with pytest.raises(InputError, match=r"\(10, 7, 8\), the batch begins with \(7, 10\)"):
             form(batch.inputs_BT.transpose(0, 1))
     with pytest.raises(InputError, match="9 steps of 39 frames and the batch 4 steps of 4"):
         other.from_packed(packed)
@@ -337,6 +384,7 @@ def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequen
             batch.block_mask().kv_indices,
             batch.next_tokens(tokens_BT),
             *batch.varlen(segments=40).values(),
+            *batch.thd().values(),
             *replace(batch, inputs_BT=tokens_BT, targets_S=None)
             .transformers(flash_attn=True)
             .values(),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -109,8 +110,9 @@ def test_randomness_and_epochs(run, table, lengths):
     assert "9 epochs" in text
 
 
-def test_errors_are_one_line_and_status_2(capsys, lengths):
+def test_errors_are_one_line_and_status_2(capsys, lengths, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, "transformers", None)
     for arguments, words in [
         (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "t_max to 8"]),
         ("table no/such.csv", ["no/such.csv", "csv, tsv, json, npy or txt"]),
@@ -119,6 +121,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
             ["94 frames", "t_max is 93", "to 94, or set long=split, long=carry or long=t"],
         ),
         ("table --clip 95", ["--clip is 95", "94 frames", "lower it"]),
+        ("form config.json", ["pip install transformers"]),
         ("draw --out blocks.jpg", ["blocks.jpg", ".png or .svg"]),
         ("draw --loaders bload,best", ["'best'", "bload_exact"]),
         ("draw --loaders naive --out /dev/null/blocks.png", ["/dev/null/blocks.png"]),

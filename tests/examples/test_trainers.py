@@ -27,6 +27,14 @@ STOP = 11
 slow = [pytest.mark.slow, pytest.mark.dist]
 
 
+@pytest.mark.slow
+def test_layers_of_other_libraries_see_each_sequence_alone(wheel, tmp_path):
+    environment = Environment(tmp_path / "environment")
+    environment.install("mambapy", "minGRU-pytorch", "torchrl", "x-transformers")
+    environment.install("--no-deps", wheel)
+    environment.run(ROOT / "tests/examples/layers_of_libraries.py", cwd=tmp_path)
+
+
 @dataclass
 class Run:
     """What the ranks of a run trained."""

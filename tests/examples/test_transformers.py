@@ -23,6 +23,11 @@ def test_stock_models_compute_on_blocks_what_they_compute_on_texts(environment, 
 
 
 @pytest.mark.slow
+def test_fourteen_architectures_are_called_in_the_form_that_each_obeys(environment, tmp_path):
+    environment.run(HERE / "forms_by_transformers.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.dist
 def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environment, tmp_path):
     def train(ranks, folder, *arguments, fails=False):

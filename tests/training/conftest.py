@@ -42,13 +42,6 @@ def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def three_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
-    ranks = SeveralRanks(tmp_path, 3)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture
 def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
     ranks = SeveralRanks(tmp_path, 4)
     yield ranks

@@ -4,7 +4,6 @@ B blocks, T slots, R ranks.
 """
 
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from models import Criterion, counts, to_tensors
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
-from models.spread import transfers
 from models.temporal import PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
@@ -127,20 +125,6 @@ def compare(ranks, temporal, lengths, padding):
         for name, gradient in gradients.items():
             np.testing.assert_allclose(summed[name], gradient, rtol=0, atol=1e-10, err_msg=name)
     assert np.ptp([pictures for _, _, pictures in found]) <= 1
-
-
-def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
-    rng = np.random.default_rng(0)
-    for ranks in (1, 2, 3, 5):
-        for _ in range(30):
-            have_R = rng.integers(0, 9, size=ranks)
-            given_RR = transfers(have_R)
-            assert (given_RR >= 0).all()
-            assert (given_RR.sum(axis=1) == have_R).all()
-            assert np.ptp(given_RR.sum(axis=0)) <= 1
-            moved = given_RR.sum() - given_RR.trace()
-            ends = permutations(given_RR.sum(axis=0))
-            assert moved == min(np.maximum(have_R - want_R, 0).sum() for want_R in ends)
 
 
 def test_an_exchange_that_would_not_be_exact_is_refused(config):

@@ -1,0 +1,331 @@
+"""Models: in which form do models of transformers keep the texts of a block apart?
+
+    python -m experiments.models --measure                 # an hour on one core; resumes if stopped
+    python -m experiments.models --measure --device cuda   # on a GPU, with flex_attention too
+    python -m experiments.models                           # the tables of docs/models.md
+
+Every text model that transformers has for the next or for masked tokens is made small from its
+default config, and `bload.find_form` tries all forms. Kernels that are not installed (flash-attn,
+causal-conv1d, mamba-ssm, flash-linear-attention) are replaced by their definition: each text of a
+row is computed alone. Rows that were refused, or measured with another version, are measured again.
+"""
+
+import argparse
+import csv
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from tabulate import tabulate
+from torch import Tensor, nn
+
+from bload import find_form
+
+FILE = Path(__file__).parents[1] / "results" / "models.csv"
+FORMS = (
+    "rows=True",
+    "flash_attn=True",
+    "rows=True, seq_idx=True",
+    "flash_attn=True, seq_idx=True",
+    "one row",
+    "bool mask",
+    "additive mask",
+    "buckets",
+)
+KERNELS = {
+    "causal_conv1d_fn": "seq_idx",
+    "mamba_chunk_scan_combined": "seq_idx",
+    "mamba_split_conv1d_scan_combined": "seq_idx",
+    "chunk_gated_delta_rule": "cu_seqlens",
+    "chunk_kda": "cu_seqlens",
+}
+"""Kernels that keep texts apart, and the argument by which they do."""
+SEARCH: Any = sys.modules[find_form.__module__]
+HAS_KERNEL = SEARCH.has_kernel
+ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
+"""Attention of the model; "kernels" is the default one, with the kernels of other layers."""
+UNTRIED = "untried here"
+STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
+"""Layers with a state, by the names of their classes."""
+CONFIGS: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1], "num_hidden_layers": 2},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 16},
+    "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 1408},
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 16},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
+    "mimo_v2_flash": {"num_key_value_heads": 1},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "reformer": {"is_decoder": True},
+    "xmod": {"default_language": "en_XX"},
+    "zamba": {"n_mamba_heads": 16},
+}
+"""Settings without which a default config makes no model, or none with layers of all types."""
+
+
+def apart(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel's definition: `function` on each text alone, if the kernel can do so."""
+    axis = -1 if "conv1d_fn" in name else 1
+
+    @wraps(function)
+    def kernel(inputs: Tensor, *args: Any, **options: Any) -> Any:
+        marks = [options.pop(key, None) for key in ("seq_idx", "cu_seqlens")]
+        marks_BT = marks[0] if KERNELS.get(name) == "seq_idx" else None
+        batch, length = inputs.shape[0], inputs.shape[axis]
+        if KERNELS.get(name) == "cu_seqlens" and marks[1] is not None:
+            numbers = torch.arange(length, device=inputs.device)
+            marks_BT = torch.bucketize(numbers, marks[1][1:], right=True)[None]
+        if marks_BT is None:
+            return function(inputs, *args, **options)
+
+        def cut(value: Any, row: int, slots: slice) -> Any:
+            is_by_slot = isinstance(value, Tensor) and value.dim() > 2
+            if is_by_slot and (value.shape[0], value.shape[axis]) == (batch, length):
+                return value[row : row + 1].movedim(axis, 1)[:, slots].movedim(1, axis)
+            return value
+
+        rows = []
+        for row, marks_T in enumerate(marks_BT):
+            _, counts = marks_T.unique_consecutive(return_counts=True)
+            ends = counts.cumsum(0).tolist()
+            pieces = [
+                function(
+                    *(cut(value, row, slice(a, b)) for value in (inputs, *args)),
+                    **{key: cut(value, row, slice(a, b)) for key, value in options.items()},
+                )
+                for a, b in zip([0, *ends], ends, strict=False)
+            ]
+            rows.append(torch.cat([p[0] if isinstance(p, tuple) else p for p in pieces], axis))
+        outputs = torch.cat(rows)
+        return (outputs, pieces[-1][1]) if isinstance(pieces[-1], tuple) else outputs
+
+    return kernel
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+) -> Tensor:
+    """Compute attention of texts ``(V, heads, width)`` as flash-attn defines it."""
+    left, right = window_size[0], 0 if causal else window_size[1]
+    k, v = (values.repeat_interleave(q.shape[1] // k.shape[1], 1) for values in (k, v))
+    slots = torch.arange(len(q), device=q.device)
+    text = torch.bucketize(slots, cu_seqlens_q[1:], right=True)
+    ahead = slots - slots[:, None]
+    hidden = (text != text[:, None]) | (ahead > (right if right >= 0 else len(q)))
+    hidden |= ahead < -(left if left >= 0 else len(q))
+    scores = torch.einsum("qhd,khd->hqk", q, k) * (softmax_scale or q.shape[-1] ** -0.5)
+    scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    return torch.einsum("hqk,khd->qhd", weights, v).contiguous()
+
+
+def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Compute the same for rows ``(B, T, heads, width)``."""
+    ends = torch.arange(len(q) + 1, device=q.device) * q.shape[1]
+    q_N, k_N, v_N = (values.flatten(0, 1) for values in (q, k, v))
+    outputs_N = flash_attn_varlen_func(q_N, k_N, v_N, ends, ends, 0, 0, *args, **options)
+    return outputs_N.view(*q.shape[:3], -1)
+
+
+def define_kernels() -> None:
+    """Replace the kernels that transformers looks for; before its models are imported."""
+    from transformers import PreTrainedModel, integrations
+    from transformers import modeling_flash_attention_utils as flash
+    from transformers.integrations import hub_kernels
+
+    def use_definition(name: str, *_: Any, **__: Any) -> Callable[..., Any]:
+        return partial(apart, name)
+
+    def load_flash(*_: Any, **__: Any) -> tuple[Any, ...]:
+        return flash_attn_func, flash_attn_varlen_func, None, flash._pad_input, flash._unpad_input
+
+    check = PreTrainedModel._check_and_adjust_attn_implementation
+
+    def accept_flash(self: Any, name: str | None, *args: Any, **options: Any) -> str:
+        if name != "flash_attention_2":
+            return check(self, name, *args, **options)
+        if not self._supports_flash_attn:
+            raise ValueError("not offered")
+        flash.lazy_import_flash_attention(name)
+        return name
+
+    for module in (integrations, hub_kernels):
+        module.use_kernel_func_from_hub_with_fallback = use_definition
+    flash._lazy_imports = load_flash
+    PreTrainedModel._check_and_adjust_attn_implementation = accept_flash
+
+
+def architectures() -> Iterator[tuple[str, str]]:
+    """Yield model types with the class that predicts the next or the masked token."""
+    from transformers.models.auto import modeling_auto as auto
+
+    masked = auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    for name, kind in sorted({**masked, **auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}.items()):
+        other = masked.get(name, "ConditionalGeneration")
+        yield name, kind if "ConditionalGeneration" in other else other
+
+
+def measure(device: str, only: list[str]) -> None:
+    """Add a row for each model and attention that the file lacks."""
+    import transformers
+
+    define_kernels()
+    transformers.logging.set_verbosity_error()
+    torch.set_default_device(device)
+    made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
+    rows = [
+        row
+        for row in read()
+        if row["transformers"] == made["transformers"]
+        and not (row["refusal"] and (not only or row["architecture"] in only))
+    ]
+    measured = {(row["architecture"], row["attention"], row["device"]) for row in rows}
+    attentions = ATTENTIONS + ("flex_attention",) * (device == "cuda")
+    for attention, (name, kind) in product(attentions, architectures()):
+        if (name, attention, device) in measured or (only and name not in only):
+            continue
+        row = {"architecture": name, "model": kind, "attention": attention} | made
+        if not (cells := try_forms(name, kind, attention, device)):
+            continue
+        rows.append(row | cells)
+        with FILE.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [*row, "cause", "refusal", *FORMS])
+            writer.writeheader()
+            writer.writerows(sorted(rows, key=lambda row: (row["architecture"], row["attention"])))
+        print(*rows[-1].values(), flush=True)
+
+
+def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, str]:
+    """Return the result of each form: "yes", a difference in standard deviations, or an error."""
+    import transformers
+
+    try:
+        config = transformers.CONFIG_MAPPING[name](**CONFIGS.get(name, {}))
+        model = getattr(transformers, kind)
+        source = inspect.getsource(sys.modules[model.__module__])
+        if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
+            return {}
+        if getattr(config, "sliding_window", 0) is None:
+            config.sliding_window = 4096
+        default = "sdpa" if model._supports_sdpa else "eager"
+        config._attn_implementation = default if attention == "kernels" else attention
+        is_replaced = attention in ("flash_attention_2", "kernels")
+        SEARCH.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
+        with torch.device("meta"):
+            large = model(config)
+        form = find_form(large, every=True)
+    except Exception as error:
+        return {"refusal": " ".join(str(error).split())[:200]}
+    cells = (result(reason) for reason in form.trials.values())
+    return {"cause": cause(large)} | dict(zip(FORMS, cells, strict=True))
+
+
+def result(reason: str) -> str:
+    """Shorten the reason why a form does not hold."""
+    size = re.search(r"by ([\d.e+-]+) of its spread", reason)
+    return size[1] if size else reason.split(",")[0].split(":")[0] or "yes"
+
+
+def cause(model: nn.Module) -> str:
+    """Return what in the source of a model makes the texts of a row mix, if anything does."""
+    kinds = {type(part).__name__ for part in model.modules()}
+    convolutions = [part for part in model.modules() if isinstance(part, nn.Conv1d)]
+    if any(part.kernel_size[0] > 1 for part in convolutions) or STATES.search(" ".join(kinds)):
+        return "states or convolutions run on"
+    if "Fourier" in " ".join(kinds):
+        return "a Fourier transform over all slots"
+    source = inspect.getsource(sys.modules[type(model).__module__])
+    given = re.findall(r"create_\w*causal_mask\((?!\*)(.*?)\)", source, re.DOTALL)
+    given += re.findall(r"mask_kwargs = {(.*?)}", source, re.DOTALL)
+    if type(model).__name__.endswith("MaskedLM"):
+        return "the mask is made from attention_mask alone"
+    if any("position_ids" not in arguments for arguments in given):
+        return "the causal mask is made without position_ids"
+    return "" if given else "has a mask of its own, made without position_ids"
+
+
+def first_form(row: dict[str, str] | None) -> str:
+    """Return the first form that holds, or "" if there is none or no such attention."""
+    return next((form for form in FORMS if row and row[form] == "yes"), "")
+
+
+def page() -> str:
+    """Return the table of docs/models.md, a row per answer, and how many models it holds."""
+    table: dict[str, dict[str, dict[str, str]]] = {}
+    for row in read():
+        if row["device"] == "cpu":
+            table.setdefault(row["architecture"], {})[row["attention"]] = row
+    usual = {
+        name: row
+        for name, rows in sorted(table.items())
+        for row in [rows[key] for key in ("eager", "sdpa") if rows.get(key, {}).get("rows=True")]
+    }
+    answers: dict[tuple[str, ...], list[str]] = {}
+    for name, row in usual.items():
+        rows = table[name]
+        sdpa, *packed, eager = (first_form(rows.get(attention)) for attention in ATTENTIONS)
+        cpu = sdpa or eager or "one text at a time"
+        if sdpa and eager and sdpa != eager:
+            cpu += f"; eager: {eager}"
+        gpu = next((form for form in FORMS[:4] if form in packed and form != sdpa), "")
+        if "flash_attention_2" not in rows:
+            gpu = "not measured"
+        why = "" if row["rows=True"] == "yes" else row["cause"] or "not found"
+        answers.setdefault((cpu, gpu, why), []).append(name)
+    cells = [
+        [len(names), ", ".join(names), *answer]
+        for answer, names in sorted(answers.items(), key=lambda item: -len(item[1]))
+    ]
+    heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
+    versions = {f"transformers {row['transformers']}, torch {row['torch']}" for row in read()}
+    cells_tried = sum(row[form] not in ("", UNTRIED) for row in read() for form in FORMS)
+    refused = sorted(name for name in {*table} - {*usual} if "eager" in table[name])
+    return "\n\n".join(
+        [
+            f"{len(usual)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
+            tabulate(cells, heads, "pipe"),
+            f"The default configs of {len(refused)} make no model: {', '.join(refused)}.",
+        ]
+    )
+
+
+def read() -> list[dict[str, str]]:
+    """Return the measured rows."""
+    return [*csv.DictReader(FILE.open(newline=""))] if FILE.exists() else []
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser("python -m experiments.models", None, __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--measure", action="store_true", help="try forms, and write the rows")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; default: cpu")
+    parser.add_argument("only", nargs="*", metavar="ARCHITECTURE", help="default: all")
+    args = parser.parse_args()
+    if args.measure:
+        measure(args.device, args.only)
+    else:
+        from experiments.study import publish  # needs more than transformers
+
+        publish("models", page(), committed=True, document=FILE.parents[1] / "docs/models.md")

@@ -1,0 +1,107 @@
+"""Segments that take a multiple of slots: plans, masks, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from bload import PACKERS, BlockLoader, InputError, from_dataset, lower_bound, make_plan, walk
+from tests.bload.test_forms import Cell
+
+LENGTHS = np.random.default_rng(0).integers(1, 90, 200)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_every_segment_takes_a_multiple_of_slots_and_keeps_its_frames(packer):
+    plan = make_plan(LENGTHS, packer, multiple_of=8)
+    assert plan.t_max % 8 == 0
+    assert not (plan.slots % 8).any()
+    assert plan.placed == plan.length.sum() == LENGTHS.sum() - plan.deleted
+    if not plan.deleted:
+        assert sorted(plan.length.tolist()) == sorted(LENGTHS.tolist())
+    for block in map(plan.block, range(plan.blocks)):
+        ends = block.starts + block.length
+        assert not (block.starts % 8).any()
+        assert (ends[:-1] <= block.starts[1:]).all()
+        assert (block.starts[1:] - ends[:-1] < 8).all()
+        assert ends.max() <= block.t_max
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bload_exact_keeps_its_bound_in_rounded_lengths(seed):
+    plan = make_plan(LENGTHS, "bload_exact", seed=seed, multiple_of=8)
+    rounded = -(-LENGTHS // 8) * 8
+    assert plan.blocks == plan.lower_bound == lower_bound(rounded, 96) >= rounded.sum() / 96
+    assert plan.lower_bound_padding == plan.padding == plan.blocks * plan.t_max - LENGTHS.sum()
+
+
+@pytest.mark.parametrize("multiple", [6, 12, 48, 100, 192])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_block_mask_is_the_attention_mask_slot_by_slot(multiple, causal):
+    lengths = np.random.default_rng(multiple).integers(1, 300, 12)
+    source = from_dataset([torch.zeros(n, 1) for n in lengths], lengths)
+    slots = -(-600 // multiple) * multiple
+    for batch in BlockLoader(source, t_max=slots, batch_slots=2 * slots, multiple_of=multiple):
+        mask = batch.block_mask(causal)
+        tiles = [
+            (mask.kv_num_blocks, mask.kv_indices),
+            (mask.full_kv_num_blocks, mask.full_kv_indices),
+        ]
+        row, column = torch.arange(slots)[:, None], torch.arange(slots)
+        blocks = torch.arange(len(batch.valid_BT))[:, None, None]
+        rule = mask.mask_mod(blocks, torch.zeros(()), row, column)
+        partly, fully = (in_slots(counts[:, 0], numbers[:, 0], slots) for counts, numbers in tiles)
+        assert torch.equal(rule & partly | fully, batch.attention_mask(causal)[:, 0])
+
+
+def in_slots(counts_BK, numbers_BKK, slots):
+    """True for the slots of the listed tiles, ``(B, slots, slots)``."""
+    used_BKK = torch.arange(numbers_BKK.shape[2]) < counts_BK[..., None]
+    tiles_BKK = torch.zeros_like(used_BKK).scatter(2, numbers_BKK.long(), used_BKK)
+    return tiles_BKK.repeat_interleave(128, 1).repeat_interleave(128, 2)[:, :slots, :slots]
+
+
+def test_padding_inside_a_row_has_the_number_of_its_segment_and_a_walk_passes_it():
+    sequences = [torch.randn(n, 8) for n in (3, 5, 2)]
+    (batch,) = BlockLoader(from_dataset(sequences, length=len), t_max=16, multiple_of=4)
+    starts = batch.segments.slot_S.tolist()
+    assert [batch.seq_idx_BT[0, slot + 2].item() for slot in starts[:2]] == [0, 1]
+    assert (batch.seq_idx_BT.diff() >= 0).all()
+    cell = Cell()
+    outputs_BT, _ = walk(cell, batch.inputs_BT, batch.start_BT)
+    for slot, number in zip(starts, batch.segments.sequence_S.tolist(), strict=True):
+        frames = sequences[number]
+        alone, _ = walk(cell, frames[None], torch.arange(len(frames))[None] == 0)
+        torch.testing.assert_close(outputs_BT[0, slot : slot + len(frames)], alone[0])
+
+
+def test_what_does_not_align_is_refused():
+    for message, options in {
+        "t_max is 100; give multiples of 8": {"t_max": 100},
+        r"block_sizes has 50; give multiples of 8": {"t_max": 96, "block_sizes": [50, 96]},
+        r"long=carry cuts sequences; raise t_max": {"t_max": 96, "long": "carry"},
+        r"long=split cuts sequences; raise t_max": {"t_max": 96, "long": "split"},
+        "t_max is 48; raise t_max to 96, or set long=truncate$": {"t_max": 48},
+        "multiple_of is 0": {"multiple_of": 0},
+    }.items():
+        with pytest.raises(InputError, match=message):
+            make_plan(LENGTHS, "bload", **{"multiple_of": 8, **options})
+
+
+def test_a_position_belongs_to_one_alignment_and_sizes_that_are_chosen_are_aligned():
+    source = from_dataset([torch.zeros(n, 1) for n in LENGTHS], LENGTHS)
+    loader = BlockLoader(source, multiple_of=8, block_sizes=2, batch_slots=400)
+    assert len(loader.sampler.block_sizes) == 2
+    assert not any(size % 8 for size in loader.sampler.block_sizes)
+    other = BlockLoader(source, t_max=loader.sampler.t_max)
+    with pytest.raises(InputError, match="multiple_of"):
+        other.load_state_dict(BlockLoader(source, multiple_of=8).state_dict())
+
+
+def test_the_segments_of_a_block_have_a_limit():
+    plan = make_plan(LENGTHS, "bload", segments_per_block=2)
+    assert np.diff(plan.offsets).max() == 2
+    assert plan.placed == LENGTHS.sum()
+    with pytest.raises(InputError, match="segments_per_block is 0"):
+        make_plan(LENGTHS, "bload", segments_per_block=0)
+    with pytest.raises(InputError, match="'segments_per_block' is neither"):
+        make_plan(LENGTHS, "bload_exact", segments_per_block=2)

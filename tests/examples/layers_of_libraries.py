@@ -1,0 +1,80 @@
+"""Layers of other libraries on packed blocks compute what they compute on each sequence alone."""
+
+import torch
+from mambapy.mamba import Mamba, MambaConfig
+from minGRU_pytorch import minGRU
+from tensordict import TensorDict
+from torch import nn
+from torchrl.modules import GRUModule
+from x_transformers import Decoder, Encoder
+
+from bload import BlockLoader, check_boundaries, from_dataset, walk
+
+torch.manual_seed(0)
+SEQUENCES = [torch.randn(n, 8) for n in (7, 3, 12, 1, 9, 5, 8)]
+(BATCH,) = BlockLoader(from_dataset(SEQUENCES, length=len), t_max=16, batch_slots=64)
+
+
+class WalkedMinGRU(nn.Module):
+    def __init__(self, gru):
+        super().__init__()
+        self.gru = gru
+
+    def init_state(self, inputs_BD):
+        return torch.zeros_like(inputs_BD)[:, None]
+
+    def step(self, inputs_BD, state):
+        outputs, state = self.gru(inputs_BD[:, None], state, return_next_prev_hidden=True)
+        return outputs[:, 0], state
+
+
+class WalkedMamba(nn.Module):
+    def __init__(self, mamba):
+        super().__init__()
+        self.mamba = mamba
+
+    def init_state(self, inputs_BD):
+        config = self.mamba.config
+        state = inputs_BD.new_zeros(len(inputs_BD), config.d_inner, config.d_state)
+        window = inputs_BD.new_zeros(len(inputs_BD), config.d_inner, config.d_conv - 1)
+        return [(state, window)] * config.n_layers
+
+    def step(self, inputs_BD, caches):
+        return self.mamba.step(inputs_BD, [*caches])
+
+
+def by_torchrl(frames_BT, start_BT):
+    shape = start_BT.shape
+    names = {"frames": frames_BT, "is_init": start_BT[..., None]}
+    names["state"] = torch.zeros(*shape, 1, 16)
+    return torchrl(TensorDict(names, shape))["outputs"]
+
+
+gru, mamba = minGRU(8), Mamba(MambaConfig(d_model=8, n_layers=2))
+torchrl = GRUModule(8, 16, in_keys=["frames", "state"], out_keys=["outputs", ("next", "state")])
+encoder = Encoder(dim=8, depth=2, heads=2, rotary_pos_emb=True)
+decoder = Decoder(dim=8, depth=2, heads=2, alibi_pos_bias=True)
+FORMS = {
+    "minGRU": (
+        lambda batch: walk(WalkedMinGRU(gru), batch.inputs_BT, batch.start_BT)[0],
+        lambda frames: gru(frames[None])[0],
+    ),
+    "mambapy": (
+        lambda batch: walk(WalkedMamba(mamba), batch.inputs_BT, batch.start_BT)[0],
+        lambda frames: mamba(frames[None])[0],
+    ),
+    "TorchRL": (
+        lambda batch: by_torchrl(batch.inputs_BT, batch.start_BT),
+        lambda frames: by_torchrl(frames[None], torch.arange(len(frames))[None] == 0)[0],
+    ),
+    "an encoder of x-transformers": (
+        lambda batch: encoder(batch.inputs_BT, attn_mask=batch.attention_mask(causal=False)),
+        lambda frames: encoder(frames[None])[0],
+    ),
+    "a decoder of x-transformers": (
+        lambda batch: decoder(batch.inputs_BT, attn_mask=batch.attention_mask()),
+        lambda frames: decoder(frames[None])[0],
+    ),
+}
+for name, (packed, alone) in FORMS.items():
+    assert check_boundaries(packed, BATCH, alone=alone) < 1e-5, name
