@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
 from bload import action_genome_lengths, make_plan
 from bload.packing.pieces import whole_pieces
 
+linprog = pytest.importorskip("scipy.optimize").linprog
+coo_array = pytest.importorskip("scipy.sparse").coo_array
 TRAIN, RNG = action_genome_lengths(), np.random.default_rng(0)
 HARD = {
     "train, split at 16": (TRAIN, 16, 10_456),

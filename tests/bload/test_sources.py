@@ -5,7 +5,6 @@ from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -408,6 +407,7 @@ def test_a_data_set_that_is_read_wrongly_is_refused_by_item_with_the_way_out():
 
 
 def test_pandas_objects_are_read_by_position():
+    pd = pytest.importorskip("pandas")
     arrays = [np.full((n, 1), s) for s, n in enumerate(LENGTHS)]
     label = [*range(8)][::-1]
     table = pd.DataFrame({"x": arrays, "n": LENGTHS}, index=label)
