@@ -14,7 +14,6 @@ protocol is in docs/evaluation.md.
 """
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ from tabulate import tabulate
 from torch import nn
 
 from bload import InputError
-from datasets.build import saved_config
-from datasets.config import DatasetConfig
-from datasets.scoring.pictures import Album
+from datasets.letterbox import Letterbox
+from datasets.machine import write_whole
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import (
     format_comparison,
@@ -34,15 +32,18 @@ from datasets.scoring.tables import (
     relation_rows,
     write_relations,
 )
-from datasets.write_whole import write_whole
+from models.config import ModelConfig
 from training import jobs
-from training.build import choose_kernels
+from training.build import build_inputs, choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
-from training.data import Split, open_split
-from training.evaluation import figures_of, measure, measure_and_write
-from training.printing import STARTS_IN_WORDS, best_rows
-from training.ranks import AgreedError, Ranks, join_ranks
+from training.data import Split, find_split
+from training.evaluation import check_outputs, figures_of, measure, measure_and_write
+from training.printing import RESETS_IN_WORDS, best_rows
+from training.ranks import Ranks, join_ranks
+from training.report.frames import Album
+from training.sidings.ablations import Ablation
+from training.stopping import AgreedError
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
@@ -90,19 +91,6 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         raise AgreedError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
 
 
-def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
-    """Raise `InputError`, before hours of work, if an output file cannot be written."""
-    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
-        other = path.exists() and not path.is_file()
-        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
-            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
-    if cfg.predictions and checkpoints > 1:
-        raise InputError(
-            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
-            f"{checkpoints} checkpoints; give checkpoint= one of them"
-        )
-
-
 def evaluate_one(
     cfg: EvalJob,
     path: Path,
@@ -114,44 +102,34 @@ def evaluate_one(
 ) -> tuple[RecallMeter, dict[str, float]]:
     """Evaluate one checkpoint: print its figures, write and draw what `cfg` asks for."""
     began = time.perf_counter()
-    config, (source, yardsticks) = checkpoint["config"], data
-    epoch, starts = checkpoint["epoch"], cfg.starts or config["train"]["starts"]
+    config, epoch, (source, yardsticks) = checkpoint["config"], checkpoint["epoch"], data
+    starts = cfg.starts or config["train"]["starts"]
     if ranks.is_first:
         print(
             f"{path}: {config['model']['name']} trained with loader "
-            f"{config['loader']['name']}, after epoch {epoch}{STARTS_IN_WORDS[starts]}",
+            f"{config['loader']['name']}, after epoch {epoch}{RESETS_IN_WORDS[starts]}",
             flush=True,
         )
     album = Album(source, cfg.pictures)
-    options = {
-        "batch_slots": cfg.batch_slots,
-        "amp": cfg.amp,
-        "workers": cfg.workers,
-        "timeout": cfg.timeout,
+    options = {name: getattr(cfg, name) for name in ("batch_slots", "amp", "workers", "timeout")}
+    options |= {
         "iou": cfg.iou,
         "yardsticks": yardsticks,
-        "starts": starts,
-        "seed": config["train"]["seed"],
+        "change": Ablation(starts, seed=config["train"]["seed"]),
+        "inputs": build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
         "records": [album.keep],
     }
     if cfg.predictions:
-        made_by = {
-            "checkpoint": str(path),
-            "split": source.split,
-            "root": str(source.root),
-            "small_boxes": config["dataset"]["small_boxes"],
-            "starts": starts,
-        }
+        made_by = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
+        made_by |= {"small_boxes": config["dataset"]["small_boxes"], "starts": starts}
         meter = measure_and_write(model, source, ranks, cfg.predictions, made_by, **options)
     else:
         meter = measure(model, source, ranks, **options)
     figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - began, yardsticks)}
-
     if ranks.is_first:
         print(
             f"{source.root}, {source.split}: {figures['frames']:,.0f} frames, "
-            f"{figures['triplets']:,.0f} relations, "
-            f"{figures['frames_per_second']:,.0f} frames/s"
+            f"{figures['triplets']:,.0f} relations, {figures['frames_per_second']:,.0f} frames/s"
         )
         if alone:
             print("\n" + format_recall(figures))
@@ -165,19 +143,6 @@ def evaluate_one(
         for gif in sorted(drawn):
             print(f"drawn: {gif}")
     return meter, figures
-
-
-def find_split(cfg: EvalJob, trained_on: dict[str, Any], splits: dict[str, Split]) -> Split:
-    """Return the data at `cfg.root`, else those of the model's training; open each only once."""
-    if cfg.root:  # only read; no data are made
-        size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
-        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
-    else:
-        dataset = saved_config(trained_on, cfg.cache)
-    key = repr(dataset)
-    if key not in splits:
-        splits[key] = open_split(dataset, cfg.split or dataset.splits[1])
-    return splits[key]
 
 
 if __name__ == "__main__":

@@ -14,17 +14,20 @@ from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost, fit_cost
 from bload.packing.packer import Packer
-from bload.packing.packers import PACKERS, make_plan, natural_t_max
-from bload.packing.plan import Block, Plan
+from bload.packing.packers import PACKERS, find_packer, make_plan, natural_t_max
+from bload.packing.pieces import Long, whole_pieces
+from bload.packing.plan import Block, Plan, plan_from_blocks
 from bload.packing.randomness import partner_information, repeat_share
 from bload.schedule.balance import BALANCES, make_schedule
 from bload.schedule.schedule import EpochAccount, Schedule
-from bload.show.columns import padding_table
+from bload.show.draw import draw_plans
+from bload.show.table import padding_table, table_rows
 
 if TYPE_CHECKING:
     from bload.batch.batch import Batch, BlockSample, collate_blocks
     from bload.batch.check import check_boundaries
     from bload.batch.losses import mean_loss
+    from bload.batch.step import Step, StepList
     from bload.batch.unpack import Output, unpack
     from bload.batch.walk import RecurrentPart, reset_state, walk
     from bload.batch.walk_order import WalkOrder
@@ -49,18 +52,23 @@ __all__ = [
     "Cost",
     "EpochAccount",
     "InputError",
+    "Long",
     "Output",
     "Packer",
     "Plan",
     "RecurrentPart",
     "Schedule",
     "SequenceSource",
+    "Step",
+    "StepList",
     "StreamBlocks",
     "StreamLoader",
     "WalkOrder",
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
+    "draw_plans",
+    "find_packer",
     "fit_cost",
     "from_dataset",
     "lower_bound",
@@ -70,34 +78,29 @@ __all__ = [
     "natural_t_max",
     "padding_table",
     "partner_information",
+    "plan_from_blocks",
     "read_lengths",
     "repeat_share",
     "reset_state",
+    "table_rows",
     "unpack",
     "walk",
+    "whole_pieces",
 ]
 
-# These need torch, which takes seconds to import; plans, tables and measures do not.
-_WITH_TORCH = {
-    "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
-    "batch.check": ("check_boundaries",),
-    "batch.losses": ("mean_loss",),
-    "batch.unpack": ("Output", "unpack"),
-    "batch.walk": ("RecurrentPart", "reset_state", "walk"),
-    "batch.walk_order": ("WalkOrder",),
-    "loading.dataset": ("BlockDataset", "SequenceSource"),
-    "loading.from_dataset": ("from_dataset",),
-    "loading.loader": ("BlockLoader",),
-    "loading.sampler": ("BlockSampler",),
-    "loading.stream": ("StreamBlocks",),
-    "loading.stream_loader": ("StreamLoader",),
-}
+_WITH_TORCH = (
+    *("batch.batch", "batch.check", "batch.losses", "batch.step", "batch.unpack", "batch.walk"),
+    *("batch.walk_order", "loading.dataset", "loading.from_dataset", "loading.loader"),
+    *("loading.sampler", "loading.stream", "loading.stream_loader"),
+)
+"""Modules that need torch, which takes seconds to import; plans, tables and measures do not."""
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _WITH_TORCH.items():
-        if name in names:
-            return getattr(import_module(f"bload.{module}"), name)
+    if name in __all__:
+        for module in _WITH_TORCH:
+            if hasattr(import_module(f"bload.{module}"), name):
+                return getattr(import_module(f"bload.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -16,17 +16,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bload import __version__
 from bload.errors import InputError, TooLongError, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
 from bload.packing.pieces import Long
-from bload.show.columns import format_notes, format_table
 from bload.show.draw import draw_plans
 from bload.show.recommendation import recommend_t_max
-from bload.show.table import sized_plan, table_rows
+from bload.show.table import format_notes, format_table, sized_plan, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -118,42 +116,45 @@ def _sizes(text: str) -> list[int]:
 
 
 def _run(args: argparse.Namespace) -> None:
+    data = LengthsFile(action_genome_lengths(args.split))
     if args.file:
-        found = read_file(Path(args.file))
-    else:
-        found = LengthsFile(action_genome_lengths(args.split))
-    if args.clip and args.clip > found.lengths.max():
+        data = read_file(Path(args.file))
+    if args.clip and args.clip > data.lengths.max():
         raise InputError(
-            f"--clip is {args.clip} but the longest sequence has {found.lengths.max()} frames, so "
+            f"--clip is {args.clip} but the longest sequence has {data.lengths.max()} frames, so "
             "sampling would delete everything; lower it"
         )
     try:
-        args.run(args, found)
+        args.run(args, data)
     except TooLongError as error:
-        raise (error.named(found.names) if found.names else error) from None
+        error.name = data.names[error.sequence] if data.names else ""
+        raise
 
 
-def _table(args: argparse.Namespace, found: LengthsFile) -> None:
-    lengths, sizes = found.lengths, args.t_max or [None]
+def _table(args: argparse.Namespace, data: LengthsFile) -> None:
+    lengths, sizes = data.lengths, args.t_max or [None]
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
-    own = bool(args.file or args.ranks or args.batch_slots)
-    options = {
-        "clip": args.clip,
-        "long": long,
-        "seed": args.seed,
-        "epochs": args.epochs,
-        "randomness": args.randomness,
-        "ranks": args.ranks or (8 if own or args.json else None),
-        "batch_slots": args.batch_slots,
-    }
+    predicts = bool(args.file or args.ranks or args.batch_slots)
+    names = ("clip", "seed", "epochs", "randomness", "batch_slots")
+    options = {name: getattr(args, name) for name in names} | {"long": long}
+    options["ranks"] = args.ranks or (8 if predicts or args.json else None)
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
     advice = recommend_t_max(lengths, args.ranks or 8, args.batch_slots, args.seed)
-    summary = _summary(args, found)
+    summary = {
+        "source": args.file or f"Action Genome, {args.split} split",
+        "column": data.column,
+        "sequences": len(lengths),
+        "frames": int(lengths.sum()),
+        "shortest": int(lengths.min()),
+        "longest": int(lengths.max()),
+        "mean": float(lengths.mean()),
+        "epochs": args.epochs,
+    }
     if args.json:
         rows = [row for table in tables for row in table]
         print(json.dumps({**summary, "loaders": rows, "recommended": asdict(advice)}, indent=2))
         return
-    column = "" if found.column is None else f", column {found.column}"
+    column = "" if data.column is None else f", column {data.column}"
     print(
         "{source}{}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
         "mean {mean:.3f}".format(printable(column), **summary)
@@ -164,34 +165,17 @@ def _table(args: argparse.Namespace, found: LengthsFile) -> None:
     print("\n" + format_notes(tables[0][0]))
     if any(t_max and t_max < lengths.max() for t_max in sizes):
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
-    if own:
+    if predicts:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
         print(f"steps, naive, ragged: for {advice.ranks:,} ranks, each taking {size} per step")
         print(f"\n{advice}")
 
 
-def _summary(args: argparse.Namespace, found: LengthsFile) -> dict[str, Any]:
-    lengths = found.lengths
-    return {
-        "source": args.file or f"Action Genome, {args.split} split",
-        "column": found.column,
-        "sequences": len(lengths),
-        "frames": int(lengths.sum()),
-        "shortest": int(lengths.min()),
-        "longest": int(lengths.max()),
-        "mean": float(lengths.mean()),
-        "epochs": args.epochs,
-    }
-
-
-def _draw(args: argparse.Namespace, found: LengthsFile) -> None:
-    lengths = found.lengths
-    plans = {
-        name: sized_plan(
-            lengths, name, args.t_max, args.clip, args.long or "error", args.seed, args.epoch
-        )
-        for name in (args.loaders.split(",") if args.loaders else PACKERS)
-    }
+def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
+    long: Long = args.long or "error"
+    sizes = args.t_max, args.clip, long, args.seed, args.epoch
+    names = args.loaders.split(",") if args.loaders else PACKERS
+    plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}
     print(draw_plans(plans, args.out or "blocks.png", args.rows))
 
 

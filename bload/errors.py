@@ -1,7 +1,8 @@
 """Exceptions for invalid user input, and the checks that raise them."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -42,10 +43,11 @@ def check_number(
         raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")
 
 
-def check_whole(key: str, value: Any, least: int) -> int:
-    """Return an option if it is a whole number from `least` on, else raise `InputError`."""
-    if not hasattr(value, "__index__") or not least <= value < 2**63:
-        raise InputError(f"{key} is {value!r}; give a whole number from {least} on")
+def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
+    """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
+    if not hasattr(value, "__index__") or not least <= value <= most:
+        end = "on" if most == 2**63 - 1 else f"to {most}"
+        raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return index(value)
 
 
@@ -59,22 +61,23 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     )
 
 
+@dataclass(eq=False)
 class TooLongError(InputError):
-    """A sequence is longer than a block.
+    """A sequence is longer than a block."""
 
-    Its arguments are the number of the sequence and its length, the longest length of all, `t_max`,
-    the name of the sequence or "", and True if the message may offer ``long="carry"``.
-    """
+    sequence: int
+    length: int
+    longest: int
+    """Frames of the longest sequence."""
+    t_max: int
+    can_carry: bool
+    """True if the message may offer ``long="carry"``."""
+    name: str = ""
+    """Name of the sequence, shown instead of its number."""
 
     def __str__(self) -> str:
-        sequence, length, longest, t_max, name, carry = self.args
-        ways = "long=split, long=carry" if carry else "long=split"
+        ways = "long=split, long=carry" if self.can_carry else "long=split"
         return printable(
-            f"sequence {name or sequence} has {length} frames but t_max is {t_max}; raise t_max to "
-            f"{longest}, or set {ways} or long=truncate"
+            f"sequence {self.name or self.sequence} has {self.length} frames but t_max is "
+            f"{self.t_max}; raise t_max to {self.longest}, or set {ways} or long=truncate"
         )
-
-    def named(self, names: Sequence[str]) -> "TooLongError":
-        """Return the same error with the name of the sequence instead of its number."""
-        sequence, length, longest, t_max, _, carry = self.args
-        return TooLongError(sequence, length, longest, t_max, names[sequence], carry)

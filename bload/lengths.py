@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 
 MOST_FRAMES = 10**15
 """Largest number of frames in a data set; above it, counts of slots could overflow."""
@@ -76,11 +76,9 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
     Source: counted from the public per-video frame lists of STTran and related work, after their
     usual filtering (videos with fewer than 3 remaining frames are dropped).
     """
+    check_choice("split", split, ("train", "test"))
     text = files("bload").joinpath("data/action_genome_lengths.json").read_text()
-    data = json.loads(text)
-    if split not in ("train", "test"):
-        raise InputError(f"split is {split!r}; Action Genome has train and test")
-    counts = {int(length): number for length, number in data[split].items()}
+    counts = {int(length): number for length, number in json.loads(text)[split].items()}
     return np.repeat(np.fromiter(counts, np.int64), np.fromiter(counts.values(), np.int64))
 
 
@@ -107,7 +105,7 @@ def read_file(path: Path) -> LengthsFile:
         raise InputError(f"there is no lengths file {path}; give a csv, tsv, json, npy or txt file")
     readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv, ".tsv": _from_csv}
     try:
-        found = readers.get(path.suffix.lower(), _from_text)(path)
+        data = readers.get(path.suffix.lower(), _from_text)(path)
     except InputError:
         raise
     except (OSError, ValueError, csv.Error, RecursionError) as error:
@@ -115,7 +113,7 @@ def read_file(path: Path) -> LengthsFile:
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
     try:
-        return found._replace(lengths=check_lengths(found.lengths, found.names))
+        return data._replace(lengths=check_lengths(data.lengths, data.names))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -158,13 +156,13 @@ def _from_csv(path: Path) -> LengthsFile:
         return LengthsFile([])
     titles = [cell.strip() for cell in rows[0][1]]
     header = [title.lower() for title in titles]
-    named = [column for column in LENGTH_COLUMNS if column in header]
-    if named:
-        column = header.index(named[0])
+    known = [column for column in LENGTH_COLUMNS if column in header]
+    if known:
+        column = header.index(known[0])
         for line, row in rows:
             if len(row) <= column:
                 raise InputError(
-                    f"{path}: line {line} is {','.join(row)!r} without a cell for {named[0]!r}; "
+                    f"{path}: line {line} is {','.join(row)!r} without a cell for {known[0]!r}; "
                     "fix it or leave it out"
                 )
         return _numbers([(line, row[column]) for line, row in rows[1:]], titles[column])

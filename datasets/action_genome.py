@@ -15,8 +15,8 @@ from torchvision.transforms.v2 import functional as transforms
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.read import Video, read_annotations
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.cache import open_cache
-from datasets.frames.files import FrameFiles, FrameStore
+from datasets.frames.cache import FrameCache, open_cache
+from datasets.frames.files import FrameFiles
 
 
 class VideoSource:
@@ -37,8 +37,8 @@ class VideoSource:
 
     Raises `InputError` if frames are missing, or differ in size within a video.
 
-    Attributes: `lengths`, int64 ``(V,)``, frames per video; `videos`, their names; `canvas_hw`,
-    the size of the frames as read.
+    Attributes: `lengths`, int64 ``(V,)``, frames per video; `videos`, their names; `table`, their
+    targets; `store`, their stored frames; `canvas_hw`, the size of the frames as read.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class VideoSource:
     ) -> None:
         self.root, self.split, self.image_size_hw = Path(root), split, image_size_hw
         self.videos = tuple(video.name for video in videos)
-        self._table = FrameTable.of(videos)
-        self.lengths = self._table.lengths
+        self.table = FrameTable.from_videos(videos)
+        self.lengths = self.table.lengths
         self.files = FrameFiles(root)
-        self.files.check_all_there(self._table.names_F.tolist())
-        self.store: FrameStore = self.files
-        sizes = self._table.sizes()
+        self.files.check_all_exist(self.table.names_F.tolist())
+        self.store: FrameFiles | FrameCache = self.files
+        sizes = self.table.sizes()
         if cache is not None:
             folder = Path(cache) / split
-            self.store = open_cache(folder, self.files, self._table, image_size_hw, progress)
-        heights, widths = zip(*map(self.stored_size, sizes), strict=True)
+            self.store = open_cache(folder, self.files, self.table, image_size_hw, progress)
+        heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class VideoSource:
         frames = int(self.lengths[sequence])
         if first < 0 or length < 1 or first + length > frames:
             raise IndexError(f"video {self.videos[sequence]!r} has {frames} frames")
-        return tuple(self._table.frame(sequence, first + step) for step in range(length))
+        return tuple(self.table.frame(sequence, first + step) for step in range(length))
 
     def read(
         self, sequence: int, first: int, length: int
@@ -83,23 +83,15 @@ class VideoSource:
         Raises `InputError` for an image that cannot be read.
         """
         targets = self.targets(sequence, first, length)
-        number = int(self._table.video_offsets[sequence]) + first
+        number = int(self.table.video_offsets[sequence]) + first
         frames_TChw = self.store.read(number, targets)
         (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
         if (height, width) != self.canvas_hw:  # padding by nothing would copy
             frames_TChw = F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height))
         return frames_TChw, targets
 
-    def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
-        """Return h and w of stored frames whose native size is `size_hw`."""
-        return self.store.stored_size(size_hw)
-
-    def reach(self, sequence: int) -> np.ndarray:
-        """Return the box around all boxes of a video, float ``(4,)``, xyxy as frame shares."""
-        return self._table.reach(sequence)
-
     def picture(self, target: FrameTargets) -> torch.Tensor:
-        """Return one frame in its native size, uint8 ``(3, h, w)``, to be looked at."""
+        """Return one frame in its native size, uint8 ``(3, h, w)``, for pictures."""
         frame_CHW = self.files.read(0, [target])[0]
         return transforms.resize(frame_CHW, list(target.size_hw), antialias=True)
 
@@ -122,12 +114,12 @@ class ActionGenome(VideoSource):
         validation: float = 0.0,
         **options: Any,
     ) -> None:
-        shared = validation > 0 and split in ("train", "validation")
-        annotations = read_annotations(root, "train" if shared else split, small_boxes=small_boxes)
+        divided = validation > 0 and split in ("train", "validation")
+        annotations = read_annotations(root, "train" if divided else split, small_boxes=small_boxes)
         self.steps, videos = annotations.steps, annotations.videos
-        if shared:
+        if divided:
             drawn = np.random.default_rng(0).permutation(len(videos))
             count = max(1, round(validation * len(videos)))
-            kept = drawn[:count] if split == "validation" else drawn[count:]
-            videos = tuple(videos[index] for index in sorted(kept))
+            members = drawn[:count] if split == "validation" else drawn[count:]
+            videos = tuple(videos[index] for index in sorted(members))
         super().__init__(root, split, videos, image_size_hw, **options)

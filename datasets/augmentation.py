@@ -5,7 +5,7 @@ what it sees, so the draw is a function of (seed, epoch, video).
 
 Labels stay as they are. No relation of Action Genome says left or right (*in front of*, *behind*
 and *on the side of* are the person's front, back and side), so a flip changes none; and a crop
-keeps every annotated box of the video whole, so none goes out of sight.
+keeps every annotated box of the video whole.
 
 T frames, C channels, h x w pixels, M objects, N boxes of all frames.
 """
@@ -32,14 +32,14 @@ class Augmentation(AugmentConfig):
 
     @property
     def changes(self) -> bool:
-        """True if any video may change."""
+        """Return True if any video may change."""
         return any(getattr(self, field.name) for field in fields(AugmentConfig))
 
     def __call__(
         self,
         frames_TCHW: Tensor,
         targets: Sequence[FrameTargets],
-        reach_4: np.ndarray,
+        union_4: np.ndarray,
         video: int,
         epoch: int,
     ) -> tuple[Tensor, list[FrameTargets], float]:
@@ -48,7 +48,7 @@ class Augmentation(AugmentConfig):
         Args:
             frames_TCHW: uint8 pictures without any border.
             targets: of these frames; all of one native size.
-            reach_4: the box around all boxes of the whole video, xyxy as shares of the picture.
+            union_4: the box around all boxes of the whole video, xyxy as shares of the picture.
             video, epoch: what the draw depends on, besides the seed.
 
         Returns:
@@ -61,34 +61,34 @@ class Augmentation(AugmentConfig):
         )
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.
-            torch.default_generator.manual_seed(_seed_of(self.seed, epoch, video))
+            torch.default_generator.manual_seed(_draw_seed(self.seed, epoch, video))
             cut_4, shrink = torch.rand(4).numpy(), float(torch.rand(()))
             frames, boxes = tv_tensors.Image(frames_TCHW), _boxes(targets, (height, width))
             if self.crop:
-                window = _window(self.crop * cut_4, reach_4, (height, width))
+                window = _window(self.crop * cut_4, union_4, (height, width))
                 frames, boxes = (transforms.crop(value, *window) for value in (frames, boxes))
             frames, boxes = change(frames, boxes)
         return frames.as_subclass(Tensor), _with_boxes(targets, boxes), 1 - self.shrink * shrink
 
 
-def _seed_of(*numbers: int) -> int:
+def _draw_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _window(
-    cut_4: np.ndarray, reach_4: np.ndarray, size_hw: tuple[int, int]
+    cut_4: np.ndarray, union_4: np.ndarray, size_hw: tuple[int, int]
 ) -> tuple[int, int, int, int]:
     """Return top, left, height and width that remain after cutting these shares of the margins."""
     sides_4 = np.array([size_hw[1], size_hw[0]] * 2)
-    reach_4 = np.clip(reach_4, 0, 1)
-    margin_4 = np.concatenate((reach_4[:2], 1 - reach_4[2:]))
+    union_4 = np.clip(union_4, 0, 1)
+    margin_4 = np.concatenate((union_4[:2], 1 - union_4[2:]))
     # Whole pixels, rounded down: nothing that is annotated is cut.
     left, top, right, bottom = np.floor(cut_4 * margin_4 * sides_4).astype(int).tolist()
     return top, left, size_hw[0] - top - bottom, size_hw[1] - left - right
 
 
 def _boxes(targets: Sequence[FrameTargets], size_hw: tuple[int, int]) -> tv_tensors.BoundingBoxes:
-    """Person and objects of frame after frame, in pixels of a picture of `size_hw`."""
+    """Return the boxes of person and objects, frame by frame, in pixels of a picture."""
     rows_N4 = np.concatenate(
         [box for target in targets for box in (target.person_box_4[None], target.object_boxes_M4)]
     )

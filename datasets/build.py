@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bload.errors import InputError
-from datasets.annotations.read import MADE_BY
+from bload import InputError
+from datasets.annotations.read import KNOBS_FILE
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic.world import World
 
@@ -33,9 +33,9 @@ def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> "ActionGeno
 
 def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> "ActionGenome":
     """Open a synthetic root; make it first if it is not there."""
-    from datasets.synthetic.writer import ensure
+    from datasets.synthetic.writer import make_if_missing
 
-    ensure(cfg.root, progress=progress, **cfg.knobs)
+    make_if_missing(cfg.root, progress=progress, **cfg.knobs)
     return action_genome(replace(cfg, validation=0.0), split, progress)
 
 
@@ -65,15 +65,15 @@ def _entry(name: str) -> tuple[type[DatasetConfig], Callable[..., Any]]:
 def check_kind(cfg: DatasetConfig) -> None:
     """Raise `InputError` if real data are at the root of a synthetic data set, or vice versa."""
     root = Path(cfg.root)
-    if (root / MADE_BY).exists():
+    if (root / KNOBS_FILE).exists():
         if cfg.name == "action_genome":
             raise InputError(
-                f"{root} holds synthetic data (it has a {MADE_BY}) and dataset=action_genome reads "
-                "real ones; choose dataset=synthetic, or another dataset.root"
+                f"{root} holds synthetic data (it has a {KNOBS_FILE}) and dataset=action_genome "
+                "reads real ones; choose dataset=synthetic, or another dataset.root"
             )
     elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
         raise InputError(
-            f"{root} holds annotations that are not synthetic (it has no {MADE_BY}); choose "
+            f"{root} holds annotations that are not synthetic (it has no {KNOBS_FILE}); choose "
             "dataset=action_genome (experiment=action_genome brings the model too), or another "
             "dataset.root"
         )
@@ -91,7 +91,7 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
     """
     schema, _ = _entry(saved["name"])
     root = Path(saved["root"])
-    if not (root / MADE_BY if issubclass(schema, SyntheticConfig) else root).exists():
+    if not (root / KNOBS_FILE if issubclass(schema, SyntheticConfig) else root).exists():
         raise InputError(
             f"the data of the checkpoint are not in {root.absolute()}, and none are made for it; "
             "put them back there, or evaluate on others by eval.py root=ROOT"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
-from bload.batch.batch import Batch
+from bload import Batch
 from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
 from datasets.frames.sizes import fit
@@ -37,40 +37,33 @@ class Letterbox:
             augmentation; and `extent_BT2`, on the host, the shares of the canvas' width and height
             that each picture fills (1 on padding), or None if all fill it.
         """
-        segments, canvas_hw = _segments(batch), self.source.image_size_hw
+        segments, canvas_hw = batch.segments, self.source.image_size_hw
+        end_S = segments.length_S.cumsum(0)
+        columns = (segments.block_S, segments.slot_S, segments.sequence_S, segments.length_S, end_S)
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
         stored_S = [
-            self.source.stored_size(batch.targets[first].size_hw) for _, _, first, _, _ in segments
+            self.source.store.stored_size(batch.targets[end - 1].size_hw) for *_, end in rows
         ]
         batch = batch.to(device, non_blocking=True)
-        right = canvas_hw == self.source.canvas_hw and all(size == canvas_hw for size in stored_S)
-        if right and not self.augmentation:
+        fits = canvas_hw == self.source.canvas_hw and all(size == canvas_hw for size in stored_S)
+        if fits and not self.augmentation:
             return batch, None
         frames_BTCHW = batch.inputs_BT.new_zeros(*batch.inputs_BT.shape[:3], *canvas_hw)
         extent_BT2 = torch.ones(*frames_BTCHW.shape[:2], 2)
         targets = list(batch.targets)
-        for (block, slot, first, length, video), (height, width) in zip(
-            segments, stored_S, strict=True
-        ):
-            slots, mine = slice(slot, slot + length), slice(first, first + length)
+        for (block, slot, video, length, end), (height, width) in zip(rows, stored_S, strict=True):
+            slots, own = slice(slot, slot + length), slice(end - length, end)
             picture_TCHW = batch.inputs_BT[block, slots, :, :height, :width]
-            high, wide = canvas_hw
+            limit_hw = canvas_hw
             if self.augmentation:
-                picture_TCHW, targets[mine], share = self.augmentation(
-                    picture_TCHW, targets[mine], self.source.reach(video), video, epoch
+                picture_TCHW, targets[own], share = self.augmentation(
+                    picture_TCHW, targets[own], self.source.table.union_box(video), video, epoch
                 )
-                high, wide = max(1, round(share * high)), max(1, round(share * wide))
-            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), (high, wide))
+                limit_hw = max(1, round(share * limit_hw[0])), max(1, round(share * limit_hw[1]))
+            height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), limit_hw)
             frames_BTCHW[block, slots, :, :height, :width] = transforms.resize(
                 picture_TCHW, [height, width], antialias=True
             )
             extent_BT2[block, slots] = torch.tensor([width / canvas_hw[1], height / canvas_hw[0]])
         batch = replace(batch, inputs_BT=frames_BTCHW, targets=tuple(targets))
         return batch, None if (extent_BT2 == 1).all() else extent_BT2
-
-
-def _segments(batch: Batch) -> list[tuple[int, int, int, int, int]]:
-    """Return block, slot, index of the first target, length and video of each segment."""
-    segments = batch.segments
-    first_S = segments.length_S.cumsum(0) - segments.length_S
-    columns = (segments.block_S, segments.slot_S, first_S, segments.length_S, segments.sequence_S)
-    return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -1,18 +1,17 @@
 """Ablations: what are the memory, the start table and masked padding worth, and which memory?
 
-    python train.py -m experiment=ablations                 # and the others in its file
+    python train.py experiment=ablations                    # and the others in its file
     python -m experiments.ablations [FOLDER]
 
 `bload` with one change at a time, each less no change, by seed: the same first weights and blocks.
-Holm's correction is within a question (docs/LOG.md, "The headline, again"). Seconds are left out,
-since other jobs ran at the same time.
+Holm's correction is within a question (docs/LOG.md, "The headline, again").
 """
 
 from pathlib import Path
 
 from experiments.intervals import corrected, signed, student
-from experiments.runs import read_on, read_runs
-from experiments.study import markdown, study
+from experiments.runs import name_splits, read_runs
+from experiments.study import markdown, report_runs
 
 QUESTIONS = {
     "memory": ("model.temporal", ["none"]),
@@ -27,20 +26,20 @@ DEFAULTS = {"model.temporal": "dds", "train.starts": "table", "train.padding": "
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 of every change, and its difference from no change."""
     runs = read_runs(folder)
-    ways = {way: mine.set_index("train.seed") for way, mine in runs.groupby([*DEFAULTS])}
-    base = ways[tuple(DEFAULTS.values())]
+    by_change = {key: seeds.set_index("train.seed") for key, seeds in runs.groupby([*DEFAULTS])}
+    base = by_change[tuple(DEFAULTS.values())]
     rows = [["", "no change", f"{len(base)}", student(base.recall).text(), ""]]
     rows[0] += [student(base.remembered).text(), ""]
     for question, (key, values) in QUESTIONS.items():
-        changed = [ways[tuple((DEFAULTS | {key: value}).values())] for value in values]
-        less = corrected(mine.recall - base.recall for mine in changed)
-        for value, mine, gain in zip(values, changed, less, strict=True):
-            row = [question, f"`{key}={value}`", f"{len(mine)}", student(mine.recall).text(), gain]
-            memory = signed(mine.remembered - base.remembered)
-            rows.append([*row, student(mine.remembered).text(), memory])
-    heads = ["question", "`bload` with", "seeds", f"Recall@20, {read_on(runs)}", "less no change"]
-    return markdown(rows, [*heads, "remembered", "less no change"], words=2)
+        changed = [by_change[tuple((DEFAULTS | {key: value}).values())] for value in values]
+        gains = corrected(seeds.recall - base.recall for seeds in changed)
+        for value, seeds, gain in zip(values, changed, gains, strict=True):
+            row = [question, f"`{key}={value}`", f"{len(seeds)}", student(seeds.recall).text()]
+            row += [gain, student(seeds.remembered).text()]
+            rows.append([*row, signed(seeds.remembered - base.remembered)])
+    heads = ["question", "`bload` with", "seeds", f"Recall@20, {name_splits(runs)}"]
+    return markdown(rows, [*heads, "less no change", "remembered", "less no change"], words=2)
 
 
 if __name__ == "__main__":
-    study("ablations", __doc__, tables)
+    report_runs("ablations", __doc__, tables)

@@ -11,24 +11,23 @@ of the steps, each less `none`, by seed (docs/LOG.md, "Two protocols").
 from pathlib import Path
 
 from experiments.intervals import student
-from experiments.runs import read_on, read_runs
-from experiments.study import markdown, study
+from experiments.runs import name_splits, read_runs
+from experiments.study import markdown, report_runs
 
 
 def tables(folder: Path) -> str:
-    """Recall@20 and the last losses of every balance, and their differences from `none`."""
-    runs = read_runs(folder, "balance_learning")
-    by = runs.pivot(index="train.seed", columns="loader.balance", values=["recall", "last_loss"])
-    rows = []
+    """Tabulate Recall@20 and the last losses of every balance, and each less `none`."""
+    runs, rows = read_runs(folder).set_index("train.seed"), []
+    balances = dict([*runs.groupby("loader.balance")])
     for balance in ("none", "window", "queue"):
-        mine = runs[runs["loader.balance"] == balance]
-        rows.append([f"`{balance}`", f"{mine.all_steps.mean():,.0f}", len(mine)])
-        for of, digits in (("recall", 1), ("last_loss", 2)):
-            less = student(by[of][balance] - by[of]["none"]).text(digits, sign=True)
-            rows[-1] += [student(mine[of]).text(digits), less if balance != "none" else ""]
-    heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {read_on(runs)}"]
+        seeds = balances[balance]
+        rows.append([f"`{balance}`", f"{seeds.all_steps.mean():,.0f}", len(seeds)])
+        for key, digits in (("recall", 1), ("last_loss", 2)):
+            less = student(seeds[key] - balances["none"][key]).text(digits, sign=True)
+            rows[-1] += [student(seeds[key]).text(digits), less if balance != "none" else ""]
+    heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {name_splits(runs)}"]
     return markdown(rows, [*heads, "less `none`", "last loss", "less `none`"])
 
 
 if __name__ == "__main__":
-    study("balance_learning", __doc__, tables)
+    report_runs("balance_learning", __doc__, tables)

@@ -1,16 +1,11 @@
 """Long training: where does each loader end, and how much work does it take to get there?
 
-    python train.py -m experiment=convergence
-    python train.py -m experiment=convergence loader=naive train.slots=1032000 \\
-        train.warmup_epochs=0.1353 train.evals_per_epoch=4
+    python train.py experiment=convergence                  # and the other in its file
     python -m experiments.convergence [FOLDER]
 
-The rate is constant after the warm-up, and evaluations are of an average of the last weights, so
-that each point of a curve could be the end. Predicted: `bload` ends level with `naive`, `sampling`
-ends below, and `naive` takes over 3 times the work of `bload` to the common level, 90 % of naive's
-mean end (docs/LOG.md, "How far training goes under each loader: the plan, written before any run").
-The README gives the work to the same Recall@20 as a share of naive's slots. Seconds are left out,
-since other jobs ran at the same time.
+Predicted: `bload` ends level with `naive`, `sampling` ends below, and `naive` takes over 3 times
+the work of `bload` to the common level, 90 % of naive's mean end (docs/LOG.md, "How far training
+goes under each loader: the plan, written before any run").
 """
 
 import math
@@ -26,7 +21,7 @@ from bload.packing.packers import PACKERS
 from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
 from experiments.runs import read_curves, read_runs
-from experiments.study import markdown, study
+from experiments.study import markdown, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
 SHARE = 0.9
@@ -35,38 +30,43 @@ SHARE = 0.9
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the runs, and the points of their curves with a known Recall@20."""
-    runs = read_runs(folder, "convergence")
+    runs = read_runs(folder)
     curves = read_curves(folder).dropna(subset="recall")
     return runs, curves.merge(runs[["run", LOADER, SEED]], on="run")
 
 
-def each(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
+def by_seed(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
     """Compute a figure of each curve: a row per seed, a column per loader; NaN without a run."""
-    found = {(seed, loader): figure(of) for (seed, loader), of in curves.groupby([SEED, LOADER])}
-    return pd.Series(found).unstack().reindex(columns=[*PACKERS])
+    groups = curves.groupby([SEED, LOADER])
+    figures = {key: figure(curve) for key, curve in groups}
+    return pd.Series(figures).unstack().reindex(columns=[*PACKERS])
 
 
-def work_to(level: float, curve: pd.DataFrame, of: str = "processed") -> float:
-    """Return the slots, or sums `of`, at which Recall@20 first reaches a level; NaN: never.
-
-    Recall@20 is interpolated linearly between evaluations.
-    """
-    work, recall = [0.0, *curve[of]], [0.0, *curve.recall]
-    for last, reached in enumerate(recall[1:]):
-        if reached >= level:
-            share = (level - recall[last]) / (reached - recall[last])
-            return float(work[last] + share * (work[last + 1] - work[last]))
-    return math.nan
-
-
-def to_level(level: float, curves: pd.DataFrame, of: str = "processed") -> pd.DataFrame:
-    """Compute `work_to` a level for each curve."""
-    return each(curves, lambda curve: work_to(level, curve, of))
+def end(curve: pd.DataFrame) -> float:
+    """Return the last Recall@20 of a curve."""
+    return float(curve.recall.iloc[-1])
 
 
 def common_level(curves: pd.DataFrame) -> float:
     """Return `SHARE` of the mean Recall@20 at which naive ends."""
-    return SHARE * each(curves, _end).naive.mean()
+    return SHARE * by_seed(curves, end).naive.mean()
+
+
+def work_to(level: float, curve: pd.DataFrame, key: str = "processed") -> float:
+    """Return the slots, or sums `key`, at which Recall@20 first reaches a level; NaN: never.
+
+    Recall@20 is interpolated linearly between evaluations.
+    """
+    reached = np.flatnonzero(curve.recall >= level)
+    if not len(reached):
+        return math.nan
+    ends = slice(reached[0], reached[0] + 2)  # of what begins at 0
+    return float(np.interp(level, [0, *curve.recall][ends], [0, *curve[key]][ends]))
+
+
+def to_level(level: float, curves: pd.DataFrame, key: str = "processed") -> pd.DataFrame:
+    """Compute `work_to` a level for each curve."""
+    return by_seed(curves, lambda curve: work_to(level, curve, key))
 
 
 def work_before(level: float, curve: pd.DataFrame) -> float:
@@ -76,19 +76,15 @@ def work_before(level: float, curve: pd.DataFrame) -> float:
 
 
 def loss_fell(curve: pd.DataFrame) -> float:
-    """Return the percent by which the loss fell from the fourth fifth of the slots to the last.
+    """Return by how many percent the mean loss fell from the fourth fifth of the slots to the last.
 
     An epoch's loss is that of all its slots.
     """
     curve = curve.dropna(subset="loss")  # evaluations inside an epoch have none
     ends = curve.processed.to_numpy(dtype=float)
-    begins, fifth = np.concatenate([[0.0], ends[:-1]]), ends[-1] / 5
-
-    def mean(low: float, high: float) -> float:
-        inside = np.clip(np.minimum(ends, high) - np.maximum(begins, low), 0, None)
-        return float(np.average(curve.loss, weights=inside))
-
-    return 100 * (1 - mean(4 * fifth, 5 * fifth) / mean(3 * fifth, 4 * fifth))
+    sums = np.cumsum(curve.loss * np.diff(ends, prepend=0))
+    three, four, five = np.interp(ends[-1] * np.array([0.6, 0.8, 1]), [0, *ends], [0, *sums])
+    return 100 * (1 - (five - four) / (four - three))
 
 
 def recall_rose(curve: pd.DataFrame) -> float:
@@ -107,52 +103,51 @@ def times(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
 def tables(folder: Path) -> str:
     """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
-    done = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
-    ends, best = each(curves, _end), each(curves, lambda curve: curve.recall.max())
-    rose, fell = each(curves, recall_rose), each(curves, loss_fell)
-    own = each(curves, lambda curve: work_to(SHARE * _end(curve), curve))
+    work = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
+    ends, best = by_seed(curves, end), by_seed(curves, lambda curve: curve.recall.max())
+    rose, fell = by_seed(curves, recall_rose), by_seed(curves, loss_fell)
+    own = by_seed(curves, lambda curve: work_to(SHARE * end(curve), curve))
     level = common_level(curves)
-    slots, frames = (to_level(level, curves, of) for of in ("processed", "frames"))
-    before = each(curves, lambda curve: work_before(level, curve))
-    end, work = [], []
+    slots, frames = (to_level(level, curves, key) for key in ("processed", "frames"))
+    before = by_seed(curves, lambda curve: work_before(level, curve))
+    reached, spent = [], []
     for loader in ends.dropna(axis=1, how="all"):
         less = "" if loader == "naive" else signed(ends[loader] - ends.naive)
-        changes = (student(of[loader]).text() for of in (rose, fell))
-        counts = (f"{of:,.0f}" for of in done.loc[loader])
-        end.append([loader, *counts, student(ends[loader]).text(), less, *changes])
-        counts = (student(of[loader]).text(0) for of in (own, slots))
-        shares = [times(of[loader], of.naive, 2) for of in (slots, frames)]
-        work.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
-    by_slots = times(slots.naive, slots.bload)
-    predicted = [
-        ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],
-        ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],
-        ["to the common level `naive` takes over 3 times the slots of `bload`", by_slots],
-    ]
-    lower = {at: to_level(at, curves) for at in (50, 60, 80)}
-    then = each(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
-    slots_of = "slots of `naive` over those of `bload`"
-    after = [
-        *([f"{slots_of}, to {at} %", times(of.naive, of.bload)] for at, of in lower.items()),
-        ["to the evaluation of `naive` before the common level", times(before.naive, slots.bload)],
-        ["`bload` less `sampling` at 116,360 slots, points", signed(then.bload - then.sampling)],
-        ["best of `bload` less best of `sampling`, points", signed(best.bload - best.sampling)],
-        ["end of `mix` less end of `bload`, points", signed(ends["mix"] - ends.bload)],
-    ]
-    heads = ["", "steps", "slots", "Recall@20 at the end", "less naive", "it rose by"]
-    to, shared = "slots to", ("share, slots", "share, frames")
+        figures = [student(table[loader]).text() for table in (ends, rose, fell)]
+        counts = [f"{count:,.0f}" for count in work.loc[loader]]
+        reached.append([loader, *counts, figures[0], less, *figures[1:]])
+        shares = [times(table[loader], table.naive, 2) for table in (slots, frames)]
+        counts = [student(table[loader]).text(0) for table in (own, slots)]
+        spent.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
+    predicted = {
+        "`bload` ends level with `naive`, points": signed(ends.bload - ends.naive),
+        "`sampling` ends below `bload`, points": signed(ends.sampling - ends.bload),
+        "to the common level `naive` takes over 3 times the slots of `bload`": times(
+            slots.naive, slots.bload
+        ),
+    }
+    afterwards = {}
+    for percent in (50, 60, 80):
+        lower = to_level(percent, curves)
+        name = f"slots of `naive` over those of `bload`, to {percent} %"
+        afterwards[name] = times(lower.naive, lower.bload)
+    then = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
+    afterwards |= {
+        "to the evaluation of `naive` before the common level": times(before.naive, slots.bload),
+        "`bload` less `sampling` at 116,360 slots, points": signed(then.bload - then.sampling),
+        "best of `bload` less best of `sampling`, points": signed(best.bload - best.sampling),
+        "end of `mix` less end of `bload`, points": signed(ends["mix"] - ends.bload),
+    }
+    heads = ["steps", "slots", "Recall@20 at the end", "less naive", "it rose by"]
+    to = ["slots to 90 % of its end", "slots to the common level"]
     blocks = [
         "![Recall@20 in long training](charts/convergence.svg)",
-        markdown(end, [*heads, "the loss fell by, %"]),
-        markdown(work, ["", f"{to} 90 % of its end", f"{to} the common level", *shared]),
-        markdown(predicted, ["predicted before the runs", "by seed"]),
-        markdown(after, ["looked at afterwards", "by seed"]),
+        markdown(reached, ["", *heads, "the loss fell by, %"]),
+        markdown(spent, ["", *to, "share, slots", "share, frames"]),
+        markdown([*predicted.items()], ["predicted before the runs", "by seed"]),
+        markdown([*afterwards.items()], ["looked at afterwards", "by seed"]),
     ]
     return "\n\n".join(blocks)
-
-
-def _end(curve: pd.DataFrame) -> float:
-    return float(curve.recall.iloc[-1])
 
 
 def draw(folder: Path, figure: Figure) -> None:
@@ -162,7 +157,7 @@ def draw(folder: Path, figure: Figure) -> None:
         xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
     marks = dict(zip(PACKERS, "osD^vPXp", strict=True))
-    for loader in each(curves, _end).dropna(axis=1, how="all"):
+    for loader in by_seed(curves, end).dropna(axis=1, how="all"):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
         colour = colour_of(loader)
@@ -177,4 +172,4 @@ def draw(folder: Path, figure: Figure) -> None:
 
 if __name__ == "__main__":
     title = "Naive padding takes three times the slots to the same Recall"
-    study("convergence", __doc__, tables, draw, title=title)
+    report_runs("convergence", __doc__, tables, draw, title=title)

@@ -7,18 +7,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
+from statistics import median
 from typing import Any
 
 import torch
 
 from bload import InputError
 from experiments.study import Options
+from training.apart import train_apart
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
 from training.data import open_data
-from training.fit import train_apart
+from training.figures import imbalance
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 from training.ranks import Ranks, join_ranks, leave_ranks
-from training.step import train_step
+from training.step import Position, train_step
+
+ALONE = Ranks(0, 1, torch.device("cpu"))
+"""The only rank of a process on the CPU."""
 
 
 def turn_options(share: float, rounds: int) -> Options:
@@ -27,18 +32,17 @@ def turn_options(share: float, rounds: int) -> Options:
     return {"overrides": ([], "of the config"), **shares}
 
 
-def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
-    """Return the jobs of ``train.py -m experiment=...``, without data workers."""
+def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
+    """Return the jobs of ``train.py experiment=...``, without data workers."""
     from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
 
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
-    given = dict(one.split("=", 1) for one in overrides)
-    choices = [given.pop(key, values).split(",") for key, values in varied.items()]
-    fixed = [f"experiment={experiment}", "train.workers=0"]
-    fixed += [f"{key}={value}" for key, value in given.items()]
+    fixed = dict(override.split("=", 1) for override in overrides)
+    choices = [fixed.pop(key, values).split(",") for key, values in varied.items()]
+    line = [f"experiment={experiment}", "train.workers=0", *map("=".join, fixed.items())]
     return [
-        compose_job("train", [*fixed, *map("=".join, zip(varied, values, strict=True))])
+        compose_job("train", [*line, *map("=".join, zip(varied, values, strict=True))])
         for values in product(*choices)
     ]
 
@@ -46,22 +50,23 @@ def jobs_of(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
 def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
     """Run `measure` on the ranks that torchrun started, or on one; rank 0 returns its rows."""
 
-    def measure_here(**options: Any) -> list[dict]:
+    def measure_on_ranks(**options: Any) -> list[dict]:
         torch.set_num_threads(1)
         ranks = join_ranks("cpu", TIMEOUT)
         rows = measure(ranks, **options)
         leave_ranks()
         return rows if ranks.is_first else []
 
-    return measure_here
+    return measure_on_ranks
 
 
 @dataclass(slots=True)
-class Turn:
-    """The steps that a way took in one turn.
+class Timing:
+    """The steps that a contender took in one turn.
 
     Attributes: `frames` of all ranks, without padding; `busy`, this process's processor seconds,
-    without waiting for other ranks; `peak_mib`, peak memory above that before the turn.
+    without waiting for other ranks; `peak_mib`, the peak memory of the hungriest rank above that
+    before the turn.
     """
 
     frames: list[int] = field(default_factory=list)
@@ -69,53 +74,86 @@ class Turn:
     busy: list[float] = field(default_factory=list)
     peak_mib: float = 0.0
 
+    @property
+    def frames_per_second(self) -> float:
+        return sum(self.frames) / sum(self.seconds)
 
-class Way:
+
+class Contender:
     """One config's loader, with a network of its own, stepped on demand."""
 
-    def __init__(self, cfg: TrainJob, ranks: Ranks) -> None:
+    def __init__(self, cfg: TrainJob, ranks: Ranks = ALONE) -> None:
         data = open_data(cfg, ranks)
         self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
         torch.manual_seed(cfg.train.seed)
         one_shape = self.loader.plan.has_one_size and cfg.model.padding == "computed"
         self.training = train_apart(cfg, data.source, ranks, one_shape)
         self.steps = self.loader.by_step()
-        self.take(2)  # the first steps are slower
+        self.take_steps(2)  # the first steps are slower
         self.steps = self.loader.by_step()
 
-    def take(self, steps: int) -> Turn:
+    def take_steps(self, count: int) -> Timing:
         """Take so many steps; their times include reading and batching."""
-        device, turn = self.ranks.device, Turn()
+        device, timing = self.ranks.device, Timing()
         trim_memory()
         before = taken_memory(device) / 2**20
         reset_peak_memory(device)
         self.ranks.barrier()
         began, busy = time.perf_counter(), time.process_time()
-        for batches in islice(self.steps, steps):
-            train_step(self.training, batches, 0, self.loader.step - 1, self.loader.steps)
+        for batches in islice(self.steps, count):
+            position = Position(0, self.loader.step - 1, self.loader.steps)
+            train_step(self.training, batches, position)
             now, worked = time.perf_counter(), time.process_time()
-            turn.frames.append(batches[0].frames_in_step)
-            turn.seconds.append(now - began)
-            turn.busy.append(worked - busy)
+            timing.frames.append(batches[0].frames_in_step)
+            timing.seconds.append(now - began)
+            timing.busy.append(worked - busy)
             began, busy = now, worked
-        turn.peak_mib = peak_memory_mib(device) - before
-        return turn
+        timing.peak_mib = max(self.ranks.gather(peak_memory_mib(device) - before))
+        return timing
 
 
 def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
     """Spread `share` of all steps evenly over rounds; InputError if a round has none."""
     ends = [round(share * steps * done / rounds) for done in range(rounds + 1)]
-    found = [end - begin for begin, end in pairwise(ends)]
-    if min(found) < 1:
+    counts = [end - begin for begin, end in pairwise(ends)]
+    if min(counts) < 1:
         raise InputError("a round has no step; give a larger --share or fewer --rounds")
-    return found
+    return counts
 
 
-def take_turns(ways: Sequence[Way], share: float, rounds: int) -> list[list[Turn]]:
-    """Let every way take a turn in each round, `share` of its epoch in all; return all turns."""
-    counts = [steps_by_round(way.loader.steps, share, rounds) for way in ways]
-    turns: list[list[Turn]] = [[] for _ in ways]
+def take_turns(
+    jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
+) -> list[tuple[Contender, list[Timing]]]:
+    """Let a contender for each job take a turn in each round, `share` of its epoch in all."""
+    contenders = [Contender(job, ranks) for job in jobs]
+    counts = [steps_by_round(contender.loader.steps, share, rounds) for contender in contenders]
+    timings: list[list[Timing]] = [[] for _ in contenders]
     for number in range(rounds):
-        for way, steps, mine in zip(ways, counts, turns, strict=True):
-            mine.append(way.take(steps[number]))
-    return turns
+        for contender, steps, turns in zip(contenders, counts, timings, strict=True):
+            turns.append(contender.take_steps(steps[number]))
+    return [*zip(contenders, timings, strict=True)]
+
+
+def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int) -> list[dict]:
+    """Return a row for each job and round, of `take_turns`."""
+    rows = []
+    for contender, turns in take_turns(jobs, ranks, share, rounds):
+        cfg, loader = contender.cfg, contender.loader
+        account, skipped = loader.account, cfg.model.padding == "skipped"
+        known = {
+            "loader": cfg.loader.name,
+            "padding": cfg.model.padding,
+            "ranks": ranks.world_size,
+            "slots": account.processed,
+            "padded": account.padding,
+            "deleted": account.deleted,
+            "frames": account.frames,
+            "steps": account.steps,
+            "imbalance": imbalance(loader.sampler.schedule, skipped),
+            "one_shape": loader.plan.has_one_size and not skipped,
+        }
+        for number, turn in enumerate(turns, start=1):
+            row: dict = {"round": number, "timed_steps": len(turn.seconds)}
+            row |= {"seconds_a_step": median(turn.seconds), "peak_mib": turn.peak_mib}
+            rows.append({**known, **row, "frames_per_second": turn.frames_per_second})
+    return rows

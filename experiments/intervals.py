@@ -29,9 +29,9 @@ class Interval:
 
 def student(values: Iterable[float]) -> Interval:
     """Return the mean of independent values with Student's interval."""
-    known = pd.Series([*values], dtype=float).dropna()
-    mean, error = float(known.mean()), known.sem()  # NaN for fewer than two values
-    half = error * stats.t.ppf(0.975, len(known) - 1)
+    sample = pd.Series([*values], dtype=float).dropna()
+    mean, error = float(sample.mean()), sample.sem()  # NaN for fewer than two values
+    half = error * stats.t.ppf(0.975, len(sample) - 1)
     return Interval(mean, mean - half, mean + half)
 
 
@@ -45,9 +45,9 @@ def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
 
     The interval is Student's of the logarithms.
     """
-    a, b = (np.log(np.asarray([*one], dtype=float)) for one in (values, others))
-    found = student(a - b)
-    return Interval(*(math.exp(of) for of in (found.mean, found.low, found.high)))
+    logs, other_logs = (np.log(np.asarray([*series], dtype=float)) for series in (values, others))
+    interval = student(logs - other_logs)
+    return Interval(*map(math.exp, (interval.mean, interval.low, interval.high)))
 
 
 def bootstrap(sums: np.ndarray, counts: np.ndarray) -> Interval:
@@ -68,8 +68,8 @@ def corrected(groups: Iterable[Iterable[float]]) -> list[str]:
 
     A star marks those that differ from 0 at 5 %, after `holm`.
     """
-    known = [pd.Series([*group], dtype=float).dropna() for group in groups]
-    chances = [2 * stats.t.sf(abs(group.mean()) / group.sem(), len(group) - 1) for group in known]
+    samples = [pd.Series([*group], dtype=float).dropna() for group in groups]
+    chances = [2 * stats.t.sf(abs(each.mean()) / each.sem(), len(each) - 1) for each in samples]
     adjusted = holm(pd.Series(chances, dtype=float).dropna())
-    sure = {*adjusted.index[adjusted < 0.05]}
-    return [signed(group) + "*" * (place in sure) for place, group in enumerate(known)]
+    significant = {*adjusted.index[adjusted < 0.05]}
+    return [signed(each) + "*" * (number in significant) for number, each in enumerate(samples)]

@@ -3,10 +3,8 @@
     python -m experiments.lengths                       # 20 s on one core
     python -m experiments.lengths --lengths FILE.csv    # your own, as `bload table` reads them
 
-Nothing is trained: each loader plans an epoch for 8 ranks, with the slots of one longest sequence
-per rank and step. All slots are counted, also those for which ranks wait. Action Genome's lengths
-are its own. The others are drawn from published laws (sources in lengths.json), whole and cut as
-usual in training; T_max is the longest of a draw. Nothing was predicted.
+Nothing is trained: each loader plans an epoch, and slots are counted, also those for which ranks
+wait. Sources of the laws are in lengths.json. Nothing was predicted.
 """
 
 import json
@@ -19,10 +17,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bload import PACKERS, action_genome_lengths, make_schedule, read_lengths
+from bload import PACKERS, action_genome_lengths, make_plan, make_schedule, read_lengths
 from bload.show.draw import INK
 from bload.show.table import sized_plan
-from experiments.study import CHARTS, command, markdown, publish, refusal, save_chart
+from experiments import study
+from experiments.balance import counted_table
 
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
@@ -53,17 +52,17 @@ class Law:
     std: float | None = None
     tail: float = 0
 
-    def at(self, share: np.ndarray) -> np.ndarray:
+    def quantiles(self, share: np.ndarray) -> np.ndarray:
         """Return the lengths that these shares of the sequences, 0 to 1, do not exceed, int64."""
         percent = self.percent or 100 * np.cumsum([0, *self.counts]) / sum(self.counts)
-        known = np.array(percent) / 100
-        found = np.exp(np.interp(share, known, np.log(self.lengths)))
+        shares = np.array(percent) / 100
+        lengths = np.exp(np.interp(share, shares, np.log(self.lengths)))
         if self.tail:
             low, high = self.lengths[-2:]
-            beyond = np.clip((share - known[-2]) / (1 - known[-2]), 0, 1)
-            far = low * (1 - beyond * (1 - (low / high) ** self.tail)) ** (-1 / self.tail)
-            found = np.where(share > known[-2], far, found)
-        return np.maximum(found.round(), 1).astype(np.int64)
+            beyond = np.clip((share - shares[-2]) / (1 - shares[-2]), 0, 1)
+            pareto = low * (1 - beyond * (1 - (low / high) ** self.tail)) ** (-1 / self.tail)
+            lengths = np.where(share > shares[-2], pareto, lengths)
+        return np.maximum(lengths.round(), 1).astype(np.int64)
 
 
 LAWS = {
@@ -76,7 +75,8 @@ def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
     """Yield every kind of lengths: its name, and the lengths of each draw."""
     yield "videos", [action_genome_lengths()] * DRAWS
     for name, law in LAWS.items():
-        draws = [law.at(np.random.default_rng(seed).random(SEQUENCES)) for seed in range(DRAWS)]
+        shares = [np.random.default_rng(seed).random(SEQUENCES) for seed in range(DRAWS)]
+        draws = [law.quantiles(share) for share in shares]
         yield name, draws
         yield name + CUT, [np.minimum(lengths, law.cut) for lengths in draws]
 
@@ -93,46 +93,42 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
             schedule = make_schedule(plan, ranks, size)
             slots = ranks * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
-            rows.append(
-                {
-                    **{"kind": kind, "loader": loader, "draw": seed, "t_max": longest},
-                    **{"cv": lengths.std() / mean, "closed": longest / mean},
-                    "over_half": 100 * (2 * lengths > longest).mean(),
-                    **{"times": naive / slots, "imbalance": schedule.imbalance()},
-                    "padded": 100 * schedule.account.padding / lengths.sum(),
-                    "deleted": 100 * schedule.account.deleted / lengths.sum(),
-                }
-            )
+            row = {"kind": kind, "loader": loader, "draw": seed, "t_max": longest}
+            row |= {"cv": lengths.std() / mean, "closed": longest / mean}
+            row |= {"over_half": 100 * (2 * lengths > longest).mean()}
+            row |= {"times": naive / slots, "imbalance": schedule.imbalance()}
+            for key in ("padding", "deleted"):
+                row[key] = 100 * getattr(schedule.account, key) / lengths.sum()
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
-def tables(found: pd.DataFrame) -> str:
+def tables(rows: pd.DataFrame) -> str:
     """Tabulate times fewer slots than naive padding, and what decides them; means over draws."""
-    saved, rest = [], []
-    for kind, mine in found.groupby("kind", sort=False):
-        mean = mine.groupby("loader").mean(numeric_only=True)
-        facts, times, exact = mean.loc["naive"], mean.times, mine.loader == "bload_exact"
-        row = [kind, f"{facts.t_max:,.0f}", f"{facts.cv:.2f}", f"{facts.closed:#.3g}"]
-        row += [f"{times[of]:#.3g}" for of in PACKED]
-        row += [f"{times[of]:#.3g} ({mean.imbalance[of]:.2f})" for of in BATCHES]
-        saved.append(row)
-        by_draw = "{:#.3g} to {:#.3g}".format(*mine.times[exact].agg(["min", "max"]))
-        shares = (facts.over_half, mean.padded.bucket, mean.deleted.sampling, mean.deleted["mix"])
-        rest.append([kind, by_draw, *(f"{of:.0f}" for of in shares)])
+    saved, causes = [], []
+    for kind, draws in rows.groupby("kind", sort=False):
+        mean = draws.groupby("loader").mean(numeric_only=True)
+        naive, exact = mean.loc["naive"], draws[draws.loader == "bload_exact"]
+        row = [kind, f"{naive.t_max:,.0f}", f"{naive.cv:.2f}", f"{naive.closed:#.3g}"]
+        row += [f"{mean.times[loader]:#.3g}" for loader in PACKED]
+        saved.append([*row, *(f"{mean.times[n]:#.3g} ({mean.imbalance[n]:.2f})" for n in BATCHES)])
+        by_draw = f"{exact.times.min():#.3g} to {exact.times.max():#.3g}"
+        shares = (naive.over_half, mean.padding.bucket, mean.deleted.sampling, mean.deleted["mix"])
+        causes.append([kind, by_draw, *map("{:.0f}".format, shares)])
     heads = ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES]
     more = ["longer than `T_max` / 2, %", "bucket pads, %", "sampling deletes, %", "mix deletes, %"]
     more = ["", "bload_exact, by draw", *more]
-    return "\n\n".join([markdown(saved, heads), markdown(rest, more)])
+    return "\n\n".join([study.markdown(saved, heads), study.markdown(causes, more)])
 
 
-def draw(found: pd.DataFrame, figure: Figure) -> None:
+def draw(rows: pd.DataFrame, figure: Figure) -> None:
     """Draw slots that blocks save by coefficient of variation, beside no padding and its floor."""
     axis = figure.add_subplot(
         xlabel="coefficient of variation of the lengths",
         ylabel="slots saved over naive padding, %",
         ylim=(0, 107),
     )
-    mean = found.groupby(["kind", "loader"], sort=False).mean(numeric_only=True)
+    mean = rows.groupby(["kind", "loader"], sort=False).mean(numeric_only=True)
     facts, cv = mean.xs("naive", level="loader"), np.linspace(0, 1.15 * mean.cv.max(), 60)
     closed, floor = 100 - 100 / facts.closed, 100 - 100 / (1 + cv**2)
     axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
@@ -141,29 +137,31 @@ def draw(found: pd.DataFrame, figure: Figure) -> None:
     for kind, x in facts.cv.items():
         is_cut, colour = kind.endswith(CUT), COLOURS[whole.index(kind.removesuffix(CUT))]
         inside = "white" if is_cut else colour
-        large, small = (100 - 100 / mean.times[kind, of] for of in ("bload", DOUBLE))
+        large, small = (100 - 100 / mean.times[kind, loader] for loader in ("bload", DOUBLE))
         axis.plot(x, large, "o", ms=9, mec=colour, mfc=inside, mew=1.8)
         axis.plot(x, small, "^", ms=6, mec=colour if is_cut else "white", mfc=inside, mew=1.2)
-        place: dict = {"xytext": (-12, -7 if is_cut else 8), "textcoords": "offset points"}
-        axis.annotate(kind, (x, large), ha="right", va="center", fontsize=8.5, **place)
+        offset: dict = {"xytext": (-12, -7 if is_cut else 8), "textcoords": "offset points"}
+        axis.annotate(kind, (x, large), ha="right", va="center", fontsize=8.5, **offset)
     for label, look in (("BLoad", "o"), ("BLoad exact, 2 x T_max", "^")):
         axis.plot([], [], look, c=INK, ms=9 if look == "o" else 6, label=label)
     axis.plot([], [], "o", ms=9, mec=INK, mfc="white", mew=1.8, label="open: cut lengths")
     axis.set_xlim(0, cv[-1])
 
 
-@refusal()
+@study.exit_on_input_error()
 def main() -> None:
-    parser = command("lengths", __doc__)
+    parser = study.make_parser("lengths", __doc__)
     parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")
-    file = parser.parse_args().lengths
-    own = [(str(file), [read_lengths(file)] * DRAWS)] if file else None
-    found = pd.concat([count(kind, draws) for kind, draws in own or kinds()])
-    chart = "" if file else "![What packing saves](charts/lengths.svg)\n\n"
-    publish("lengths", chart + tables(found), committed=not file)
-    if not file:
-        title = "Blocks save nearly all of the padding"
-        save_chart(CHARTS / "lengths.svg", title, partial(draw, found), height=4.6)
+    if file := parser.parse_args().lengths:
+        lengths = read_lengths(file)
+        print(tables(count(str(file), [lengths] * DRAWS)))
+        print(f"\n{counted_table({file.stem: make_plan(lengths, 'bload_exact')})}")
+        return
+    rows = pd.concat([count(kind, draws) for kind, draws in kinds()])
+    block = f"![What packing saves](charts/lengths.svg)\n\n{tables(rows)}"
+    study.publish("lengths", block, committed=True)
+    title = "Blocks save nearly all of the padding"
+    study.save_chart(study.CHARTS / "lengths.svg", title, partial(draw, rows), height=4.6)
 
 
 if __name__ == "__main__":

@@ -241,9 +241,9 @@ def figures() -> pd.DataFrame:
     return table.fillna("")
 
 
-@study.refusal()
+@study.exit_on_input_error()
 def main() -> None:
-    parser = study.command("movielens", __doc__)
+    parser = study.make_parser("movielens", __doc__)
     parser.add_argument("wheel", type=Path, nargs="?", help="of the data; measures what is missing")
     parser.add_argument("--seconds", action="store_true", help="measure seconds of epochs alone")
     args = parser.parse_args()

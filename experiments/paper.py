@@ -6,12 +6,13 @@ The paper's full text could not be read when this was written. What could be: it
 captions of its first figures, two public summaries and the released code.
 """
 
+import math
 from itertools import product
 
 import numpy as np
 
 from bload import action_genome_lengths, make_plan
-from experiments.study import command, markdown, publish, refusal
+from experiments.study import make_parser, markdown, publish
 
 REMEMBERED = "remembered by readers of the PDF, not readable when this was written"
 SUMMARY = "a public summary"
@@ -39,50 +40,44 @@ NAMES = {
 }
 
 
-def figure(loader: str, what: str) -> float | None:
-    """A figure of the paper, None where there is none."""
-    return FIGURES[loader, what][0] if (loader, what) in FIGURES else None
+def figure(loader: str, name: str) -> float:
+    """Return a figure of the paper, a key of `NAMES`; NaN where there is none."""
+    return FIGURES.get((loader, name), (math.nan,))[0]
 
 
-def is_remembered(loader: str, what: str) -> bool:
+def is_remembered(loader: str, name: str) -> bool:
     """True if nobody here could read where the figure comes from."""
-    return (loader, what) in FIGURES and REMEMBERED in FIGURES[loader, what][1]
+    return REMEMBERED in FIGURES.get((loader, name), (0, ""))[1]
 
 
-def padding_of_blocks(blocks: int) -> int:
-    """Slots that so many full blocks of 94 leave empty on Action Genome's training split."""
+def derived_figures() -> dict[str, str]:
+    """Return what follows from Action Genome's lengths, for the sources in `FIGURES`."""
     lengths = action_genome_lengths("train")
-    return int(blocks * lengths.max() - lengths.sum())
-
-
-def derived() -> dict[str, str]:
-    """What follows from Action Genome's lengths, for the sources in `FIGURES`."""
-    lengths = action_genome_lengths("train")
-    padded = figure("bload", "padding") or 0
-    least = int((lengths.sum() + padded) // lengths.max())  # the most blocks that pad no more
-    near = [f"{padding_of_blocks(k):,} slots in {k:,} blocks" for k in (least, least + 1)]
-    mix = make_plan(lengths, "mix")
+    frames, t_max = int(lengths.sum()), int(lengths.max())
+    fewer = int(frames + figure("bload", "padding")) // t_max  # the most blocks that pad no more
+    near = [f"{k * t_max - frames:,} slots in {k:,} blocks" for k in (fewer, fewer + 1)]
+    sampling, mix = (make_plan(lengths, packer) for packer in ("sampling", "mix"))
     return {
-        "deleted": f"{make_plan(lengths, 'sampling').deleted:,}",
+        "deleted": f"{sampling.deleted:,}",
         "mix": f"{mix.padding:,}",
         "mix_deleted": f"{mix.deleted:,}",
         "by_blocks": f"full blocks of 94 leave {' or '.join(near)}",
     }
 
 
-def table() -> str:
-    """Every figure with its source, in Markdown."""
-    values = derived()
+def sources() -> str:
+    """Tabulate every figure with its source."""
+    values = derived_figures()
     rows = [
-        [loader, NAMES[what], f"{value:,}", source.format(**values)]
-        for (loader, what), (value, source) in FIGURES.items()
+        [loader, NAMES[name], f"{value:,}", source.format(**values)]
+        for (loader, name), (value, source) in FIGURES.items()
     ]
     return markdown(rows, ["loader", "figure", "the paper", "where it can be read"], words=4)
 
 
 def times_less(seeds: int = 4, epochs: int = 60) -> str:
-    """How many times less than `naive` the paper's packing pads, on average and by epoch."""
-    lengths, naive = action_genome_lengths("train"), figure("naive", "padding") or 0
+    """Say how many times less than `naive` the paper's packing pads, on average and by epoch."""
+    lengths, naive = action_genome_lengths("train"), figure("naive", "padding")
     plans = product(range(seeds), range(epochs))
     pads = np.array(
         [make_plan(lengths, "bload", None, seed, epoch).padding for seed, epoch in plans]
@@ -95,11 +90,6 @@ def times_less(seeds: int = 4, epochs: int = 60) -> str:
     )
 
 
-@refusal()
-def main() -> None:
-    command("paper", __doc__).parse_args()
-    publish("paper", f"{table()}\n\n{times_less()}", committed=True)
-
-
 if __name__ == "__main__":
-    main()
+    make_parser("paper", __doc__).parse_args()
+    publish("paper", f"{sources()}\n\n{times_less()}", committed=True)

@@ -1,6 +1,6 @@
 """Rates: which learning rate does each loader of the comparison train with?
 
-    python train.py -m experiment=paper_table run.root=runs/rates loader=sampling train.seed=0,1 \\
+    python train.py experiment=paper_table run.root=runs/rates loader=sampling train.seed=0,1 \\
         train.lr=0.003 train.backbone_lr=0.003 train.muon_lr=0.006
     python -m experiments.rates [FOLDER]
 
@@ -14,11 +14,11 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.runs import read_runs
-from experiments.study import markdown, study
+from experiments.study import markdown, report_runs
 
 DEFAULT, MARGIN = 0.0015, 1.0
 WAY = ["loader.name", "loader.clips", "train.batch_slots", "train.slots"]
-"""What a rate is chosen for; `train.slots` is that of runs at equal work."""
+"""Columns that a rate is chosen for; `train.slots` is that of runs at equal work."""
 
 
 def choose(recall: pd.Series) -> float:
@@ -27,7 +27,7 @@ def choose(recall: pd.Series) -> float:
     return best if recall[best] >= recall[DEFAULT] + MARGIN else DEFAULT
 
 
-def tried(runs: pd.DataFrame) -> pd.DataFrame:
+def validation_recall(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean Recall@20 on validation videos, in percent: a row per way, a column per rate."""
     ways = runs.reindex(columns=WAY).astype(object).fillna("")
     keys = [*(ways[key] for key in WAY), runs["train.lr"]]
@@ -36,13 +36,13 @@ def tried(runs: pd.DataFrame) -> pd.DataFrame:
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 on validation videos by rate, and the choice."""
-    recalls = tried(read_runs(folder)).sort_index(axis=1)
-    rows = [
-        [*map(str, way), *(f"{of:.1f}" if of == of else "" for of in recall), f"{choose(recall):g}"]
-        for way, recall in recalls.iterrows()
-    ]
-    return markdown(rows, [*WAY, *(f"{rate:g}" for rate in recalls), "chosen"], words=4)
+    table = validation_recall(read_runs(folder)).sort_index(axis=1)
+    rows = []
+    for way, recall in table.iterrows():
+        cells = (f"{value:.1f}" if value == value else "" for value in recall)
+        rows.append([*map(str, way), *cells, f"{choose(recall):g}"])
+    return markdown(rows, [*WAY, *(f"{rate:g}" for rate in table), "chosen"], words=4)
 
 
 if __name__ == "__main__":
-    study("rates", __doc__, tables)
+    report_runs("rates", __doc__, tables)

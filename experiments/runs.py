@@ -5,64 +5,64 @@
 writes ``runs.csv`` and ``curves.csv`` of the finished runs in a folder, to be committed.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from bload.errors import InputError
-from experiments.study import refusal
+from experiments.study import exit_on_input_error, make_parser
 from training.folder import metric_lines, read_object
 
 
-def read_runs(folder: Path | str, experiment: str = "") -> pd.DataFrame:
+def read_runs(folder: Path) -> pd.DataFrame:
     """Read one row per finished run: its config (``train.seed``), its summary (``with/recall@20``).
 
     Also `recall` and `remembered`, Recall@20 with constraint of all relations and of those whose
     evidence is in an earlier frame, in percent; the `split` that they were read on, which earlier
     runs do not name; and `slots` and `all_steps` of the whole training.
 
-    Args:
-        experiment: keep only runs of experiments whose name begins with this.
-
     Raises:
         InputError: there is no finished run.
     """
-    folder = Path(folder)
-    if (folder / "summary.json").exists():
-        raise InputError(f"{folder} is a run itself; give a folder whose folders are runs")
-    if (folder / "runs.csv").exists():
+    if (file := folder / "runs.csv").exists():
         # "none" and "null" are values; only an empty cell is nothing.
-        runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, na_values=[""])
+        runs = pd.read_csv(file, keep_default_na=False, na_values=[""]).copy()  # in one piece
     else:
-        runs = pd.DataFrame([_run(path.parent) for path in sorted(folder.glob("*/summary.json"))])
-    if runs.empty:
-        raise InputError(f"{folder} has no finished run and no runs.csv; train some runs first")
-    if experiment:
-        runs = runs[runs["experiment.name"].fillna("").str.startswith(experiment)]
-        if runs.empty:
-            raise InputError(
-                f"{folder} has no run of experiment={experiment}; its first lines in "
-                f"configs/experiment/{experiment}.yaml say how to train them"
-            )
-    splits = runs.reindex(columns=["split"], fill_value="test").split.fillna("test")
-    work = {"slots": runs.epochs * runs.processed, "all_steps": runs.epochs * runs.steps}
-    return _with_recall(runs.drop(columns="split", errors="ignore"), split=splits, **work)
+        runs = pd.DataFrame(map(run_row, finished_runs(folder)))
+    split = runs.reindex(columns=["split"], fill_value="test").split.fillna("test")
+    slots, steps = runs.epochs * runs.processed, runs.epochs * runs.steps
+    return with_recall(runs).assign(split=split, slots=slots, all_steps=steps)
 
 
-def read_on(runs: pd.DataFrame) -> str:
+def read_curves(folder: Path) -> pd.DataFrame:
+    """Read one row per epoch of each run, and per evaluation inside an epoch.
+
+    `epoch` counts finished epochs, with a fraction. `seconds`, `processed` (slots) and `frames` are
+    sums since the beginning of the run, interpolated inside an epoch. `recall` and `remembered` are
+    as in `read_runs`, NaN without an evaluation.
+    """
+    file = folder / "curves.csv"
+    table = pd.read_csv(file) if file.exists() else pd.concat(map(curve, finished_runs(folder)))
+    curves = [add_up(rows) for _, rows in table.groupby("run", sort=False)]
+    return with_recall(pd.concat(curves, ignore_index=True))
+
+
+def name_splits(runs: pd.DataFrame) -> str:
     """Name the videos that Recall@20 was read on, such as ``final videos``."""
     return f"{' and '.join(sorted({*runs.split}))} videos"
 
 
-def _with_recall(table: pd.DataFrame, **more: pd.Series) -> pd.DataFrame:
-    keys = {"recall": "with/recall@20", "remembered": "with/recall@20_memory"}
-    recalls = {name: 100 * table.get(key, np.nan) for name, key in keys.items()}
-    return pd.concat([table, pd.DataFrame({**recalls, **more}, table.index)], axis=1)
+def finished_runs(folder: Path) -> list[Path]:
+    """List the folders of the finished runs in a folder; InputError if there is none."""
+    folders = [path.parent for path in sorted(folder.glob("*/summary.json"))]
+    if not folders:
+        raise InputError(f"{folder} has no folder of a finished run; train some runs first")
+    return folders
 
 
-def _run(folder: Path) -> dict:
+def run_row(folder: Path) -> dict:
+    """Return the config of a run, its summary, and the mean loss of the last tenth of its steps."""
     config = pd.json_normalize(read_object(folder / "config.json")).iloc[0].to_dict()
     losses = [
         line["loss"] for _, line in metric_lines(folder / "metrics.jsonl") if line["kind"] == "step"
@@ -71,57 +71,46 @@ def _run(folder: Path) -> dict:
     return {**config, **read_object(folder / "summary.json"), **last, "run": folder.name}
 
 
-def read_curves(folder: Path | str) -> pd.DataFrame:
-    """Read one row per epoch of each run, and per evaluation inside an epoch.
-
-    `epoch` counts finished epochs, with a fraction. `seconds`, `processed` (slots) and `frames` are
-    sums since the beginning of the run, interpolated inside an epoch. `recall` and `remembered` are
-    as in `read_runs`, NaN without an evaluation.
-    """
-    folder = Path(folder)
-    if (folder / "curves.csv").exists():
-        curves = pd.read_csv(folder / "curves.csv")
-    else:
-        found = [_curve(path.parent) for path in sorted(folder.glob("*/summary.json"))]
-        curves = pd.concat(found, ignore_index=True)
-    runs = [_added_up(run) for _, run in curves.groupby("run", sort=False)]
-    return _with_recall(pd.concat(runs, ignore_index=True))
-
-
-def _curve(folder: Path) -> pd.DataFrame:
+def curve(folder: Path) -> pd.DataFrame:
+    """Return the figures of a run by finished epochs; keys of evaluations begin with ``eval_``."""
     rows: dict[float, dict] = {}
     for _, line in metric_lines(folder / "metrics.jsonl"):
-        at = line.pop("after", line["epoch"])
+        epoch = line.pop("after", line["epoch"])
         if line["kind"] in ("epoch", "eval"):
-            figures = {key: of for key, of in line.items() if key not in ("kind", "epoch", "step")}
-            if line["kind"] == "eval":
-                figures = {k if "/" in k else f"eval_{k}": of for k, of in figures.items()}
-            rows.setdefault(at, {"run": folder.name, "epoch": at}).update(figures)
-    return pd.DataFrame([rows[at] for at in sorted(rows)])
+            prefix = "eval_" if line["kind"] == "eval" else ""
+            row = rows.setdefault(epoch, {"run": folder.name, "epoch": epoch})
+            for key, value in line.items():
+                if key not in ("kind", "epoch", "step"):
+                    row[key if "/" in key else prefix + key] = value
+    return pd.DataFrame([rows[epoch] for epoch in sorted(rows)])
 
 
-def _added_up(curve: pd.DataFrame) -> pd.DataFrame:
-    whole = curve[curve.epoch % 1 == 0]
+def add_up(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a curve whose seconds, slots and frames are sums since the beginning."""
+    whole = rows[rows.epoch % 1 == 0]
     sums = {
-        key: np.interp(curve.epoch, [0, *whole.epoch], [0, *whole[key].cumsum()])
+        key: np.interp(rows.epoch, [0, *whole.epoch], [0, *whole[key].cumsum()])
         for key in ("seconds", "processed", "frames")
     }
-    return curve.assign(**sums)
+    return rows.assign(**sums)
 
 
-@refusal()
+def with_recall(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with `recall` and `remembered`, in percent."""
+    recall, memory = (table.get(f"with/recall@20{part}", np.nan) for part in ("", "_memory"))
+    return table.assign(recall=100 * recall, remembered=100 * memory)
+
+
+@exit_on_input_error()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = make_parser("runs", __doc__)
     parser.add_argument("folder", type=Path, help="whose folders are runs")
     parser.add_argument("to", type=Path, help="folder for runs.csv and curves.csv")
     args = parser.parse_args()
-    runs = [_run(path.parent) for path in sorted(args.folder.glob("*/summary.json"))]
-    if not runs:
-        raise InputError(f"{args.folder} has no folder of a finished run; train some first")
-    curves = [_curve(args.folder / run["run"]) for run in runs]
+    folders = finished_runs(args.folder)
     args.to.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(runs).to_csv(args.to / "runs.csv", index=False)
-    pd.concat(curves).to_csv(args.to / "curves.csv", index=False)
+    pd.DataFrame(map(run_row, folders)).to_csv(args.to / "runs.csv", index=False)
+    pd.concat(map(curve, folders)).to_csv(args.to / "curves.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command of every study: read a folder, print tables, draw, update docs/results.md."""
+"""What studies share: their commands, tables between markers in docs/, charts, measured rows."""
 
 import argparse
 import os
@@ -16,12 +16,14 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
-from datasets.write_whole import write_whole
-from training.page.charts import STYLE, WIDTH
+from datasets.machine import write_whole
 from training.provenance import surroundings
+from training.report.charts import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"
+Options = Mapping[str, tuple[Any, str]]
+"""Options of a command: their names, defaults and help; positional if the default is a list."""
 
 
 def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str = "pipe") -> str:
@@ -30,44 +32,19 @@ def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str =
     return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
 
 
-@contextmanager
-def refusal() -> Iterator[None]:
-    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
-    try:
-        yield
-    except InputError as error:
-        if os.environ.get("RANK", "0") == "0":
-            print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
+    """Print a block of tables; `committed` figures also replace those in the document.
 
-
-@refusal()
-def study(
-    name: str,
-    about: str | None,
-    tables: Callable[[Path], str],
-    draw: Callable[[Path, Figure], None] | None = None,
-    *,
-    title: str = "",
-    height: float = 4.0,
-) -> None:
-    """Run the command ``python -m experiments.NAME [FOLDER]``.
-
-    Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block of
-    docs/results.md and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
-
-    Args:
-        about: the docstring of the study.
-        tables: makes the block, in Markdown, from the folder.
-        draw: draws the chart from the folder.
+    The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
     """
-    parser = command(name, about)
-    parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
-    given = parser.parse_args().folder
-    folder = given or RESULTS / name
-    publish(name, tables(folder), committed=given is None)
-    if draw:
-        save_chart((given or CHARTS) / f"{name}.svg", title, partial(draw, folder), height)
+    print(block)
+    if committed:
+        text = document.read_text()
+        begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
+        pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
+        assert pattern.search(text), f"{document} has no block {begin}"
+        marked = f"{begin}\n\n{block.strip()}\n\n{end}"
+        document.write_text(pattern.sub(lambda _: marked, text, count=1))
 
 
 def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: float = 4.0) -> None:
@@ -86,69 +63,87 @@ def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: f
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def command(name: str, about: str | None) -> argparse.ArgumentParser:
+@contextmanager
+def exit_on_input_error() -> Iterator[None]:
+    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
+    try:
+        yield
+    except InputError as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def make_parser(name: str, about: str | None) -> argparse.ArgumentParser:
     """Make the command line of a study; its docstring is the help."""
     parser = argparse.ArgumentParser(f"python -m experiments.{name}", None, about)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 
-def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
-    """Print a block of tables; `committed` figures also replace those in the document.
+@exit_on_input_error()
+def report_runs(
+    name: str,
+    about: str | None,
+    tables: Callable[[Path], str],
+    draw: Callable[[Path, Figure], None] | None = None,
+    *,
+    title: str = "",
+    height: float = 4.0,
+) -> None:
+    """Run the command ``python -m experiments.NAME [FOLDER]`` of a study of runs.
 
-    The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
+    Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block of
+    docs/results.md and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
+
+    Args:
+        about: the docstring of the study.
+        tables: makes the block, in Markdown, from the folder.
+        draw: draws the chart from the folder.
     """
-    print(block)
-    if committed:
-        text = document.read_text()
-        begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
-        assert pattern.search(text), f"{document} has no block {begin}"
-        marked = f"{begin}\n\n{block.strip()}\n\n{end}"
-        document.write_text(pattern.sub(lambda _: marked, text, count=1))
+    parser = make_parser(name, about)
+    parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
+    folder = parser.parse_args().folder
+    publish(name, tables(folder or RESULTS / name), committed=folder is None)
+    if draw:
+        path = (folder or CHARTS) / f"{name}.svg"
+        save_chart(path, title, partial(draw, folder or RESULTS / name), height)
 
 
-Options = Mapping[str, tuple[Any, str]]
-"""Options of a command: their names, defaults and help; positional if the default is a list."""
-
-
-@refusal()
-def measuring(
+@exit_on_input_error()
+def report_rows(
     name: str,
     about: str | None,
     measure: Callable[..., list[dict]],
-    tables: Callable[..., str],
+    tables: Callable[[pd.DataFrame], str],
     options: Options,
     key: str | None = None,
-    shown: Options | None = None,
 ) -> None:
-    """Run the command ``python -m experiments.NAME [--measure]``.
+    """Run the command ``python -m experiments.NAME [--measure]`` of a study that measures.
 
     It prints the tables of ``results/NAME.csv``, which ``--measure`` writes.
 
     Args:
         measure: makes the rows from `options`; none on ranks other than the first.
-        tables: makes the block, in Markdown, from the rows and the options `shown`.
+        tables: makes the block, in Markdown, from the rows.
         key: for `write_rows`.
     """
-    parser, shown = command(name, about), shown or {}
+    parser, default = make_parser(name, about), RESULTS / f"{name}.csv"
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
-    where = RESULTS / f"{name}.csv"
-    parser.add_argument("--file", type=Path, default=where, help=f"default: results/{name}.csv")
-    for option, (default, words) in {**options, **shown}.items():
-        if isinstance(default, list):
+    parser.add_argument("--file", type=Path, default=default, help=f"default: results/{name}.csv")
+    for option, (value, words) in options.items():
+        if isinstance(value, list):
             parser.add_argument(option, nargs="*", metavar="KEY=VALUE", help=words)
         else:
-            parser.add_argument(f"--{option}", type=type(default), default=default, help=words)
+            parser.add_argument(f"--{option}", type=type(value), default=value, help=words)
     args = parser.parse_intermixed_args()
-    given, more = ({of: getattr(args, of) for of in names} for names in (options, shown))
-    if not args.measure:
-        block = tables(read_rows(args.file), **more)
-        publish(name, block, committed=args == parser.parse_args([]))
-    elif rows := measure(**given):
+    if args.measure:
+        rows = measure(**{option: getattr(args, option) for option in options})
+        if not rows:
+            return
         write_rows(args.file, rows, key)
         print(f"written to {args.file}")
-        publish(name, tables(read_rows(args.file), **more), committed=False)
+    publish(name, tables(read_rows(args.file)), committed=args == parser.parse_args([]))
 
 
 def read_rows(path: Path) -> pd.DataFrame:

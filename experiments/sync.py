@@ -5,15 +5,12 @@
     python -m experiments.sync                                   # the table of what was measured
 
 Ranks on the CPU (gloo) train a small GRU on feature sequences, each seen once, after the online
-training of Ergen and Kozat (arXiv 1710.08744). A step has equally many slots on any number of
-ranks. Data are dealt to the ranks at random, the same steps in all runs; or each rank has the
-sequences of its own classes, and all stop when the first has no more. The loss is on held-out
-sequences: that of the mean of all ranks' weights, which `train.py` evaluates and saves, and the
-mean of the losses with each rank's own weights. Bytes are those that a rank's process wrote (on
-Linux). Only the bytes were predicted, by training/sync.py.
+training of Ergen and Kozat (arXiv 1710.08744). Bytes are those that a rank's process wrote (on
+Linux). Only the bytes were predicted, by training/sidings/sync.py.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -26,12 +23,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset
-from bload.loading.from_dataset import DatasetSource
+from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
-from experiments.study import markdown, measuring
+from experiments.study import markdown, report_rows
 from training.ranks import Ranks
-from training.sync import SYNCS, is_due, mean_of_ranks, trained
+from training.sidings.sync import SYNCS, is_due, mean_weights, trained
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 SHORTEST, LONGEST = 4, 16
@@ -50,7 +46,7 @@ Item = tuple[Tensor, Tensor]
 """Features ``(T, F)`` of a sequence, and its class once per frame, ``(T,)``."""
 
 
-def source_of(items: Sequence[Item]) -> DatasetSource:
+def make_source(items: Sequence[Item]) -> SequenceSource:
     """Make a source for a loader from sequences in memory."""
     return from_dataset(items, [len(features_TF) for features_TF, _ in items])
 
@@ -67,9 +63,9 @@ def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> list[
         random.manual_seed(seed + 2**32)
     noise_NF = torch.randn(sum(lengths), FEATURES, generator=random)
     classes = [sequence % CLASSES for sequence in range(len(lengths))]
-    parts = zip(noise_NF.split([*lengths]), classes, strict=True)
     return [
-        (noise_TF + direction_KF[of], torch.full((len(noise_TF),), of)) for noise_TF, of in parts
+        (noise_TF + direction_KF[label], torch.full((len(noise_TF),), label))
+        for noise_TF, label in zip(noise_NF.split([*lengths]), classes, strict=True)
     ]
 
 
@@ -88,7 +84,7 @@ class Classifier(nn.Module):
         return cross_entropy(logits_BTK.mT, batch.targets_BT, reduction="sum")  # ignores padding
 
 
-def new_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
+def make_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
     """Build the classifier with which every rank begins, and its optimiser."""
     torch.manual_seed(0)
     model = Classifier()
@@ -114,11 +110,11 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
         lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
         items, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
         size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(source_of(held_out), "naive", batch_slots=size, process_group=alone)
+        (test,) = BlockLoader(make_source(held_out), "naive", batch_slots=size, process_group=alone)
         for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
             own = data == "own"
             loader = BlockLoader(
-                source_of(items[ranks.rank :: count] if own else items),
+                make_source(items[ranks.rank :: count] if own else items),
                 "bload",
                 batch_slots=SLOTS // count,
                 t_max=LONGEST,
@@ -126,36 +122,38 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
                 process_group=alone if own else None,
             )
             known = {"ranks": count, "data": data, "sync": sync, "seed": seed}
-            rows.append({**known, **_train(ranks, loader, sync, test)})
+            rows.append({**known, **train_epoch(ranks, loader, sync, test)})
     return rows
 
 
-def _train(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
+def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
     """Train on every block once; return the losses, and the bytes sent per step."""
-    model, optimiser = new_classifier()
+    model, optimiser = make_classifier()
     several = ranks.world_size > 1
     parallel = DistributedDataParallel(model) if several and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
     points = {max(1, steps * share // 100): share for share in SHARES}
     losses, sent = {}, 0
     for step, batch in zip(range(steps), loader, strict=False):
-        before = _written()
+        before = bytes_written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trained(model), is_due(step, steps, EVERY))
-        sent += _written() - before
+        SYNCS[sync](trained(model), is_due(step + 1, steps, EVERY))
+        sent += bytes_written() - before
         if share := points.get(step + 1):
-            losses[f"loss_{share}"] = _loss(mean_of_ranks(model) if several else model, test)
-    own_loss, mean_sent = fmean(ranks.gather(_loss(model, test))), fmean(ranks.gather(sent / steps))
-    return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": mean_sent}
+            with mean_weights([model]) if several else nullcontext():
+                losses[f"loss_{share}"] = test_loss(model, test)
+    own_loss = fmean(ranks.gather(test_loss(model, test)))
+    sent_per_step = fmean(ranks.gather(sent / steps))
+    return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": sent_per_step}
 
 
 @torch.no_grad()
-def _loss(model: nn.Module, test: Batch) -> float:
+def test_loss(model: nn.Module, test: Batch) -> float:
     """Return the mean loss over all frames."""
     return float(model(test) / test.valid_BT.sum())
 
 
-def _written() -> int:
+def bytes_written() -> int:
     """Return the bytes that this process has written: in training, to other ranks (Linux)."""
     return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
 
@@ -165,15 +163,12 @@ def tables(rows: pd.DataFrame) -> str:
     same = ["ranks", "data", "seed"]
     base = rows[rows.sync == "allreduce"].set_index(same).loss_100
     rows = rows.assign(less=rows.loss_100 - rows[same].join(base, on=same).loss_100)
-    groups = rows.groupby(["ranks", "data", "sync"], sort=False)
-    cells = [
-        [data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"]
-        + [f"{mean[name]:.3f}" for name in ("loss_25", "loss_50", "loss_100", "own_loss")]
-        + [f"{mean.less:+.3f}", f"{sd:.3f}"]
-        for ((ranks, data, sync), mean), sd in zip(
-            groups.mean(numeric_only=True).iterrows(), groups.less.std(), strict=True
-        )
-    ]
+    cells = []
+    for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
+        mean = runs.mean(numeric_only=True)
+        cells.append([data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"])
+        losses = (mean[key] for key in ("loss_25", "loss_50", "loss_100", "own_loss"))
+        cells[-1] += [*map("{:.3f}".format, losses), f"{mean.less:+.3f}", f"{runs.less.std():.3f}"]
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
     heads += ["loss at a quarter", "at half", "at the end", "of ranks' own weights"]
     return markdown(cells, [*heads, "less `allreduce`", "sd"], words=2)
@@ -181,4 +176,4 @@ def tables(rows: pd.DataFrame) -> str:
 
 if __name__ == "__main__":
     options = {"sequences": (3000, "to train on, each once"), "seeds": (3, "runs of each row")}
-    measuring("sync", __doc__, on_ranks(measure), tables, options, "ranks")
+    report_rows("sync", __doc__, on_ranks(measure), tables, options, "ranks")

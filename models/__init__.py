@@ -35,11 +35,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def build_model(cfg: ModelConfig) -> "DDS":
-    """Build the network of a config; raises `InputError` as `models.dds.DDS` does."""
+def build_model(cfg: ModelConfig, **execution: Any) -> "DDS":
+    """Build the network of a config; `execution` as of `models.dds.DDS`."""
     from models.dds import DDS
+    from models.gap import GapEmbedding
 
-    return DDS(**{key: getattr(cfg, key) for key in computed_keys() if key != "name"})
+    sizes = {key: getattr(cfg, key) for key in computed_keys() if key not in ("name", "time")}
+    extras = {"gap": GapEmbedding} if cfg.time == "gap" else {}
+    return DDS(**sizes, extras=extras, **execution)
 
 
 def build_criterion(cfg: LossConfig) -> "Criterion":

@@ -1,9 +1,10 @@
 """Configs of the network and its losses: every key, its type and its meaning."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from bload.errors import InputError, check_choice, check_number
+from bload.errors import InputError, check_number
+from datasets.fields import Checked, choice, key, number
 from models.temporal import PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
@@ -44,52 +45,54 @@ def missing_weights(weights: str | None) -> str:
     )
 
 
+LAYERS = (1, 100)
+
+
 @dataclass
-class ModelConfig:
+class ModelConfig(Checked):
     """A name and the arguments of `models.dds.DDS`.
 
     Fields with ``computed: False`` in their metadata do not change what the network computes, and
-    are not arguments of it; those with ``defining: False`` do not change training either.
+    are not arguments of it.
     """
 
-    name: str  # of the config file
-    backbone: str  # resnet50, resnet18 or conv (three layers, for tiny frames)
-    temporal: str  # temporal part: dds, gru, attention, scan, none
-    width: int  # of tokens and embeddings
-    heads: int  # of attention; must divide the width
-    feedforward: int  # hidden width of feed-forward layers
-    encoder_layers: int  # self-attention over the tokens of a frame
-    decoder_layers: int  # spatial decoder layers of each branch
-    temporal_layers: int  # temporal layers of each branch
-    queries: int  # person-object pairs predicted per frame
-    dropout: float  # 0 to 0.99
-    norm_first: bool  # norm before each sub-layer; false: after it, as in DETR
-    anchored: bool  # each query starts at its own point in the frame
-    dense: bool  # also train a dense side task on the encoder's tokens
-    time: str = "none"  # time input of the temporal part: none, or gap
-    # initial weights: a file (a run's checkpoint too), a URL, detr, resnet50 or resnet18
-    weights: str | None = field(default=None, metadata={"computed": False})
-    # activations of backbone and encoder to recompute: none, backbone (all), 0.3 (for that share of
-    # the pictures), auto (as few as memory demands); offload: keep them in host memory instead
-    checkpoint: str = field(default="none", metadata={"computed": False, "defining": False})
+    prefix = "model."
 
-    # skipped: work on single frames leaves out padding; the outputs are the same
-    padding: str = field(default="computed", metadata={"computed": False})
+    name: str = key("of the config file")
+    backbone: str = choice(BACKBONES, "resnet50, resnet18, or conv: three layers, for tiny frames")
+    temporal: str = choice(PARTS, "temporal part: dds, gru, attention, scan, none")
+    width: int = number(4, 2**16, "of tokens and embeddings")
+    heads: int = number(1, 2**16, "of attention; must divide the width")
+    feedforward: int = number(1, 2**20, "hidden width of feed-forward layers")
+    encoder_layers: int = number(*LAYERS, "self-attention over the tokens of a frame")
+    decoder_layers: int = number(*LAYERS, "spatial decoder layers of each branch")
+    temporal_layers: int = number(*LAYERS, "temporal layers of each branch")
+    queries: int = number(1, 10_000, "person-object pairs predicted per frame")
+    dropout: float = number(0, 0.99, "in attention and feed-forward")
+    norm_first: bool = key("norm before each sub-layer; false: after it, as in DETR")
+    anchored: bool = key("each query starts at its own point in the frame")
+    dense: bool = key("also train a dense side task on the encoder's tokens")
+    time: str = choice(("none", "gap"), "time input of the temporal part: none, or gap", "none")
+    weights: str | None = key(
+        "initial weights: a file, a URL, detr, resnet50 or resnet18", None, computed=False
+    )
+    checkpoint: str = key(
+        "activations to recompute: none, backbone, a share, auto; offload: keep them on the host",
+        "none",
+        computed=False,
+        defining=False,
+    )
+    padding: str = choice(
+        ("computed", "skipped"),
+        "skipped: work on single frames leaves it out, with the same outputs",
+        "computed",
+        computed=False,
+    )
 
     def __post_init__(self) -> None:
-        layers = ("encoder_layers", "decoder_layers", "temporal_layers")
-        bounds: dict[str, tuple[float, float]] = {
-            **{"width": (4, 2**16), "heads": (1, 2**16), "feedforward": (1, 2**20)},
-            **{"queries": (1, 10_000), "dropout": (0, 0.99), **dict.fromkeys(layers, (1, 100))},
-        }
-        for key, (least, most) in bounds.items():
-            check_number(f"model.{key}", getattr(self, key), least, most)
+        super().__post_init__()
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
-        check_choice("model.backbone", self.backbone, BACKBONES)
-        check_choice("model.temporal", self.temporal, PARTS)
-        check_choice("model.time", self.time, ("none", "gap"))
-        check_choice("model.padding", self.padding, ("computed", "skipped"))
         if self.checkpoint != "auto":
             share_of(self.checkpoint)
 
@@ -100,12 +103,14 @@ def computed_keys() -> tuple[str, ...]:
 
 
 @dataclass
-class LossConfig:
+class LossConfig(Checked):
     """Arguments of `models.criterion.Criterion`."""
 
-    relation_weight: float  # weight of the relation losses beside those of boxes and classes
-    match_boxes: str  # cost of boxes in matching: worst (of person and object) or sum
+    prefix = "loss."
 
-    def __post_init__(self) -> None:
-        check_number("loss.relation_weight", self.relation_weight, 1e-9)
-        check_choice("loss.match_boxes", self.match_boxes, ("worst", "sum"))
+    relation_weight: float = number(
+        1e-9, None, "weight of the relation losses beside those of boxes and classes"
+    )
+    match_boxes: str = choice(
+        ("worst", "sum"), "cost of boxes in matching: worst (of person and object) or sum"
+    )

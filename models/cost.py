@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import torch
 import yaml
@@ -26,7 +25,9 @@ from torch.utils.module_tracker import ModuleTracker
 from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
-from models.recompute import CHUNK
+from models.execution import Execution
+from models.frames import Frames
+from models.recompute import CHUNK, Recompute
 from models.temporal.layers import walk_orders
 
 PER_FRAME = ("backbone", "input_proj", "encoder")
@@ -34,8 +35,6 @@ PER_FRAME = ("backbone", "input_proj", "encoder")
 OTHER = "other"
 """Key for FLOPs and bytes that belong to no named part."""
 GIB = 2**30
-Arguments = tuple[Any, ...]
-"""Arguments of the network's forward pass, in their order."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,16 @@ def measure_cost(
     orders = [walk_orders((torch.arange(slots) == 0).repeat(blocks, 1), None) for blocks in (1, 2)]
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
-            model = build_model(cfg).train()
+            model, again = (
+                build_model(cfg, execution=execution).train()
+                for execution in (Execution(), Recompute())
+            )
         everything = list(model.named_parameters())
         trainable = [(name, p) for name, p in everything if p.requires_grad]
-        few, more = (_arguments(order, frame_size, device) for order in orders)
+        few, more = (_frames(order, frame_size, device) for order in orders)
         few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
         few_saved, more_saved = (saved_bytes(model, batch, precision) for batch in (few, more))
-        model.recompute = 1.0
-        few_again, more_again = (saved_bytes(model, batch, precision) for batch in (few, more))
+        few_again, more_again = (saved_bytes(again, batch, precision) for batch in (few, more))
     return NetworkCost(
         parameters=_by_part(everything),
         trainable=_by_part(trainable),
@@ -141,14 +142,14 @@ def measure_cost(
 
 
 @torch.no_grad()
-def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
+def forward_flops(model: nn.Module, frames: Frames) -> Counter[str]:
     """Count the FLOPs of a forward pass by part; a multiply-add counts as two.
 
     As in PyTorch's counter, these are matrix products, convolutions and attention; the rest is next
     to nothing.
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model(*batch)
+        model(frames)
     by_module = counter.get_flop_counts()
     flops: Counter[str] = Counter()
     for part, _ in model.named_children():
@@ -157,14 +158,18 @@ def forward_flops(model: nn.Module, batch: Arguments) -> Counter[str]:
     return flops
 
 
-def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -> Counter[str]:
+def saved_bytes(model: nn.Module, frames: Frames, precision: torch.autocast) -> Counter[str]:
     """Count the bytes that a forward pass saves for the backward pass, by the part that saves them.
 
     A storage counts once and whole, for the part that saves it first, however many tensors view it;
     parameters, buffers and the batch itself do not count.
     """
-    given = [tensor for tensor in batch if isinstance(tensor, Tensor)]
-    seen = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), *given)}
+    given = [getattr(frames, key.name) for key in fields(frames)]
+    seen = {
+        _storage(tensor)
+        for tensor in (*model.parameters(), *model.buffers(), *given)
+        if isinstance(tensor, Tensor)
+    }
     alive: list[Tensor] = []
     sizes: Counter[str] = Counter()
     tracker = ModuleTracker()
@@ -180,23 +185,21 @@ def saved_bytes(model: nn.Module, batch: Arguments, precision: torch.autocast) -
 
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
     with tracker, hooks, precision:
-        model(*batch)
+        model(frames)
     return sizes
 
 
-def _arguments(
-    orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.device
-) -> Arguments:
-    """Make frames, starts, valid, no truncation, no extents, gaps, no state, orders."""
+def _frames(orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.device) -> Frames:
+    """Make frames without values."""
     blocks, slots = len(orders[0].last_B), orders[0].slots
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
-    flags = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
-    gaps = torch.empty(blocks, slots, device=device)
+    start, valid = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
+    extra = torch.empty(blocks, slots, device=device)
     here = [
         WalkOrder(order.rows_T, *(getattr(order, f.name).to(device) for f in fields(order)[1:]))
         for order in orders
     ]
-    return pixels, *flags, None, None, gaps, None, here
+    return Frames(pixels, start, valid, None, extra, here)
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

@@ -10,27 +10,25 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bload.batch.trees import to_device
-from bload.batch.walk_order import WalkOrder
-from bload.errors import InputError, check_choice
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.box_head import BoxHead
-from models.branch import Branch, Tokens, as_keys
-from models.exchange import HERE, meet
+from models.branch import Branch
+from models.execution import Execution
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
+from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
-from models.padding import put, take, to_compute
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
-from models.recompute import offloaded, recomputed
-from models.temporal.layers import walk_orders
+from models.slots import Slots
+from models.tokens import Tokens, as_keys
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -57,14 +55,14 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.PARTS`.
-        time: time input of the temporal part: ``none``, or ``gap``, the video's frames since the
-            previous annotated one, see `models.branch.GapEmbedding`.
+        extras: embeddings of a further number per frame, see `models.branch.Branch`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
             reference there; person boxes are relative to the person's place in the frame. See
             `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
+        execution: how the work on single frames is done.
 
     Raises:
         InputError: a name is unknown, or the width does not suit.
@@ -85,15 +83,14 @@ class DDS(nn.Module):
         dropout: float = 0.1,
         backbone: str = "resnet50",
         temporal: str = "dds",
-        time: str = "none",
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
+        extras: Mapping[str, type[nn.Module]] = {},
+        execution: Execution | None = None,
     ) -> None:
         super().__init__()
-        check_choice("model.time", time, ("none", "gap"))
-        self.time = time
-        self.queries = queries
+        self.queries, self.execution = queries, execution or Execution()
         sizes = LayerSizes(
             width=width,
             heads=heads,
@@ -105,9 +102,7 @@ class DDS(nn.Module):
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
-            Branch(
-                queries, decoder_layers, temporal_layers, temporal, time == "gap", anchored, **sizes
-            )
+            Branch(queries, decoder_layers, temporal_layers, temporal, extras, anchored, **sizes)
             for _ in range(2)
         )
         self.person_box = BoxHead(width)
@@ -120,14 +115,6 @@ class DDS(nn.Module):
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
         self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
-        self.skips_padding = False
-        """Do work on single frames only for valid frames, see `models.padding`."""
-        self.exchanges = False
-        """In training, compute as many frames as every other rank, see `models.exchange`."""
-        self.recompute = 0.0
-        """Share of the pictures whose per-frame part is recomputed in the backward pass."""
-        self.offload = False
-        """Keep the activations of the per-frame part in host memory."""
         self.person_place, self.reference = None, None
         if anchored:
             self.person_place = PersonPlace(width)
@@ -137,112 +124,65 @@ class DDS(nn.Module):
         self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
 
-    def forward(
-        self,
-        frames_BTCHW: Tensor,
-        start_BT: Tensor,
-        valid_BT: Tensor | None = None,
-        bptt: int | None = None,
-        extent_BT2: Tensor | None = None,
-        gap_BT: Tensor | None = None,
-        state: Any = None,
-        orders: Sequence[WalkOrder] | None = None,
-    ) -> Outputs:
-        """Predict every slot of a batch.
+    def forward(self, frames: Frames, state: Any = None) -> Outputs:
+        """Predict every slot of a batch; predictions for padding mean nothing.
 
         Args:
-            frames_BTCHW: RGB, uint8 or float in 0..255, one size for all.
-            start_BT: bool, True on the first frame of each video. Keep this and all that follows on
-                the host: then nothing here waits for a GPU, except ``attention`` on blocks of more
-                than 128 slots or with a `state`.
-            valid_BT: bool, False on padding. Padded pixels are blanked, so that not even a NaN
-                among them matters. Padding is then computed like everything else; with
-                `skips_padding`, work on single frames leaves it out.
-            bptt: slots of back-propagation through time; None: to the video's start.
-            extent_BT2: shares (x, y) in 0..1 of the canvas's width and height that each picture
-                fills, from its upper left corner. The rest of the canvas does not matter, and boxes
-                are shares of the picture. None: all fill the canvas.
-            gap_BT: float, the video's frames since the previous annotated one, 0 on a video's
-                first; read only if `time` is ``gap``.
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
-            orders: `models.temporal.layers.walk_orders` of `start_BT` and `bptt`, if computed
-                already.
-
-        Returns:
-            `Outputs` of every layer, for every slot; those of padding mean nothing.
-
-        Raises:
-            InputError: `time` is ``gap``, and there is no `gap_BT`.
         """
-        if self.time == "gap" and gap_BT is None:
-            raise InputError(
-                "model.time=gap needs gap_BT, which is missing; give it, or train a network with "
-                "model.time=none"
-            )
-        device, computed_BT, extent_I2 = frames_BTCHW.device, None, None
-        if orders is None:
-            orders = walk_orders(start_BT, bptt)
-        if valid_BT is not None:
-            if self.skips_padding:
-                computed_BT = to_compute(valid_BT.cpu())
-            valid_BT = to_device(valid_BT, device)
-            frames_BTCHW = frames_BTCHW.masked_fill(~valid_BT[..., None, None, None], 0)
-        if extent_BT2 is not None:
-            filled_BT2 = to_device(extent_BT2, device)
-            if valid_BT is not None:
-                filled_BT2 = filled_BT2.masked_fill(~valid_BT[..., None], 1)
-            extent_I2 = take(filled_BT2, computed_BT)
-        if gap_BT is not None:
-            gap_BT = to_device(gap_BT, device)
-            if valid_BT is not None:
-                gap_BT = gap_BT.masked_fill(~valid_BT, 0)
-        frames_ICHW, spread = take(frames_BTCHW, computed_BT), HERE
-        if self.exchanges and self.training:
-            spread, extent_I2 = meet(frames_ICHW, extent_I2)
-            frames_ICHW = spread.away(frames_ICHW)
-        tokens = self.encode(frames_ICHW, extent_I2)
-        here = [order.to(device) for order in orders]
-        past = to_device(start_BT, device), here, gap_BT, computed_BT, spread
-        before = state or (None, None)
-        objects, object_state = self.object_branch(tokens, *past, before[0])
-        relations, relation_state = self.relation_branch(tokens, *past, before[1])
+        slots, extent_BT2 = frames.slots(self.execution.skip_padding), frames.extent_BT2
+        frames = frames.blanked()
+        extent_I2 = None if frames.extent_BT2 is None else slots.take(frames.extent_BT2)
+        tokens = self.execution.tokens(self, slots.take(frames.pixels_BTCHW), extent_I2)
+        object_state, relation_state = state or (None, None)
+        spatial_LIND = self.execution.read(self.object_branch.spatial, tokens)
+        objects, object_state = self.object_branch(spatial_LIND, frames, slots, object_state)
+        spatial_LIND = self.execution.read(self.relation_branch.spatial, tokens)
+        relations, relation_state = self.relation_branch(
+            spatial_LIND, frames, slots, relation_state
+        )
+        with torch.autocast(objects.device.type, enabled=False):
+            outputs = self.predict(objects, relations, tokens, slots)
+        return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
+
+    def predict(self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: Slots) -> Outputs:
+        """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
         precision = self.relation.weight.dtype
-        with torch.autocast(device.type, enabled=False):
-            objects, relations = objects.to(precision), relations.to(precision)
-            memory_ISD = tokens.memory_ISD.to(precision)
-            person, dense = None, None
-            block = start_BT.shape[0], start_BT.shape[1]
-            if self.person_place is not None:
-                person = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-                person = spread.home(person[None])[0]
-            if self.dense is not None and self.training:
-                dense = self.dense(memory_ISD.unflatten(1, tokens.grid))
-                dense = put(spread.home(dense[None]), block, computed_BT)[0]
+        objects, relations = objects.to(precision), relations.to(precision)
+        person, dense = None, None
+        if self.person_place is not None:
+            person = self.execution.read(self.persons, tokens)[0]
+        if self.dense is not None and self.training:
+            dense = slots.put(self.execution.read(self.dense_logits, tokens))[0]
 
-            def predict(head: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
-                embeddings_LIND = take(embeddings_LBTND.movedim(0, 2), computed_BT).movedim(1, 0)
-                return put(head(embeddings_LIND, *reference), block, computed_BT)
+        def head(module: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
+            embeddings_LIND = slots.take(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
+            return slots.put(module(embeddings_LIND, *reference))
 
-            return Outputs(
-                person_boxes_LBTN4=predict(self.person_box, objects, person),
-                object_boxes_LBTN4=predict(self.object_box, objects, self.reference),
-                class_logits_LBTNK=predict(self.object_class, objects),
-                union_boxes_LBTN4=predict(self.union_box, relations, self.reference),
-                relation_logits_LBTNR=predict(self.relation, relations),
-                dense_logits_BTHWE=dense,
-                extent_BT2=extent_BT2,
-                state=(object_state, relation_state),
-            )
+        return Outputs(
+            person_boxes_LBTN4=head(self.person_box, objects, person),
+            object_boxes_LBTN4=head(self.object_box, objects, self.reference),
+            class_logits_LBTNK=head(self.object_class, objects),
+            union_boxes_LBTN4=head(self.union_box, relations, self.reference),
+            relation_logits_LBTNR=head(self.relation, relations),
+            dense_logits_BTHWE=dense,
+        )
 
-    def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tokens:
-        """Encode frames into tokens, in rows of a grid."""
-        if self.offload:
-            memory_IHWD = offloaded(self.encode_alone, frames_ICHW, extent_I2)
-        elif torch.is_grad_enabled():
-            memory_IHWD = recomputed(self.encode_alone, self.recompute, frames_ICHW, extent_I2)
-        else:
-            memory_IHWD = self.encode_alone(frames_ICHW, extent_I2)
+    def persons(self, tokens: Tokens) -> Tensor:
+        """Return the persons' places, ``(1, I, ...)``, see `models.anchors.PersonPlace`."""
+        assert self.person_place is not None
+        memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
+        return self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)[None]
+
+    def dense_logits(self, tokens: Tokens) -> Tensor:
+        """Return the logits of every token, ``(1, I, H, W, E)``, see `models.dense`."""
+        assert self.dense is not None
+        memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
+        return self.dense(memory_ISD.unflatten(1, tokens.grid))[None]
+
+    def tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
+        """Return encoded frames with their places in the picture."""
         rows, columns = memory_IHWD.shape[1:3]
         memory_ISD = memory_IHWD.flatten(1, 2)
         return Tokens(

@@ -16,7 +16,6 @@ from bload.batch.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION, PERSON
 from models.extent import cell_points, cells_inside
 from models.outputs import CLASSES, LABELS
-from models.padding import take
 from models.targets import Targets
 
 
@@ -51,7 +50,8 @@ def dense_loss(
     def put(found: Tensor) -> Tensor:
         return to_device(found, logits_BTHWE.device)
 
-    logits_FSE = take(logits_BTHWE, valid_BT).flatten(1, 2)
+    frame_F = put(valid_BT.flatten().nonzero().squeeze(1))
+    logits_FSE = logits_BTHWE.flatten(0, 1)[frame_F].flatten(1, 2)
     log_class_FSC = logits_FSE[..., :CLASSES].log_softmax(-1)
     share_FS = _shares(outside_FS) * targets.real_FM.sum(1)[:, None]
     nothing = -(put(share_FS) * log_class_FSC[..., 0]).sum()

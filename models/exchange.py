@@ -1,4 +1,4 @@
-"""Equal sharing of frames over ranks in training, by all-to-alls that pass gradients.
+"""Equal sharing of frames over ranks in training: ``train.exchange=frames``.
 
 Ranks compute whole blocks, so they may hold unequal numbers of frames: if padding is skipped, or if
 there are fewer blocks than ranks. Work on single frames is shared equally nevertheless, as in the
@@ -8,76 +8,51 @@ remapping of Zeppelin (arXiv 2509.21841):
 |home|-> backbone, encoder, spatial decoders ->|home|-> temporal part, heads
 ```
 
-R ranks, I pictures of this rank's batch, J pictures that it computes, L layers.
+I pictures of this rank's batch, J pictures that it computes, C H W image, L layers.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed._functional_collectives import all_to_all_single_autograd, wait_tensor
+
+from models.execution import Execution
+from models.spread import Spread, transfers
+from models.tokens import Tokens
+
+if TYPE_CHECKING:
+    from models.dds import DDS
 
 
-def exchange(rows: Tensor, given_R: Iterable[int], got_R: Iterable[int]) -> Tensor:
-    """Give ``given_R[r]`` rows to each rank r, in this order, and get ``got_R[r]`` from it.
+@dataclass(frozen=True)
+class Exchange(Execution):
+    """Compute as many pictures as every other rank, in training."""
 
-    All ranks must call it; their backward passes exchange again.
-    """
-    given, got = [int(count) for count in given_R], [int(count) for count in got_R]
-    assert dist.group.WORLD is not None
-    return wait_tensor(all_to_all_single_autograd(rows.contiguous(), got, given, dist.group.WORLD))
+    local: Execution = field(default_factory=Execution)
+    """How each rank computes its pictures."""
 
-
-def transfers(have_R: np.ndarray) -> np.ndarray:
-    """Return how many pictures each rank gives to each, ``(R, R)``, so that all have equally many.
-
-    The diagonal is what a rank keeps. Afterwards numbers differ by at most one, and as few pictures
-    as possible change ranks.
-    """
-    ranks, total = len(have_R), int(have_R.sum())
-    want_R = np.empty_like(have_R)
-    want_R[np.argsort(-have_R, kind="stable")] = (total + np.arange(ranks)[::-1]) // ranks
-    kept_R = np.minimum(have_R, want_R)
-    # Laid end to end, surpluses lie over the deficits that they fill.
-    gives, lacks = (np.append(0, np.cumsum(some_R - kept_R)) for some_R in (have_R, want_R))
-    last = np.minimum(gives[1:, None], lacks[None, 1:])
-    first = np.maximum(gives[:-1, None], lacks[None, :-1])
-    return np.maximum(last - first, 0) + np.diag(kept_R)
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Assignment of the pictures of a batch to ranks, in each rank's order."""
-
-    given_RR: np.ndarray
-    """Pictures that each rank gives to each, see `transfers`."""
-    rank: int
-
-    @property
-    def moves(self) -> bool:
-        return bool((self.given_RR != np.diag(np.diag(self.given_RR))).any())
-
-    def away(self, values_I: Tensor) -> Tensor:
-        """Send values of this rank's pictures away; return those of pictures that it computes."""
-        if not self.moves:
-            return values_I
-        return exchange(values_I, self.given_RR[self.rank], self.given_RR[:, self.rank])
-
-    def home(self, values_LJ: Tensor) -> Tensor:
-        """Send ``(L, J, ...)`` of computed pictures home; return ``(L, I, ...)`` of its own."""
-        if not self.moves:
-            return values_LJ
-        values_JL = values_LJ.movedim(1, 0)
-        return exchange(values_JL, self.given_RR[:, self.rank], self.given_RR[self.rank]).movedim(
-            0, 1
+    def tokens(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tokens:
+        if not network.training:
+            return self.local.tokens(network, frames_ICHW, extent_I2)
+        spread, extent_J2 = meet(frames_ICHW, extent_I2)
+        tokens = self.local.tokens(network, spread.away(frames_ICHW), extent_J2)
+        return SpreadTokens(
+            **{key.name: getattr(tokens, key.name) for key in fields(tokens)}, spread=spread
         )
 
+    def read(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
+        values = self.local.read(function, tokens)
+        return tokens.spread.home(values) if isinstance(tokens, SpreadTokens) else values
 
-HERE = Spread(np.zeros((1, 1), dtype=np.int64), 0)
-"""Every picture is computed on its own rank."""
+
+@dataclass(frozen=True, slots=True)
+class SpreadTokens(Tokens):
+    """Tokens of the pictures that this rank computes."""
+
+    spread: Spread
 
 
 def meet(frames_ICHW: Tensor, extent_I2: Tensor | None) -> tuple[Spread, Tensor | None]:

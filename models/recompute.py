@@ -4,15 +4,42 @@ I pictures.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
+from models.execution import Execution
+
+if TYPE_CHECKING:
+    from models.dds import DDS
+
 CHUNK = 16
 """Pictures that are recomputed at a time, and so have their activations in memory at once."""
+
+
+@dataclass(frozen=True)
+class Recompute(Execution):
+    """Recompute the per-frame part of a share of the pictures in the backward pass."""
+
+    share: float = 1.0
+
+    def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
+        if not torch.is_grad_enabled():
+            return network.encode_alone(frames_ICHW, extent_I2)
+        return recomputed(network.encode_alone, self.share, frames_ICHW, extent_I2)
+
+
+@dataclass(frozen=True)
+class Offload(Execution):
+    """Keep the activations of the per-frame part in host memory."""
+
+    def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
+        return offloaded(network.encode_alone, frames_ICHW, extent_I2)
 
 
 def recomputed(

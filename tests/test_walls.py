@@ -4,6 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
+import bload
+
 ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 4}
 FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0, "docs": 0}
@@ -11,6 +13,11 @@ FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0,
 ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
 """Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
+
+
+SHARED = {"INK", "check_choice", "check_number", "colour_of", "differences", "label_of"}
+SHARED |= {"sized_plan", "to_device"}
+"""Names of the library beside `bload.__all__` that the rest of this repository uses."""
 
 
 def sources():
@@ -67,3 +74,60 @@ def test_the_library_needs_numpy_and_torch_alone():
                 first = module.split(".")[0]
                 known = first in LIBRARY_NEEDS | {"bload"} or first in sys.stdlib_module_names
                 assert known, f"{file.relative_to(ROOT)}:{line} imports {module}"
+
+
+ROAD = ("train.py", "eval.py", "training/run.py", "training/step.py", "training/checkpoint.py")
+ROAD += ("models/dds.py", "models/branch.py")
+SIDINGS = {"sync", "gossip", "exchange", "offload", "recompute", "fitted", "gap", "bptt"}
+SIDINGS |= {"starts", "repeated"}
+EXEMPT = {("train.py", "no_sync"), ("eval.py", "starts")}
+
+
+def names(tree):
+    """Line and text of every identifier, attribute, and string that names a key."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.lineno, node.arg or ""
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.alias):
+            yield node.lineno, (node.asname or node.name).split(".")[-1]
+        keys = []
+        if isinstance(node, ast.Subscript):
+            keys = [node.slice]
+        elif isinstance(node, ast.Dict):
+            keys = node.keys
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr"):
+            keys = node.args[1:2]
+        for key in keys:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.lineno, key.value
+
+
+def test_the_road_names_no_siding():
+    """Options that most runs do not use are switched on in training/build.py alone."""
+    wrong = []
+    for file in ROAD:
+        for line, name in names(ast.parse((ROOT / file).read_text())):
+            words = set(name.lower().split("_"))
+            words |= {word.removesuffix("s") for word in words}
+            if words & SIDINGS and (file, name) not in EXEMPT:
+                wrong.append(f"{file}:{line} {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_public_names_of_the_library_are_used():
+    used = set()
+    for top, file, tree in sources():
+        if top == "bload":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "bload":
+                names = {alias.name for alias in node.names} - {*bload.__all__}
+                assert names <= SHARED, f"{file.relative_to(ROOT)}:{node.lineno} imports {names}"
+                used |= names
+    assert used == SHARED

@@ -16,7 +16,9 @@ from torch.utils._pytree import tree_leaves
 from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan
 from bload.batch.trees import to_device
 from models import build_criterion, build_model, counts, criterion, to_tensors
+from models.frames import Frames
 from models.matcher import Matches, matching_cost
+from models.recompute import Recompute
 from models.temporal import PARTS
 from tests.models.conftest import annotate
 from training import ranks
@@ -81,7 +83,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     with GPU:
         model = build_model(cfg.model).train()
     gpu.waits = 0
-    model.recompute, model.skips_padding = 0.5, cfg.model.padding == "skipped"
+    model.execution = Recompute(cfg.model.padding == "skipped", share=0.5)
     losses_of = build_criterion(cfg.loss)
     starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])
@@ -89,9 +91,10 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     precisions = set()
     for module in model.backbone.modules():
         module.register_forward_hook(lambda *call: precisions.add(call[2].dtype))
-    frames = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8, device=GPU)
+    pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8, device=GPU)
+    frames = Frames(pixels, starts, valid, extents, torch.ones(2, 4))
     with torch.autocast("cuda", torch.bfloat16, enabled=amp):
-        outputs = model(frames, starts, valid, extent_BT2=extents, gap_BT=torch.ones(2, 4))
+        outputs = model(frames)
     targets = to_tensors(annotate(0, 7), GPU)
     total = counts(targets.objects, model.queries)
     losses = losses_of(outputs, targets, valid, total)
@@ -116,7 +119,8 @@ def test_batches_and_boundaries_wait_for_nothing(gpu):
     forms = (
         *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),
         *(batch.next_tokens(batch.inputs_BT), batch.block_mask().kv_indices, batch.valid_BT),
-        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"]),
+        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"], batch.position_BT),
+        *(batch.segment_BT, batch.sequence_BT, batch.last(batch.inputs_BT)),
     )
     assert {form.device for form in forms} == {GPU}
     assert batch.max_seqlen == 4

@@ -1,26 +1,43 @@
-"""Objects shared by the steps of a run: model, optimiser, exchange of gradients.
+"""Objects shared by the steps of a run, and the place where its options are switched on.
 
 B blocks, T slots.
 """
 
 import contextlib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from bload import Batch, BlockLoader, BlockSampler
 from datasets.letterbox import Letterbox
 from models import DDS, Criterion, build_model
 from models.backbone import freeze_first_stage
-from models.config import share_of
+from models.config import ModelConfig, share_of
+from models.exchange import Exchange
+from models.execution import Execution
+from models.frames import Frames
+from models.gap import frame_gaps
+from models.recompute import Offload, Recompute
 from training.config import TrainConfig, TrainJob
+from training.inputs import Inputs
 from training.optimiser import Optimiser, Schedule, build_optimiser
 from training.ranks import Ranks
-from training.sync import mean_of_ranks
+from training.sidings import recompute, sync
+from training.sidings.ablations import Ablation
+
+
+class Siding(Protocol):
+    """State of an option, which checkpoints hold under its name; all ranks call both methods."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -36,33 +53,36 @@ class Training:
     average: AveragedModel | None
     """Moving average of the weights, evaluated in place of the model."""
     criterion: Criterion
-    letterbox: Letterbox
+    inputs: Inputs
     optimiser: Optimiser
     schedule: Schedule
+    change: Callable[[Batch], Batch]
+    """Applied to every batch before anything else; returns it as it is in all but ablations."""
+    change_evaluated: Callable[[Batch], Batch]
+    """The same in evaluation."""
+    shared_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Within this context all ranks have the same weights; all ranks enter it."""
+    sidings: dict[str, Siding] = field(default_factory=dict)
 
     @property
-    def ranks_differ(self) -> bool:
-        """True if each rank has its own weights and optimiser, see `training.sync`."""
-        return self.ranks.world_size > 1 and self.cfg.sync != "allreduce"
+    def evaluated_model(self) -> nn.Module:
+        """The model, or the average of its weights."""
+        return self.average.module if self.average else self.model
 
     def learned(self) -> dict[str, Any]:
-        """Return this rank's state dicts that steps change, by name of the attribute."""
+        """Return the state dicts that steps change, by name of the attribute."""
         parts: dict[str, Any] = {"model": self.model, "average": self.average}
         parts["optimiser"] = self.optimiser
         return {name: part.state_dict() for name, part in parts.items() if part is not None}
 
-    def mean(self) -> dict[str, Any]:
-        """Return the state dicts of model and average, as means over ranks; all ranks call this."""
-        parts = {"model": self.model, "average": self.average}
-        return {name: mean_of_ranks(part).state_dict() for name, part in parts.items() if part}
-
-    def model_to_evaluate(self) -> nn.Module:
-        """Return the model, or the average of its weights.
-
-        If weights differ by rank, return a copy with their mean; all ranks call this.
-        """
-        module = self.average.module if self.average else self.model
-        return mean_of_ranks(module) if self.ranks_differ else module
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore what `learned` returned; an average that it lacks begins at its weights."""
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.average and "average" in state:
+            self.average.load_state_dict(state["average"])
+        elif self.average:
+            self.average.module.load_state_dict(state["model"])
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Accumulate gradients within this context, without synchronising them."""
@@ -82,40 +102,87 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
-def build_network(cfg: TrainJob, device: torch.device) -> DDS:
-    """Build the model of a job; with ``model.checkpoint=auto`` it recomputes all pictures."""
-    choice = cfg.model.checkpoint
-    model = build_model(cfg.model).to(device)
+def choose_execution(
+    cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: Mapping[str, Any]
+) -> tuple[Execution, dict[str, Siding]]:
+    """Choose how the network computes; `saved` are the sidings of the checkpoint, if any."""
+    if cfg.model.checkpoint != "auto":
+        return build_execution(cfg, ranks.world_size), {}
+    chosen = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
+    return build_execution(cfg, ranks.world_size, chosen.share), {"recompute": chosen}
+
+
+def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) -> Execution:
+    """Choose how the network computes.
+
+    Args:
+        share: of the pictures to recompute; None takes the config's, and all for ``auto``.
+    """
+    skips, choice = cfg.model.padding == "skipped", cfg.model.checkpoint
+    if share is None:
+        share = 1.0 if choice == "auto" else share_of(choice)
+    execution = Offload(skips) if choice == "offload" else Execution(skips)
+    if share:
+        execution = Recompute(skips, share)
+    if cfg.train.exchange == "frames" and world_size > 1:
+        execution = Exchange(skips, execution)
+    return execution
+
+
+def build_network(cfg: TrainJob, device: torch.device, execution: Execution) -> DDS:
+    """Build the model of a job."""
+    model = build_model(cfg.model, execution=execution).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model.skips_padding = cfg.model.padding == "skipped"
-    model.recompute = 1.0 if choice == "auto" else share_of(choice)
-    model.offload = choice == "offload"
     if cfg.model.weights:
         freeze_first_stage(model.backbone)
     return model
 
 
+def build_inputs(
+    model: ModelConfig, letterbox: Letterbox, device: torch.device, train: TrainConfig | None = None
+) -> Inputs:
+    """Build what turns batches into frames for a model; `train` is given for training."""
+    extra = frame_gaps if model.time == "gap" else None
+    return Inputs(letterbox, device, extra, train.bptt if train else None)
+
+
 def build_training(
-    cfg: TrainConfig, ranks: Ranks, model: DDS, criterion: Criterion, letterbox: Letterbox
+    cfg: TrainConfig,
+    ranks: Ranks,
+    model: DDS,
+    criterion: Criterion,
+    inputs: Inputs,
+    loader: BlockLoader | None = None,
+    sidings: Mapping[str, Siding] = {},
 ) -> Training:
-    """Build the `Training` of a model that is already on its device."""
+    """Build the `Training` of a model that is already on its device.
+
+    Args:
+        loader: tells where in its epoch a step is, for ``train.sync``.
+        sidings: of the network.
+    """
     average = None
     if cfg.ema:
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
-    parallel: nn.Module = model
-    if ranks.world_size > 1 and cfg.sync == "allreduce":
-        parallel = in_parallel(model, ranks)
-    return Training(
+    training = Training(
         cfg,
         ranks,
         model,
-        parallel,
+        model,
         average,
         criterion,
-        letterbox,
+        inputs,
         build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.muon_lr),
         Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
+        Ablation(cfg.starts, cfg.padding, cfg.seed),
+        Ablation(cfg.starts, seed=cfg.seed),
+        sidings={**sidings},
     )
+    if cfg.sync != "allreduce":
+        return sync.switch_on(training, loader)
+    if ranks.world_size == 1:
+        return training
+    return replace(training, parallel=in_parallel(model, ranks))
 
 
 def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
@@ -127,9 +194,9 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     """
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
     parallel.broadcast_buffers = False  # they are constant
-    frames_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
+    pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     nothing_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(frames_BTCHW, nothing_BT, gap_BT=nothing_BT.float())
+    outputs = parallel(Frames(pixels_BTCHW, nothing_BT, extra_BT=nothing_BT.float()))
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
     parallel.zero_grad()

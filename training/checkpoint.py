@@ -1,6 +1,7 @@
 """Checkpoints: written whole or not at all, read without executing anything.
 
-`save_training` and `load_training` serve a run; `find_checkpoints` and `load_model` evaluation.
+`save_checkpoint`, `open_checkpoint` and `restore` serve a run; `find_checkpoints` and `load_model`
+serve evaluation.
 """
 
 import hashlib
@@ -16,14 +17,13 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
-from datasets.write_whole import reading, write_whole
+from datasets.machine import reading, write_whole
 from models import DDS, build_model
 from models.config import ModelConfig, computed_keys
 from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, Saved, checkpoint_file
-from training.ranks import AgreedError
-from training.sync import gather_states
+from training.stopping import AgreedError
 
 
 @dataclass
@@ -37,34 +37,33 @@ class Progress:
     evaluated: float = 0
     """Epochs, with a fraction, that were done at the last evaluation there, which gave `recall`."""
     recall: float | None = None
-    epoch_sums: list[dict[str, float]] = field(default_factory=list)
-    """Sums over the current epoch so far, one per rank."""
-    carried: list[Any] = field(default_factory=list)
-    """Memory of the rows at the current step, one per rank, see `training.carried`."""
+    epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
+    """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
+    memory: list[Any] = field(default_factory=list)
+    """Memory of the rows at the current step, one per rank, see `training.step.train_step`."""
 
 
-def save_training(
+def save_checkpoint(
     path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
 ) -> None:
     """Write a checkpoint on rank 0; a former ``last.pt`` stays as ``previous.pt``.
 
-    All ranks call this. If their weights differ, all states are saved and "model" is their mean.
+    All ranks call this.
     """
-    learned = training.learned()
-    if training.ranks_differ:
-        learned |= {"ranks": gather_states(learned), **training.mean()}
-    if not training.ranks.is_first:
-        return
-    state = {
-        "config": asdict(cfg),
-        "epoch": loader.sampler.epoch,
-        "loader": loader.sampler.state_dict(loader.step),
-        "recompute": training.model.recompute,
-        "progress": asdict(progress),
-        **learned,
-    }
-    previous = path.with_name(PREVIOUS) if path.name == LAST else None
-    write_whole(path, sealed(state), previous)
+    sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
+    with training.shared_weights():
+        if not training.ranks.is_first:
+            return
+        state = {
+            "config": asdict(cfg),
+            "epoch": loader.sampler.epoch,
+            "loader": loader.sampler.state_dict(loader.step),
+            "progress": asdict(progress),
+            "sidings": sidings,
+            **training.learned(),
+        }
+        previous = path.with_name(PREVIOUS) if path.name == LAST else None
+        write_whole(path, sealed(state), previous)
 
 
 def sealed(state: dict[str, Any]) -> bytes:
@@ -77,47 +76,31 @@ def sealed(state: dict[str, Any]) -> bytes:
     return contents.getvalue()
 
 
-def load_training(
-    paths: Sequence[Path], cfg: TrainJob, training: Training, loader: BlockLoader
-) -> tuple[Progress, Path, str]:
-    """Restore a run from the first of `paths` that is undamaged.
+def restore(
+    saved: dict[str, Any], path: Path, cfg: TrainJob, training: Training, loader: BlockLoader
+) -> tuple[Progress, str]:
+    """Restore a run from the contents of a checkpoint, that of `path`.
 
     Returns:
-        The run's progress, the path of its checkpoint, and a message to print.
+        The run's progress, and a message to print.
 
     Raises:
-        InputError: no checkpoint can be read, or it belongs to another model, other data or another
-            number of ranks with weights of their own.
+        InputError: the checkpoint belongs to another model, other data or another number of ranks
+            with weights of their own.
     """
     ranks = training.ranks
-    with ranks.together():
-        path, saved, damage = _first_whole(paths)
     with ranks.together(), reading(path, "give another checkpoint"):
         check_same_model(saved["config"]["model"], cfg.model, path)
         loader.sampler.load_state_dict(saved["loader"])
-        mine = saved
-        if training.cfg.sync != "allreduce" and "ranks" in saved:
-            states = saved["ranks"]
-            if len(states) != ranks.world_size:
-                raise InputError(
-                    f"the checkpoint holds {len(states)} ranks, each with weights of its own, and "
-                    f"here are {ranks.world_size}; go on with {len(states)}, or start anew with "
-                    "run.resume=never"
-                )
-            mine = states[ranks.rank]
         if loader.sampler.epoch > training.cfg.epochs:
             raise InputError(
                 f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
-        training.model.load_state_dict(mine["model"])
-        training.optimiser.load_state_dict(mine["optimiser"])
-        if training.average and "average" in mine:
-            training.average.load_state_dict(mine["average"])
-        elif training.average:  # not in the checkpoint: the average begins at its weights
-            training.average.module.load_state_dict(mine["model"])
-        if cfg.model.checkpoint == "auto":
-            training.model.recompute = saved["recompute"]
+        training.load(saved)
+        for name, siding in training.sidings.items():
+            if name in saved["sidings"]:
+                siding.load_state_dict(saved["sidings"][name])
         given = saved["progress"]  # with no less and no more
         progress = Progress(**given | {key: given[key] for key in asdict(Progress())})
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
@@ -125,18 +108,24 @@ def load_training(
         place = f"{path}: every epoch is trained, only the evaluation is left"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return progress, path, f"{damage}going on from {place}"
+    return progress, f"going on from {place}"
 
 
-def _first_whole(paths: Sequence[Path]) -> tuple[Path, dict[str, Any], str]:
-    """Return the first readable checkpoint, its contents, and what is wrong with earlier ones."""
+def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, str]:
+    """Return the first readable checkpoint, its contents, and what is wrong with earlier ones.
+
+    Raises:
+        InputError: there are checkpoints, and none can be read.
+    """
     damage: list[str] = []
     for path in paths:
         try:
             return path, load_checkpoint(path), "".join(f"{line}\n" for line in damage)
         except InputError as error:
             damage.append(str(error))
-    raise InputError(f"{'; '.join(damage)}; run.resume=never starts anew")
+    if damage:
+        raise InputError(f"{'; '.join(damage)}; run.resume=never starts anew")
+    return None, None, ""
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:

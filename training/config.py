@@ -11,15 +11,17 @@ models/config.py; those of a loader are the options of its packer.
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from bload.errors import InputError, check_choice, check_number
+from bload.errors import InputError
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
-from datasets.cores import readers
+from datasets.fields import Checked, choice, key, meanings, number
+from datasets.machine import worker_count
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
@@ -37,75 +39,76 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 @dataclass
-class TrainConfig:
-    epochs: int  # passes over the training videos
-    batch_slots: int  # slots of a rank's batch, padding included
-    lr: float  # peak learning rate of AdamW
-    backbone_lr: float  # the same for the backbone
-    weight_decay: float  # of matrices only
-    clip_norm: float  # a step's gradient is scaled down to this norm at most
-    schedule: str  # cosine or step
-    step_at: float  # schedule=step: part of training before the rate drops to a tenth
-    warmup_epochs: float  # epochs in which the rate rises from 0, with a fraction
-    # Muon's rate, for the matrices of transformer layers; null: AdamW trains them too
-    muon_lr: float | None = field(default=None)
-    # batches per rank and step; their gradients add up
-    micro_batches: int = field(default=1, metadata={"defining": False})
-    # work that ranks share equally: none, or frames
-    exchange: str = field(default="none")
-    slots: int | None = None  # total slots to train on, padding included; replaces epochs
-    bptt: int | None = None  # slots of back-propagation through time; null: the whole block
-    ema: float = 0.0  # decay of a moving average of the weights, which is evaluated; 0: none
-    seed: int = 0  # for weights, packing and augmentation
-    starts: str = "table"  # where states are cleared: table; for ablations ignored or wrong
-    padding: str = "masked"  # masked: no loss; repeated: copies of the last frame, trained on
-    amp: str = "auto"  # auto (bf16 if the GPU supports it), bf16 or off
-    # auto (a GPU if there is one), cpu or cuda
-    device: str = field(default="auto", metadata={"defining": False})
-    # bitwise reproducible on one machine by torch's deterministic algorithms, slower on GPUs
-    deterministic: bool = field(default=False, metadata={"defining": False})
-    # seconds that a rank waits for the others, or for data, before it fails
-    timeout: float = field(default=TIMEOUT, metadata={"defining": False})
-    # data workers per rank; -1: one per core, shared by this machine's ranks, at most 8 each
-    workers: int = field(default=1, metadata={"defining": False})
-    # epochs between evaluations on validation videos, if there are any; 0: only after the last
-    eval_every: int = 0
-    # evaluations per epoch, evenly spaced; 0: as eval_every says
-    evals_per_epoch: int = field(default=0)
-    # how ranks agree on weights: allreduce averages gradients; local (over all ranks) and gossip
-    # (over neighbours) average weights; none
-    sync: str = field(default="allreduce")
-    sync_every: int = field(default=8)  # sync=local: steps between averages
-    # minutes between checkpoints inside an epoch; 0: one after every step
-    checkpoint_minutes: float = field(default=10.0, metadata={"defining": False})
-    # steps between lines in metrics.jsonl and, without a terminal, on standard output
-    log_every: int = field(default=20, metadata={"defining": False})
+class TrainConfig(Checked):
+    """Length, rates, ranks, devices, checkpoints."""
+
+    prefix = "train."
+
+    epochs: int = number(1, 10**6, "passes over the training videos")
+    batch_slots: int = number(1, 10**7, "slots of a rank's batch, padding included")
+    lr: float = number(0, None, "peak learning rate of AdamW")
+    backbone_lr: float = number(0, None, "the same for the backbone")
+    weight_decay: float = number(0, None, "of matrices only")
+    clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
+    schedule: str = choice(SCHEDULES, "cosine, or step: a tenth after step_at")
+    step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
+    warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
+    muon_lr: float | None = number(
+        0, None, "Muon's rate, for the matrices of transformer layers; null: AdamW for all", None
+    )
+    micro_batches: int = number(
+        1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False
+    )
+    exchange: str = choice(EXCHANGES, "work that ranks share equally: none, or frames", "none")
+    slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
+    bptt: int | None = number(
+        1, MOST, "slots of back-propagation through time; null: the whole block", None
+    )
+    ema: float = number(
+        0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
+    )
+    seed: int = number(0, 2**63 - 1, "for weights, packing and augmentation", 0)
+    starts: str = choice(
+        STARTS, "where states are cleared: table; ignored, wrong to compare", "table"
+    )
+    padding: str = choice(
+        PADDINGS, "masked, or repeated: copies of the last frame, trained on", "masked"
+    )
+    amp: str = choice(AMPS, "auto (bf16 if the GPU supports it), bf16 or off", "auto")
+    device: str = choice(
+        DEVICES, "auto (a GPU if there is one), cpu or cuda", "auto", defining=False
+    )
+    deterministic: bool = key(
+        "bitwise reproducible on one machine, slower on GPUs", False, defining=False
+    )
+    timeout: float = number(
+        1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT, defining=False
+    )
+    workers: int = number(
+        -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
+    )
+    eval_every: int = number(
+        0, MOST, "epochs between evaluations on validation videos; 0: at the end", 0
+    )
+    evals_per_epoch: int = number(0, MOST, "evaluations per epoch; 0: as eval_every says", 0)
+    sync: str = choice(
+        SYNC_NAMES,
+        "how ranks agree: allreduce of gradients; of weights local, gossip, none",
+        "allreduce",
+    )
+    sync_every: int = number(1, MOST, "sync=local: steps between averages", 8)
+    checkpoint_minutes: float = number(
+        0,
+        None,
+        "minutes between checkpoints in an epoch; 0: after every step",
+        10.0,
+        defining=False,
+    )
+    log_every: int = number(1, MOST, "steps between lines in metrics.jsonl", 20, defining=False)
 
     def __post_init__(self) -> None:
-        bounds: dict[str, tuple[float, float | None]] = {
-            **dict.fromkeys(
-                ("lr", "backbone_lr", "muon_lr", "weight_decay", "warmup_epochs"), (0, None)
-            ),
-            **dict.fromkeys(("eval_every", "evals_per_epoch"), (0, MOST)),
-            **dict.fromkeys(("log_every", "bptt", "sync_every"), (1, MOST)),
-            "micro_batches": (1, 10**6),
-            "checkpoint_minutes": (0, None),
-            **{"epochs": (1, 10**6), "slots": (1, 10**15), "batch_slots": (1, 10**7)},
-            **{"seed": (0, 2**63 - 1), "workers": (-1, 256), "timeout": (1, 10**6)},
-            **{"clip_norm": (1e-9, None), "ema": (0, 0.999999), "step_at": (0, 1)},
-        }
-        for key, (least, most) in bounds.items():
-            if getattr(self, key) is not None:
-                null = key in ("slots", "bptt", "muon_lr")
-                check_number(f"train.{key}", getattr(self, key), least, most, null)
-        self.workers = readers(self.workers)
-        check_choice("train.schedule", self.schedule, SCHEDULES)
-        check_choice("train.amp", self.amp, AMPS)
-        check_choice("train.device", self.device, DEVICES)
-        check_choice("train.starts", self.starts, STARTS)
-        check_choice("train.padding", self.padding, PADDINGS)
-        check_choice("train.exchange", self.exchange, EXCHANGES)
-        check_choice("train.sync", self.sync, SYNC_NAMES)
+        super().__post_init__()
+        self.workers = worker_count(self.workers)
 
     def evaluates(self, epoch: int, step: int, steps: int) -> bool:
         """True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
@@ -134,9 +137,11 @@ NAME = r"\w[\w.,+=@-]*"
 
 @dataclass
 class RunConfig:
-    root: str = "runs"  # folder that holds the folders of runs
-    name: str | None = None  # null: derived from the config, so that equal configs are one run
-    resume: str = "auto"  # auto: resume if it has begun; never: start anew; or a checkpoint
+    prefix: ClassVar[str] = "run."
+
+    root: str = key("folder that holds the folders of runs", "runs")
+    name: str | None = key("null: from the config, so that equal configs are one run", None)
+    resume: str = key("auto: if it has begun; never: start anew; or a checkpoint", "auto")
 
     def __post_init__(self) -> None:
         if not self.root:
@@ -151,19 +156,20 @@ class RunConfig:
 
 @dataclass
 class ExperimentConfig:
-    name: str | None = None  # file in configs/experiment; its runs share a folder
+    prefix: ClassVar[str] = "experiment."
+
+    name: str | None = key("file in configs/experiment; its runs share a folder", None)
 
 
 @dataclass
-class WandbConfig:
-    # offline, online or disabled; null: WANDB_MODE, else offline
-    mode: str | None = None
-    project: str | None = None  # null: WANDB_PROJECT, else bload
-    group: str | None = None  # group of runs in wandb; null: WANDB_RUN_GROUP
+class WandbConfig(Checked):
+    prefix = "wandb."
 
-    def __post_init__(self) -> None:
-        if self.mode is not None:
-            check_choice("wandb.mode", self.mode, ("offline", "online", "disabled"))
+    mode: str | None = choice(
+        ("offline", "online", "disabled"), "null: WANDB_MODE, else offline", None
+    )
+    project: str | None = key("null: WANDB_PROJECT, else bload", None)
+    group: str | None = key("of runs in wandb; null: WANDB_RUN_GROUP", None)
 
 
 @dataclass
@@ -177,7 +183,7 @@ class TrainJob:
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
     # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
-    # a set of runs in configs/experiment; NAME_quick is the short form of NAME
+    # a set of runs in configs/experiment; size=quick takes its short form, NAME_quick
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
@@ -205,57 +211,89 @@ class TrainJob:
 
 
 @dataclass
-class EvalJob:
-    checkpoint: str = ""  # a file, the folder of a run, or a folder of runs or checkpoints
-    # train, test, validation or final; null: final, or test if the data have no such split
-    split: str | None = None
-    starts: str | None = None  # table, ignored or wrong; null: as the model was trained
-    root: str | None = None  # data root; null: that of the training data
-    cache: str | None = None  # folder for resized frames, as dataset.cache in training
-    batch_slots: int = 1024  # slots of a rank's batch
-    iou: str = "inclusive"  # STTran's inclusive pixels, or continuous
-    amp: str = "auto"  # auto (bf16 if the GPU supports it), bf16 or off
-    device: str = "auto"  # auto (a GPU if there is one), cpu or cuda
-    timeout: float = TIMEOUT  # seconds that a rank waits for the others, or for data
-    # data workers per rank; -1: one per core, shared by this machine's ranks, at most 8 each
-    workers: int = 1
-    # JSON file for the figures, by name of the checkpoint if there are several
-    out: str | None = None
-    pictures: int = 0  # videos to draw, spread over the split
-    pictures_dir: str | None = None  # null: beside the checkpoint
-    predictions: str | None = None  # Parquet file for the predictions of every frame
-    relations: str | None = None  # csv file for the recall of every relation and group
+class TrainFiles(TrainJob):
+    """All that the files of a training job hold: the job, and its experiment's short form."""
+
+    quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
+
+    def job(self) -> TrainJob:
+        """Return the job alone; Hydra has made the changes."""
+        return TrainJob(**{key: value for key, value in vars(self).items() if key != "quick"})
+
+
+@dataclass
+class EvalJob(Checked):
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs or checkpoints", "")
+    split: str | None = choice(SPLITS, "null: final, or test if the data have no such split", None)
+    starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
+    root: str | None = key("data root; null: that of the training data", None)
+    cache: str | None = key("folder for resized frames, as dataset.cache in training", None)
+    batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
+    iou: str = choice(tuple(CONVENTIONS), "STTran's inclusive pixels, or continuous", "inclusive")
+    amp: str = choice(AMPS, "auto (bf16 if the GPU supports it), bf16 or off", "auto")
+    device: str = choice(DEVICES, "auto (a GPU if there is one), cpu or cuda", "auto")
+    timeout: float = number(1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT)
+    workers: int = number(-1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1)
+    out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
+    pictures: int = number(0, MOST, "videos to draw, spread over the split", 0)
+    pictures_dir: str | None = key("folder for the drawn videos; null: beside the checkpoint", None)
+    predictions: str | None = key("Parquet file for the predictions of every frame", None)
+    relations: str | None = key("csv file for the recall of every relation and group", None)
 
     def __post_init__(self) -> None:
         if not self.checkpoint:
             raise InputError(
                 "checkpoint is empty; give checkpoint=runs/NAME, a .pt file or a folder of runs"
             )
-        if self.starts is not None:
-            check_choice("starts", self.starts, STARTS)
-        if self.split is not None:
-            check_choice("split", self.split, SPLITS)
-        check_choice("iou", self.iou, CONVENTIONS)
-        check_choice("amp", self.amp, AMPS)
-        check_choice("device", self.device, DEVICES)
-        check_number("batch_slots", self.batch_slots, 1, 10**7)
-        check_number("workers", self.workers, -1, 256)
-        self.workers = readers(self.workers)
-        check_number("timeout", self.timeout, 1, 10**6)
-        check_number("pictures", self.pictures, 0, MOST)
+        super().__post_init__()
+        self.workers = worker_count(self.workers)
+
+
+MAIN = (
+    *("train.epochs", "train.batch_slots", "train.lr", "train.seed", "train.micro_batches"),
+    *("train.amp", "train.device", "train.workers", "train.eval_every"),
+    *("train.checkpoint_minutes", "loader.t_max", "loader.balance", "dataset.root"),
+    *("dataset.cache", "model.temporal", "model.weights", "run.root", "run.name"),
+    *("run.resume", "wandb.mode"),
+)
+"""Keys that ``--help`` prints first."""
+
+
+def format_meanings(*, _root_: Any) -> str:
+    """Format every key of a composed config with its value and its meaning, for ``--help``."""
+    from omegaconf import DictConfig, OmegaConf
+
+    rows = {}
+    for config in (_root_, *_root_.values()):
+        schema = OmegaConf.get_type(config) if isinstance(config, DictConfig) else dict
+        if is_dataclass(schema):
+            for name, words in meanings(schema):
+                value = OmegaConf.select(_root_, name)
+                if OmegaConf.is_config(value):
+                    value = OmegaConf.to_container(value, resolve=True)
+                written = {None: "null", True: "true", False: "false"}
+                if value is None or isinstance(value, bool):
+                    value = written[value]
+                rows[name] = f"{name}={value}", words
+    first = [rows.pop(name) for name in MAIN if name in rows]
+    width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
+    lines = [f"  {setting:<{width}}  {words}" for setting, words in first]
+    lines += ["", *(f"  {setting:<{width}}  {words}" for setting, words in rows.values())]
+    return "\n".join(lines).strip("\n").replace("$", "$$")  # Hydra fills in a template
 
 
 def register() -> None:
-    """Register the schemas with Hydra; the configs name them in their defaults lists.
+    """Register the schemas with Hydra, and what has no file of its own in configs/.
 
-    A packer or data set added to its dict from outside gets its schema here too, and a config if
-    configs/ has no file for it.
+    That is a config for each packer, and for a data set added to its dict from outside; and the
+    short form of each experiment, which its file has under `quick`.
     """
     from hydra.core.config_store import ConfigStore  # here, as the GPU benchmark has no Hydra
     from omegaconf import OmegaConf
 
+    OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
     store = ConfigStore.instance()
-    store.store(name="train_schema", node=TrainJob)
+    store.store(name="train_schema", node=TrainFiles)
     store.store(name="eval_schema", node=EvalJob)
     schemas: list[tuple[str, str, Any]] = [
         *(("loader", name, loader_schema(name)) for name in PACKERS),
@@ -267,15 +305,37 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
+    for name, changes in short_forms().items():
+        store.store(group="short", name=f"quick_{name}", package="_global_", node=changes)
+
+
+@cache
+def short_forms() -> dict[str, Any]:
+    """Read what the short form of each experiment changes."""
+    import yaml  # here, as the GPU benchmark has no Hydra
+
+    files = (CONFIGS / "experiment").glob("[!_]*.yaml")
+    quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
+    return {
+        name: {**changes, "experiment": {"name": f"{name}_quick"}}
+        for name, changes in quick.items()
+    }
 
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
     """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from omegaconf import OmegaConf
 
     register()
     inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
     with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return OmegaConf.to_object(compose(name, list(overrides)))
+        return to_job(compose(name, list(overrides)))
+
+
+def to_job(config: Any) -> Any:
+    """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
+    from omegaconf import OmegaConf
+
+    made = OmegaConf.to_object(config)
+    return made.job() if isinstance(made, TrainFiles) else made

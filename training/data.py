@@ -1,17 +1,16 @@
 """Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bload import BlockLoader
 from datasets.action_genome import VideoSource
-from datasets.build import build_source, build_yardsticks, check_kind
+from datasets.build import build_source, build_yardsticks, check_kind, saved_config
 from datasets.config import DatasetConfig
 from datasets.synthetic.yardsticks import Yardsticks
-from training.config import TrainJob
-from training.fit import find_cost
+from training.config import EvalJob, TrainJob
 from training.ranks import Ranks
+from training.sidings.fitted import read_cost
 from training.stopping import detach_worker
 
 
@@ -38,11 +37,8 @@ def open_split(cfg: DatasetConfig, name: str) -> Split:
     return Split(source, build_yardsticks(source, cfg))
 
 
-def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
+def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """Open the videos; one rank makes missing data, while the others wait for its lock.
-
-    Args:
-        saved: file with the fitted cost of the run.
 
     Raises:
         InputError: the data are of another kind than the config's, or cannot be read.
@@ -53,10 +49,10 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None
         final = open_split(cfg.dataset, final_split)
-    options = cfg.loader.options
-    if "cost" not in options:
-        options["cost"] = find_cost(cfg, source, ranks, saved)
     with ranks.together():
+        options = cfg.loader.options
+        if "cost" not in options:
+            options["cost"] = read_cost(cfg)
         loader = BlockLoader(
             source,
             cfg.loader.name,
@@ -74,3 +70,16 @@ def open_data(cfg: TrainJob, ranks: Ranks, saved: Path | None = None) -> Data:
             **options,
         )
     return Data(source, loader, validation, final)
+
+
+def find_split(cfg: EvalJob, trained_on: dict[str, Any], splits: dict[str, Split]) -> Split:
+    """Return the data at `cfg.root`, else those of the model's training; open each only once."""
+    if cfg.root:  # only read; no data are made
+        size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
+        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
+    else:
+        dataset = saved_config(trained_on, cfg.cache)
+    key = repr(dataset)
+    if key not in splits:
+        splits[key] = open_split(dataset, cfg.split or dataset.splits[1])
+    return splits[key]

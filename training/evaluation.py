@@ -3,6 +3,7 @@
 B blocks, T slots.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,10 +14,9 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from bload import Batch, BlockLoader, natural_t_max
+from bload import Batch, BlockLoader, InputError, natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
-from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
@@ -25,9 +25,9 @@ from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
-from training.ablations import change_starts
-from training.config import TIMEOUT
+from training.config import TIMEOUT, EvalJob
 from training.folder import LAST
+from training.inputs import Inputs
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
@@ -56,6 +56,19 @@ def evaluate(
     return figures_of(meter, time.perf_counter() - began, yardsticks)
 
 
+def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
+    """Raise `InputError`, before hours of work, if an output file cannot be written."""
+    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
+        other = path.exists() and not path.is_file()
+        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
+            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
+    if cfg.predictions and checkpoints > 1:
+        raise InputError(
+            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
+            f"{checkpoints} checkpoints; give checkpoint= one of them"
+        )
+
+
 def figures_of(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
@@ -70,23 +83,23 @@ def measure(
     source: VideoSource,
     ranks: Ranks,
     *,
+    inputs: Inputs | None = None,
     batch_slots: int,
     amp: str = "auto",
     workers: int = 0,
     timeout: float = TIMEOUT,
     iou: str = "inclusive",
     yardsticks: Yardsticks | None = None,
-    starts: str = "table",
-    seed: int = 0,
+    change: Callable[[Batch], Batch] = lambda batch: batch,
     records: Sequence[Record] = (),
 ) -> RecallMeter:
     """Score all frames of `source`; return the meter, equal on every rank.
 
-    With `yardsticks`, memory-dependent triplets are also measured separately. `starts` and `seed`
-    say where states are cleared, see `change_starts`. Each of `records` is called with this rank's
-    targets and predictions, batch by batch. A thread ranks and records one batch while the model
-    computes the next.
+    With `yardsticks`, memory-dependent triplets are also measured separately. `change` is applied
+    to every batch. Each of `records` is called with this rank's targets and predictions, batch by
+    batch. A thread ranks and records one batch while the model computes the next.
     """
+    inputs = inputs or Inputs(Letterbox(source), ranks.device)
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
         source,
@@ -99,7 +112,6 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    letterbox = Letterbox(source)
     part = PART if yardsticks else None
     meter = RecallMeter(iou, part)
     training = model.training
@@ -117,7 +129,7 @@ def measure(
     bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=shown)
     with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as thread:
         for batch in bar:
-            finish = predict_batch(model, batch, letterbox, ranks.device, precision, starts, seed)
+            finish = predict_batch(model, change(batch), inputs, precision)
             if counted:
                 counted.result()  # raises what the thread raised
             counted = thread.submit(count, batch.targets, finish)
@@ -130,25 +142,12 @@ def measure(
 
 
 def predict_batch(
-    model: nn.Module,
-    batch: Batch,
-    letterbox: Letterbox,
-    device: torch.device,
-    precision: torch.autocast,
-    starts: str,
-    seed: int,
+    model: nn.Module, batch: Batch, inputs: Inputs, precision: torch.autocast
 ) -> Callable[[], list[FramePrediction]]:
     """Predict a batch from the host, like `predict_later`; only the model runs in `precision`."""
-    there, extent_BT2 = letterbox(batch, device)
-    start_BT = change_starts(batch.start_BT, batch.valid_BT, starts, seed)
+    frames, _ = inputs(batch)
     with precision:
-        outputs = model(
-            there.inputs_BT,
-            start_BT,
-            batch.valid_BT,
-            extent_BT2=extent_BT2,
-            gap_BT=frame_gaps(batch),
-        )
+        outputs = model(frames)
     return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
 
 

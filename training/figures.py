@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -17,26 +18,34 @@ from training.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 TIMES = ("seconds", "waiting", "start")
-"""Names of a rank's sums that are not losses."""
+"""Names of a rank's sums of clock times."""
 
 
-class Clock:
-    """Adds elapsed seconds to sums by name."""
+@dataclass
+class Meter:
+    """Sums over the steps of an epoch, of one rank."""
 
-    def __init__(self, sums: dict[str, float]) -> None:
-        self.sums, self.last = sums, time.perf_counter()
+    losses: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Clock times: ``seconds``, the whole epoch; ``waiting`` for data; and, apart from these,
+    ``start``, in which data workers started."""
+    lapped: float = field(default_factory=lambda: time.perf_counter(), repr=False)
+
+    def sums(self) -> dict[str, dict[str, float]]:
+        """Return the sums, for a checkpoint."""
+        return {"losses": {**self.losses}, "seconds": {**self.seconds}}
+
+    def add(self, losses: Mapping[str, float] = {}, seconds: Mapping[str, float] = {}) -> None:
+        """Add values by name."""
+        for sums, values in ((self.losses, losses), (self.seconds, seconds)):
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0.0) + value
 
     def lap(self, *names: str) -> None:
         """Add the time since the last lap to each of `names`; without names it is dropped."""
         now = time.perf_counter()
-        add(self.sums, dict.fromkeys(names, now - self.last))
-        self.last = now
-
-
-def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
-    """Add `values` to `sums` by name, in place."""
-    for name, value in values.items():
-        sums[name] = sums.get(name, 0.0) + value
+        self.add(seconds=dict.fromkeys(names, now - self.lapped))
+        self.lapped = now
 
 
 def imbalance(schedule: Schedule, skips: bool) -> float:
@@ -45,7 +54,7 @@ def imbalance(schedule: Schedule, skips: bool) -> float:
 
 
 def epoch_figures(
-    loader: BlockLoader, sums: dict[str, float], ranks: Ranks, skips: bool = False
+    loader: BlockLoader, meter: Meter, ranks: Ranks, skips: bool = False
 ) -> dict[str, Any]:
     """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses.
 
@@ -55,8 +64,7 @@ def epoch_figures(
         skips: True if the model skips padding.
     """
     account = loader.account
-    parts = {name: sums[name] for name in sums if name not in TIMES}
-    times = tuple(sums.get(name, 0.0) for name in TIMES)
+    times = tuple(meter.seconds.get(name, 0.0) for name in TIMES)
     seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
@@ -67,7 +75,7 @@ def epoch_figures(
         "frames_per_second": account.frames / seconds,
         "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
-        **{name: total / account.steps for name, total in losses_of(parts, ranks).items()},
+        **{name: total / account.steps for name, total in losses_of(meter.losses, ranks).items()},
     }
 
 

@@ -10,7 +10,6 @@ relations.csv     recall of every relation at the end
 report.html       the page of the run, with prediction.png and prediction.webp
 rank0.log         one per rank, with the traceback if it failed
 wandb_id          id of the run in wandb
-cost.json         the fitted cost, with loader.cost=fitted
 lock              held by the run that is writing here
 """
 
@@ -28,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from bload import BlockSampler
 from bload.errors import InputError
-from datasets.write_whole import plain_file, reading, write_whole
+from datasets.machine import plain_file, reading, write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
 
@@ -128,7 +127,6 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.metrics = path / "metrics.jsonl"
         self.config = path / "config.json"
-        self.cost = path / "cost.json"
 
     @classmethod
     def of(cls, cfg: TrainJob, world_size: int) -> "RunFolder":
@@ -285,7 +283,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Delete an earlier run in this folder, as `checkpoints` has allowed."""
-        for path in (*self._files(), self.cost):
+        for path in self._files():
             path.unlink(missing_ok=True)
 
     def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:

@@ -12,14 +12,13 @@ from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.config import register
-from training.ranks import AgreedError, leave_ranks
-from training.stopping import Stopped
+from training.config import register, to_job
+from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
 DONE: list[tuple[str, int, Row]] = []
@@ -74,7 +73,7 @@ def as_dataclass(config: DictConfig) -> Any:
         AgreedError: a value is invalid, on all ranks alike, since they share the command line.
     """
     try:
-        return OmegaConf.to_object(config)
+        return to_job(config)
     except (InputError, OmegaConfBaseException) as error:
         raise AgreedError(str(error)) from error
 
@@ -86,10 +85,7 @@ def run(main: Callable[[], Any]) -> NoReturn:
         main: the function under ``@hydra.main``.
     """
     register()
-    try:
-        main()
-    finally:
-        leave_ranks()
+    main()
     if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
     statuses = {status for _, status, _ in DONE}

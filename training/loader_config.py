@@ -1,13 +1,14 @@
 """Config of a loader: keys of every loader, and the options of its packer."""
 
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from bload.errors import InputError, check_choice, check_number
+from bload.errors import InputError, check_choice
 from bload.packing.cost import Cost
 from bload.packing.packers import PACKERS, find_packer
-from bload.schedule.balance import BALANCES, Last
+from bload.schedule.balance import BALANCES
+from datasets.fields import Checked, choice, key, number
 
 COSTS = ("slots", "fitted")
 
@@ -22,25 +23,31 @@ def _check_list(key: str, values: Any, most: int, other: str) -> None:
 
 
 @dataclass
-class LoaderConfig:
-    name: str  # the packer
-    t_max: int | None = None  # slots per block; null: the longest video (clips: the mean length)
-    last: str = "fill"  # incomplete last step: fill it with empty blocks, or drop it
-    # how blocks are dealt to steps and ranks: none, pairs, counts, window, queue
-    balance: str = field(default="none")
-    # balance=window: steps whose blocks are sorted together by cost
-    window: int = field(default=16)
-    # cost of a block, for `balance`: slots, fitted (timed here), or the numbers of a `bload.Cost`
-    cost: Any = field(default="slots")
-    # block sizes, such as [94,47], or how many sizes to choose
-    block_sizes: Any = field(default=1)
+class LoaderConfig(Checked):
+    prefix = "loader."
+
+    name: str = key("the packer")
+    t_max: int | None = number(
+        1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
+    )
+    last: str = choice(
+        ("fill", "drop"), "incomplete last step: fill it with empty blocks, or drop it", "fill"
+    )
+    balance: str = choice(
+        BALANCES,
+        "how blocks are dealt to steps and ranks: none, pairs, counts, window, queue",
+        "none",
+    )
+    window: int = number(
+        1, 10**9, "balance=window: steps whose blocks are sorted together by cost", 16
+    )
+    cost: Any = key(
+        "of a block, for balance: slots, fitted (timed), or numbers of a bload.Cost", "slots"
+    )
+    block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
 
     def __post_init__(self) -> None:
-        if self.t_max is not None:
-            check_number("loader.t_max", self.t_max, 1, 10**7, null=True)
-        check_choice("loader.last", self.last, get_args(Last))
-        check_choice("loader.balance", self.balance, BALANCES)
-        check_number("loader.window", self.window, 1, 10**9)
+        super().__post_init__()
         if self.cost not in COSTS:
             _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
         if not isinstance(self.block_sizes, int):
@@ -71,7 +78,7 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     options = [
-        (name, Any if default is None else type(default), field(default=default))
+        (name, Any if default is None else type(default), key(f"option of {packer}", default))
         for name, default in find_packer(packer).options.items()
         if name != "batch_slots"  # in train
     ]

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -39,7 +39,19 @@ class Optimisers:
             part.load_state_dict(mine)
 
 
-Optimiser = torch.optim.Optimizer | Optimisers
+class Optimiser(Protocol):
+    """What a step and a checkpoint need of an optimiser, as of torch's."""
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]: ...
+
+    def zero_grad(self) -> None: ...
+
+    def step(self) -> Any: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
 
 
 def build_optimiser(

@@ -21,7 +21,7 @@ CONSTRAINTS_IN_WORDS = {
     "no": ("no constraint", "all relations per pair"),
 }
 """Name in figures -> its words, and the triplets that it allows."""
-STARTS_IN_WORDS = {
+RESETS_IN_WORDS = {
     "table": "",
     "ignored": ", states run over from video to video (starts=ignored)",
     "wrong": ", states cleared in mid-video (starts=wrong)",
@@ -66,7 +66,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         (
             "loader",
             f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
-            f"{STARTS_IN_WORDS[summary['starts']]}",
+            f"{RESETS_IN_WORDS[summary['starts']]}",
         ),
         ("padding", f"{summary['padding']:,.0f} slots per mean epoch ({share:.1f} % of the work)"),
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),

@@ -1,5 +1,6 @@
 """The ranks of one job: this process's place among them, and what they exchange."""
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.errors import InputError
-from training.stopping import Stopped, StopRequest, end_with_launcher
-
-
-class AgreedError(InputError):
-    """An `InputError` that every rank raises, so that their next job begins on all of them."""
+from training.stopping import AgreedError, Stopped, StopRequest, end_with_launcher
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,13 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
+    def any(self, *flags: bool) -> list[bool]:
+        """Return for each flag True on every rank if it is True on any."""
+        return (self.sum(torch.tensor([float(flag) for flag in flags])) > 0).tolist()
+
     def stopping(self) -> bool:
         """True on every rank if a signal asked any of them to stop."""
-        return bool(self.sum(torch.tensor([float(self.stop.number)])) > 0)
+        return self.any(self.stop.number > 0)[0]
 
     def stopped(self, saved: str) -> Stopped:
         """Return the exception for every rank to raise once they agree to stop."""
@@ -115,6 +116,7 @@ def _make_group(kind: str, timeout: float) -> None:
         # Small host-side values use gloo even if gradients use nccl, so they wait for no GPU.
         backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        atexit.register(leave_ranks)
         _group = kind, timeout
     if _group != (kind, timeout):
         raise AgreedError(
@@ -124,7 +126,7 @@ def _make_group(kind: str, timeout: float) -> None:
 
 
 def leave_ranks() -> None:
-    """Leave the process group, if there is one, at the end of the last job."""
+    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
 

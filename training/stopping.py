@@ -1,8 +1,8 @@
 """Signals that ask a run to save and end, and processes that end with their parent.
 
 1. A handler notes the signal (`StopRequest.heard`, while train.py trains).
-2. The ranks agree on it in the all-reduce of the next step's counts (`training.step.step_counts`).
-3. They save after that step and raise `Stopped`. The exit status is 128 + the signal's number under
+2. The ranks agree on it after each step (`train_epoch` in train.py).
+3. They save and raise `Stopped`. The exit status is 128 + the signal's number under
    ``python``, and 1 under torchrun.
 
 torchrun passes a signal on to a rank's whole process group (USR1 only with ``--signals-to-handle``)
@@ -19,9 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from bload.errors import InputError
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 PR_SET_PDEATHSIG = 1
 """Linux: option for the signal that a process gets when its parent ends."""
+
+
+class AgreedError(InputError):
+    """An `InputError` that every rank raises, so that their next job begins on all of them."""
 
 
 class Stopped(SystemExit):

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bload import Plan
 from bload.show.draw import draw_plans
-from datasets.write_whole import plain_file, write_whole
+from datasets.machine import plain_file, write_whole
 from training.config import WandbConfig
 from training.folder import RunFolder
 

@@ -3,10 +3,10 @@
 B blocks, T slots, S segments, V valid frames.
 """
 
-import math
+from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import lru_cache
 from itertools import chain
 from numbers import Number
 from typing import Any, Literal
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from bload.batch.boundaries import Boundaries
 from bload.batch.segments import Segments
-from bload.batch.step import Step, known
-from bload.batch.trees import described, empty, get_state, join, kind, on_tensors, set_state
+from bload.batch.step import Step, require_step
+from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
 from bload.errors import InputError
 from bload.packing.plan import Block
 
@@ -70,31 +70,26 @@ class Batch(Boundaries):
     @property
     def frames_in_step(self) -> int:
         """Frames of all batches of the optimiser step, over all ranks."""
-        return known(self.step).frames
+        return require_step(self.step).frames
 
     @property
     def batches_in_step(self) -> int:
         """Batches of this rank in the optimiser step."""
-        return known(self.step).batches
+        return require_step(self.step).batches
 
     @property
     def ends_step(self) -> bool:
         """False if more batches follow before the optimiser step."""
-        return known(self.step).ends
+        return require_step(self.step).ends
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
         parts = [f"{blocks} x {slots} slots", f"{len(self.segments)} segments"]
         for name in ("inputs_BT", "targets_BT", "targets", "targets_S"):
-            if description := described(getattr(self, name)):
-                parts.append(f"{name} {description}")
+            value = getattr(self, name)
+            if isinstance(value, Tensor) or value:
+                parts.append(f"{name} {describe(value, whole=True)}")
         return f"Batch({', '.join(parts)})"
-
-    def __getstate__(self) -> list[Any]:
-        return get_state(self)
-
-    def __setstate__(self, state: list[Any]) -> None:
-        set_state(self, state)
 
     def transformers(
         self,
@@ -125,9 +120,9 @@ class Batch(Boundaries):
         for name in ("inputs_BT", "targets_BT"):
             values = getattr(self, name)
             if isinstance(values, dict) or (values is not None and values.is_floating_point()):
-                what = f"a dict of {', '.join(values)}" if isinstance(values, dict) else "of floats"
+                kind = f"a dict of {', '.join(values)}" if isinstance(values, dict) else "of floats"
                 raise InputError(
-                    f"{name} is {what}; transformers() takes one tensor of tokens and one of "
+                    f"{name} is {kind}; transformers() takes one tensor of tokens and one of "
                     'labels, both whole numbers: from_dataset(..., inputs="input_ids")'
                 )
         if self.targets or self.targets_S is not None:
@@ -143,12 +138,12 @@ class Batch(Boundaries):
             row["seq_idx"] = self.number_BT.to(torch.int32)
         if rows:
             return row
-        found: dict[str, Any] = {key: of_BT[used_BT][None] for key, of_BT in row.items()}
+        inputs: dict[str, Any] = {key: values_BT[used_BT][None] for key, values_BT in row.items()}
         if flash_attn:
             bounds = self.cu_seqlens if len(self.segments) else self.cu_seqlens.new_tensor([0, 1])
-            found |= {f"cu_seq_lens_{end}": bounds for end in "qk"}
-            found |= {f"max_length_{end}": max(self.max_seqlen, 1) for end in "qk"}
-        return found
+            inputs |= {f"cu_seq_lens_{end}": bounds for end in "qk"}
+            inputs |= {f"max_length_{end}": max(self.max_seqlen, 1) for end in "qk"}
+        return inputs
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets do not change."""
@@ -159,55 +154,78 @@ class Batch(Boundaries):
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        others = ("segments", "targets", "step")
-        names = [field.name for field in fields(self) if field.name not in others]
-        changed = {name: on_tensors(getattr(self, name), change) for name in names}
-        old = self.segments
-        columns = old.block_S, old.slot_S, old.length_S, old.sequence_S, old.first_S
-        return replace(
-            self, segments=Segments(*map(change, columns), longest=old.longest), **changed
-        )
+        kept = ("segments", "targets", "step")
+        names = [field.name for field in fields(self) if field.name not in kept]
+        changed = {name: map_tensors(getattr(self, name), change) for name in names}
+        table = self.segments
+        columns = table.block_S, table.slot_S, table.length_S, table.sequence_S, table.first_S
+        segments = Segments(*map(change, columns), longest=table.longest)
+        return replace(self, segments=segments, **changed)
 
 
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
     """Collate blocks of equal ``t_max`` into a `Batch`, in the order given.
 
     Args:
+        samples: blocks with values of one kind, as from one `BlockDataset`.
         pad: padding values by key of the frames or targets; the keys are ``frames`` and ``targets``
             for those that are not a dict.
 
     Raises:
-        InputError: frames or targets differ in kind, or a pad value is not a number, does not fit
-            the dtype of its tensor, or has an unknown key.
+        InputError: samples differ in kind, or a pad value is not a number, does not fit the dtype
+            of its tensor, or has an unknown key.
     """
-    like, per_frame = samples[0].like, samples[0].targets_per == "frame"
-    _check_alike(samples)
-    _check_pad(pad, like)
+    like_inputs, like_targets = like = samples[0].like
+    for number, sample in enumerate(samples):
+        if sample.like is not like and (
+            fault := compare_kinds(f"sample {number} of the batch", sample.like, like)
+        ):
+            raise InputError(fault)
+    per_frame = samples[0].targets_per == "frame"
+    _check_pad(pad, {"frames": like_inputs, "targets": _tensors(like_targets)})
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
-    block_S = np.repeat(np.arange(len(blocks)), [len(block.length) for block in blocks])
-    slot_S, length_S, sequence_S, first_S = (
+    block_S = np.arange(len(blocks)).repeat([len(block.length) for block in blocks])
+    length_S, sequence_S, first_S = (
         np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("starts", "length", "sequence", "first")
+        for name in ("length", "sequence", "first")
     )
-    used = [block.frames for block in blocks]
+    used_B = np.bincount(block_S, length_S, len(blocks)).astype(np.int64)
+    slot_S = length_S.cumsum() - length_S - (used_B.cumsum() - used_B)[block_S]
+    used = used_B.tolist()
     valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
-    for row, frames in zip(valid_BT, used, strict=True):
-        row[:frames] = True
+    for valid_T, count in zip(valid_BT, used, strict=True):
+        valid_T[:count] = True
     start_BT[block_S, slot_S] = True
     continues = [block.continues for block in blocks]
-    start_BT[:, 0] &= ~np.array(continues)
+    start_BT[continues, 0] = False
 
-    inputs, targets = ([getattr(sample, of) for sample in samples] for of in ("inputs", "targets"))
+    def in_rows(pieces: Sequence[Sequence[Any]], like: Any, name: str, label: float) -> Any:
+        """Put the values of each block's segments into rows, ``(B, T, ...)``; dicts by key."""
+        if isinstance(like, dict):
+            return {
+                key: in_rows([[piece[key] for piece in row] for row in pieces], part, key, label)
+                for key, part in like.items()
+            }
+        if like is None:
+            return None
+        value, dtype = _padding(like.dtype, name, label, pad.get(name))
+        padded_BT = empty_tensor((len(pieces), t_max, *like.shape[1:]), dtype)
+        sizes = chain.from_iterable((count, t_max - count) for count in used)
+        parts = torch.split(padded_BT.flatten(0, 1), [*sizes])
+        for segments, frames_V, padding_V in zip(pieces, parts[::2], parts[1::2], strict=True):
+            if segments:
+                torch.cat([*segments], out=frames_V)
+            padding_V.fill_(value)
+        return padded_BT
+
+    targets = [sample.targets for sample in samples]
     flat = [*chain.from_iterable(targets)]
-    in_blocks = partial(_in_blocks, used=used, t_max=t_max, pad=pad)
     return Batch(
-        inputs_BT=in_blocks(inputs, like[0], name="frames", label=0),
-        targets_BT=in_blocks(targets, _tensors(like[1]), name="targets", label=-100)
-        if per_frame
-        else None,
-        targets=_objects(flat, like[1]) if per_frame else (),
-        targets_S=None if per_frame else _frozen(join([like[1], *flat])),
+        inputs_BT=in_rows([sample.inputs for sample in samples], like_inputs, "frames", 0),
+        targets_BT=in_rows(targets, _tensors(like_targets), "targets", -100) if per_frame else None,
+        targets=_objects(flat, like_targets) if per_frame else (),
+        targets_S=None if per_frame else concatenate([like_targets, *flat]),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
         segments=Segments(
@@ -219,57 +237,25 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     )
 
 
-def _in_blocks(
-    pieces: Sequence[Sequence[Any]],
-    like: Any,
-    *,
-    used: Sequence[int],
-    t_max: int,
-    pad: Mapping[str, float],
-    name: str,
-    label: float,
-) -> Any:
-    """Put the values of each block's segments into rows, ``(B, T, ...)``.
+@lru_cache
+def _padding(
+    dtype: torch.dtype, name: str, label: float, value: float | None
+) -> tuple[float, torch.dtype]:
+    """Return the padding value of a tensor, and the dtype that holds both.
 
     Args:
-        pieces: values by block and segment.
-        like: values without frames.
-        used: frames of each block.
-        label: padding of integers, unless `pad` has a value; other dtypes get 0.
+        label: padding of integers, unless `value` is given; other dtypes get 0.
     """
-    if like is None:
-        return None
-    if isinstance(like, dict):
-        same: dict[str, Any] = {"used": used, "t_max": t_max, "pad": pad, "label": label}
-        return {
-            key: _in_blocks([[one[key] for one in of] for of in pieces], part, name=key, **same)
-            for key, part in like.items()
-        }
-    dtype, is_whole = like.dtype, not (like.is_floating_point() or like.is_complex())
-    value = pad.get(name, label if is_whole and dtype != torch.bool else 0)
-    stored = torch.tensor(value, device="cpu").to(dtype).item()
-    if (stored != value) if is_whole else (math.isfinite(value) and not math.isfinite(stored)):
-        if name in pad:
-            raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
-        if dtype == torch.uint64:
-            raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
-        dtype = torch.int64  # room for -100, so that padding is not a class
-    padded_BT = empty((len(pieces), t_max, *like.shape[1:]), dtype)
-    for row, some, frames in zip(padded_BT, pieces, used, strict=True):
-        if some:
-            torch.cat([*some], out=row[:frames])
-        if frames < t_max:
-            row[frames:] = value
-    return padded_BT
-
-
-def _check_alike(samples: Sequence[BlockSample]) -> None:
-    likes = {id(sample.like): sample.like for sample in samples}
-    if len(likes) > 1 and len({(kind(of), kind(to)) for of, to in likes.values()}) > 1:
-        kinds = " and ".join(sorted({f"{kind(of)}, {kind(to)}" for of, to in likes.values()}))
-        raise InputError(
-            f"inputs and targets of one batch differ: {kinds}; read has to return all of one kind"
-        )
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
+    stored = torch.tensor(padding, device="cpu").to(dtype).item()
+    if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
+        return padding, dtype
+    if value is not None:
+        raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
+    if dtype == torch.uint64:
+        raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
+    return padding, torch.int64  # room for -100, so that padding is not a class
 
 
 def _tensors(like: Any) -> Any:
@@ -288,18 +274,10 @@ def _objects(pieces: Sequence[Any], like: Any) -> Any:
     return tuple(chain.from_iterable(pieces)) if isinstance(like, list) else ()
 
 
-def _frozen(tree: Any) -> Any:
-    """Return the tree with tuples instead of lists."""
-    if isinstance(tree, dict):
-        return {key: _frozen(part) for key, part in tree.items()}
-    return tuple(tree) if isinstance(tree, list) else tree
-
-
-def _check_pad(pad: Mapping[str, float], like: tuple[Any, Any]) -> None:
+def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
     """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
     keys: list[str] = []
-    for name, tree in zip(("frames", "targets"), like, strict=True):
-        tree = _tensors(tree)
+    for name, tree in trees.items():
         keys += tree if isinstance(tree, dict) else [name] * (tree is not None)
     for key, value in pad.items():
         if key not in keys:

@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
 from bload.batch.segments import Segments
-from bload.batch.trees import exact_dtype
+from bload.batch.trees import CompactPickle, exact_dtype
 from bload.errors import InputError
 
 TILE = 128
@@ -26,7 +26,7 @@ TILE = 128
 
 
 @dataclass(slots=True, eq=False)
-class Boundaries:
+class Boundaries(CompactPickle):
     """Segments of a batch; `bload.Batch` adds inputs and targets."""
 
     valid_BT: Tensor
@@ -39,28 +39,29 @@ class Boundaries:
     @property
     def number_BT(self) -> Tensor:
         """int64, number of the segment within the batch (its row in `segments`), S on padding."""
-        begins_BT = torch.zeros_like(self.valid_BT)
-        begins_BT[self.segments.block_S, self.segments.slot_S] = True
+        begin_S = self.segments.block_S, self.segments.slot_S
+        true_S = torch.ones_like(begin_S[0], dtype=torch.bool)  # True from Python synchronises
+        begins_BT = torch.zeros_like(self.valid_BT).index_put(begin_S, true_S)
         number_BT = begins_BT.flatten().cumsum(0).view(begins_BT.shape) - 1
         return torch.where(self.valid_BT, number_BT, len(self.segments))
 
     @property
     def segment_BT(self) -> Tensor:
         """int64, number of the segment within its block, -1 on padding."""
-        number_BT = self.number_BT
-        return torch.where(self.valid_BT, number_BT - number_BT[:, :1], -1)
+        index_BT = self.number_BT
+        return torch.where(self.valid_BT, index_BT - index_BT[:, :1], -1)
 
     @property
     def sequence_BT(self) -> Tensor:
         """int64, number of the sequence in the data set, -1 on padding."""
-        return _of_segments(self.segments.sequence_S, self.number_BT, -1)
+        return _by_slot(self.segments.sequence_S, self.number_BT, -1)
 
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
         slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
-        ahead_S = self.segments.first_S - self.segments.slot_S
-        position_BT = slots_T + _of_segments(ahead_S, self.number_BT, 0)
+        offset_S = self.segments.first_S - self.segments.slot_S
+        position_BT = slots_T + _by_slot(offset_S, self.number_BT, 0)
         return torch.where(self.valid_BT, position_BT, 0)
 
     @property
@@ -78,7 +79,7 @@ class Boundaries:
 
     @property
     def max_seqlen(self) -> int:
-        """Length of the longest segment; reading it does not wait for the device."""
+        """Length of the longest segment; reading it does not synchronise with the device."""
         return self.segments.longest
 
     @property
@@ -110,7 +111,7 @@ class Boundaries:
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
 
     def flash_attn(self) -> dict[str, Any]:
-        """Return the same for ``flash_attn.flash_attn_varlen_func``."""
+        """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
         q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
 
@@ -127,7 +128,7 @@ class Boundaries:
         return (sees_BTT.tril() if causal else sees_BTT)[:, None]
 
     def block_mask(self, causal: bool = True) -> Any:
-        """Return the same for `torch.nn.attention.flex_attention`, which skips masked tiles.
+        """Return the mask for `torch.nn.attention.flex_attention`, which skips masked tiles.
 
         Segments of a row are in order, so the first and the last of each tile show whether two
         tiles meet. The result equals that of `create_block_mask`, which evaluates B x T x T values.
@@ -141,13 +142,13 @@ class Boundaries:
             same = segment_BT[block, query] == segment_BT[block, key]
             return same & (query >= key) if causal else same
 
-        beyond = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
-        first_BK, last_BK = beyond[:, ::TILE], beyond[:, TILE - 1 :: TILE]
-        one_BK = first_BK == last_BK
+        padded_BT = pad(self.seq_idx_BT, (0, -t_max % TILE), value=t_max)
+        first_BK, last_BK = padded_BT[:, ::TILE], padded_BT[:, TILE - 1 :: TILE]
+        is_single_BK = first_BK == last_BK  # all slots of one segment
         meet_BKK = (first_BK[:, :, None] <= last_BK[:, None]) & (
             first_BK[:, None] <= last_BK[:, :, None]
         )
-        full_BKK = meet_BKK & one_BK[:, :, None] & one_BK[:, None]
+        full_BKK = meet_BKK & is_single_BK[:, :, None] & is_single_BK[:, None]
         if causal:
             meet_BKK, full_BKK = meet_BKK.tril(), full_BKK.tril(-1)
         return BlockMask.from_kv_blocks(
@@ -198,7 +199,7 @@ class Boundaries:
 
         It depends on the segments alone. Give it to `to_packed` and `from_packed` inside a compiled
         function, which cannot count segments, and to save counting them twice. On a batch that is
-        still on the CPU it waits for no GPU: ``batch.order().to(device)``.
+        still on the CPU it does not synchronise: ``batch.order().to(device)``.
         """
         segments, t_max = self.segments, self.valid_BT.shape[1]
         if not len(segments):  # two slots, since a compiled function has one more graph for one
@@ -221,7 +222,7 @@ class Boundaries:
         ``(layers, S, width)``, are in the order of `segments`. A batch without frames becomes two
         slots of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
         ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Without `order`, both
-        methods wait for a GPU, because PyTorch needs the sizes on the CPU.
+        methods synchronise with a GPU, because PyTorch needs the sizes on the CPU.
 
         Args:
             order: what `order` of this batch returned.
@@ -271,5 +272,6 @@ def _in_order(tiles_BKK: Tensor) -> tuple[Tensor, Tensor]:
     return tiles_BKK.sum(2, dtype=torch.int32)[:, None], numbers_BKK.to(torch.int32)[:, None]
 
 
-def _of_segments(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
+def _by_slot(values_S: Tensor, number_BT: Tensor, padding: int) -> Tensor:
+    """Return the value of each slot's segment, or `padding`."""
     return torch.cat([values_S, values_S.new_full((1,), padding)])[number_BT]

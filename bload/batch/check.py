@@ -13,10 +13,9 @@ from torch.utils import _pytree as pytree
 
 from bload.batch.batch import Batch
 from bload.batch.segments import Segments
-from bload.batch.trees import on_tensors
+from bload.batch.trees import map_tensors
 from bload.errors import InputError
 
-HALF = torch.float16, torch.bfloat16
 APART = ": the model does not keep them apart, see docs/boundaries.md"
 
 
@@ -75,7 +74,7 @@ def check_boundaries(
             "lambda batch: batch.from_packed(gru(batch.to_packed(batch.inputs_BT))[0])"
         )
     module = run if isinstance(run, nn.Module) else nn.Module()
-    if process_group is None and any(hasattr(one, "full_tensor") for one in module.parameters()):
+    if process_group is None and any(hasattr(p, "full_tensor") for p in module.parameters()):
         raise InputError(
             "the parameters of the model are sharded over ranks, which have to call it equally "
             "often; pass process_group, on every rank"
@@ -87,12 +86,14 @@ def check_boundaries(
         with torch.random.fork_rng(gpus):  # keeps the random state of training
             torch.manual_seed(0)
             states = () if state is None else (state,)
-            changes = _changes(run, batch, states, alone, tolerance, process_group)
+            check = _Check(run, batch, states, tolerance, process_group)
+            check.compare_with_noise()
+            check.compare_alone(alone)
     finally:
         module.train(was_training)
-    bad = [change for change in changes if not change.size <= change.tolerance]
-    _agree(max(bad).words if bad else "", process_group)
-    return max(change.size for change in changes)
+    failures = [change for change in check.changes if not change.size <= change.tolerance]
+    _agree(max(failures).words if failures else "", process_group)
+    return max(change.size for change in check.changes)
 
 
 def _agree(fault: str, group: dist.ProcessGroup | None) -> None:
@@ -100,204 +101,213 @@ def _agree(fault: str, group: dist.ProcessGroup | None) -> None:
     if group is not None:
         faults: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(faults, fault, group)
-        fault = next((f"rank {rank}: {some}" for rank, some in enumerate(faults) if some), "")
+        fault = next((f"rank {rank}: {text}" for rank, text in enumerate(faults) if text), "")
     if fault:
         raise InputError(fault)
 
 
-def _changes(
-    run: Callable[..., Tensor],
-    batch: Batch,
-    state: tuple[Any, ...],
-    alone: Callable[[Any], Tensor] | None,
-    tolerance: float | None,
-    group: dist.ProcessGroup | None,
-) -> list[_Change]:
-    with torch.no_grad():
-        before, again = (run(batch, *state) for _ in range(2))
-    count, number_BT = len(batch.segments), batch.number_BT
-    fault, shape = "", tuple(getattr(before, "shape", ()))
-    is_half = getattr(before, "dtype", None) in HALF
-    close = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
-    if shape[:2] != number_BT.shape and shape[:1] != (count,):
-        fault = (
-            f"outputs are {type(before).__name__} {shape}; they have to be one tensor that begins "
-            f"with {tuple(number_BT.shape)}, or with {count}, one value per segment"
-        )
-    else:
-        values = before[batch.valid_BT] if _by_slot(before, batch) else before
-        values = values[values.isfinite()].float()
-        spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
-        change_S = _by_segment(_difference(again, before), batch)[:-1]
-        rounding = float(change_S.max()) / spread if count else 0.0
-        if not rounding <= close:
-            fault = (
-                "the same batch has other outputs when run again; leave dropout out: give the "
-                "module itself, or call its eval(); raise `tolerance` for inexact kernels"
-                if rounding == rounding
-                else "outputs of a sequence are NaN; the model cannot be checked"
-            )
-    _agree(fault, group)
-    limit = max(10 * rounding, 1e-3 if is_half else 1e-5) if tolerance is None else tolerance
-    steep = 1e-3 if tolerance is None else tolerance
-    names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()] + ["padding"]
-    number_S = torch.arange(count + 1, device=number_BT.device)
-    changes = [_Change(0, rounding, close, "")]
+class _Check:
+    """A model on a batch, and the changes of its outputs.
 
-    def compare(what: str, noise_BT: Tensor, kept_S: Tensor, state: tuple[Any, ...]) -> None:
-        """Add the largest change of the outputs of `kept_S`, bool ``(S + 1,)``, by noise."""
-        noisy = pytree.tree_map(lambda values: _noise(values, noise_BT), batch.inputs_BT)
+    Segments have the indices 0 to S - 1, and padding is S.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Tensor],
+        batch: Batch,
+        state: tuple[Any, ...],
+        tolerance: float | None,
+        group: dist.ProcessGroup | None,
+    ) -> None:
+        self.run, self.batch, self.state = run, batch, state
         with torch.no_grad():
-            change = _difference(run(replace(batch, inputs_BT=noisy), *state), before)
-        change_S = _by_segment(change, batch).where(kept_S & (number_S < count), 0) / spread
-        size, name = float(change_S.max()), names[int(change_S.argmax())]
-        words = f"{what} replaced by noise changes {name} by {size:.2g} of its spread"
-        changes.append(_Change(1 + (what in names), size, limit, words + APART))
+            self.outputs, again = (run(batch, *state) for _ in range(2))
+        count, self.number_BT = len(batch.segments), batch.number_BT
+        fault, shape = "", tuple(getattr(self.outputs, "shape", ()))
+        is_half = getattr(self.outputs, "dtype", None) in (torch.float16, torch.bfloat16)
+        self.close = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
+        """Tolerance between two runs that should be equal."""
+        if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
+            fault = (
+                f"outputs are {type(self.outputs).__name__} {shape}; they have to be one tensor "
+                f"that begins with {tuple(self.number_BT.shape)}, or with {count}, one value per "
+                "segment"
+            )
+        else:
+            self.is_by_slot = shape[:2] == self.number_BT.shape
+            values = self.outputs[batch.valid_BT] if self.is_by_slot else self.outputs
+            values = values[values.isfinite()].float()
+            self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
+            change_S = self._largest(_difference(again, self.outputs), self.is_by_slot)[:-1]
+            rounding = float(change_S.max()) / self.spread if count else 0.0
+            if math.isnan(rounding):
+                fault = "outputs of a sequence are NaN; the model cannot be checked"
+            elif rounding > self.close:
+                fault = (
+                    "the same batch has other outputs when run again; leave dropout out: give the "
+                    "module itself, or call its eval(); raise `tolerance` for inexact kernels"
+                )
+        _agree(fault, group)
+        least = 1e-3 if is_half else 1e-5
+        self.limit = max(10 * rounding, least) if tolerance is None else tolerance
+        self.steep = 1e-3 if tolerance is None else tolerance
+        """Tolerance of gradients."""
+        self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
+        self.names.append("padding")
+        self.changes = [_Change(0, rounding, self.close, "")]
+        self.chosen = _choose_segments(batch)
 
-    chosen = _chosen(batch, repeat=group is not None)
-    for number in chosen:
-        everything = "everything else in the batch"
-        compare(everything, number_BT != number, number_S == number, state)
-        compare(names[number], number_BT == number, number_S != number, state)
-        changes += _gradients(run, batch, state, number, names, steep)
-    if group is not None or bool((number_BT == count).any()):
-        compare("padding", number_BT == count, number_S < count, state)
-    if state:
-        other = pytree.tree_map(lambda values: _noise(values, values == values), state)
-        starts_S = number_S < count
-        if batch.continues_B is not None:
-            starts_S[number_BT[batch.continues_B, 0]] = False
-        compare("the state carried in", torch.zeros_like(batch.valid_BT), starts_S, other)
-    for number in chosen:
-        size, fault = _against_alone(run, batch, state, number, before, alone)
-        size /= spread
-        words = fault or (
-            f"{names[number]} has other outputs in its block than alone, by {size:.2g} of its "
-            "spread: its position, its mask or its state is not its own, see docs/boundaries.md"
-        )
-        changes.append(_Change(3 if fault else 0, size, close, words))
-    return changes
+    def compare_with_noise(self) -> None:
+        """Replace parts of the batch by noise, and compare the outputs of the rest."""
+        index_BT, count = self.number_BT, len(self.batch.segments)
+        index_S = torch.arange(count + 1, device=index_BT.device)
+        for index in self.chosen:
+            others_BT, name = index_BT != index, self.names[index]
+            self._add_noise("everything else in the batch", others_BT, index_S == index)
+            self._add_noise(name, ~others_BT, index_S != index)
+            self._add_gradients(index)
+        self._add_noise("padding", index_BT == count, index_S < count)
+        if self.state:
+            kept = self.state
+            self.state = pytree.tree_map(lambda values: _noise(values, values == values), kept)
+            starts_S = index_S < count
+            if self.batch.continues_B is not None:
+                starts_S[index_BT[self.batch.continues_B, 0]] = False
+            self._add_noise("the state carried in", torch.zeros_like(index_BT) > 0, starts_S)
+            self.state = kept
+
+    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> None:
+        """Add the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``."""
+        noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
+        with torch.no_grad():
+            outputs = self.run(replace(self.batch, inputs_BT=noisy), *self.state)
+        change_S = self._largest(_difference(outputs, self.outputs), self.is_by_slot)
+        change_S[-1] = 0  # what padding gives does not count
+        change_S = change_S.where(kept_S, 0) / self.spread
+        size, name = float(change_S.max()), self.names[int(change_S.argmax())]
+        words = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread"
+        self.changes.append(_Change(1 + (cause in self.names), size, self.limit, words + APART))
+
+    def _add_gradients(self, index: int) -> None:
+        """Add the largest gradient of a segment's outputs at other inputs, relative to its own."""
+        leaves, tree = pytree.tree_flatten(self.batch.inputs_BT)
+        leaves = [leaf.clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
+        inputs = [leaf for leaf in leaves if leaf.requires_grad]
+        if not inputs:
+            return
+        batch = replace(self.batch, inputs_BT=pytree.tree_unflatten(leaves, tree))
+        with torch.enable_grad():
+            outputs = self.run(batch, *self.state)
+            if not outputs.requires_grad:
+                return
+            own = outputs[self.number_BT == index] if self.is_by_slot else outputs[[index]]
+            total = own.float().square().sum()
+        for grad in torch.autograd.grad(total, inputs, allow_unused=True):
+            if grad is not None:
+                size_S = self._largest(grad.float().abs(), by_slot=True)
+                scale, size_S[index] = float(size_S[index]) or 1.0, 0
+                size, other = float(size_S.max()) / scale, self.names[int(size_S.argmax())]
+                words = (
+                    f"the gradient of {self.names[index]} reaches {other}, {size:.2g} of that at "
+                    "its own"
+                )
+                self.changes.append(_Change(2, size, self.steep, words + APART))
+
+    def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:
+        """Compare the outputs of segments with those that they have alone."""
+        batch, table = self.batch, self.batch.segments
+        for index in self.chosen:
+            columns = table.block_S, table.slot_S, table.length_S
+            row, slot, length = (int(c[index]) for c in columns) if len(table) else (0, 0, 1)
+            part = row, slice(slot, slot + length)
+            with torch.no_grad():
+                if alone is not None:
+                    outputs = alone(_take(batch.inputs_BT, part))
+                else:
+                    outputs = self.run(_take_segment(batch, index, part), *self.state)
+                    outputs = outputs[0, :length] if self.is_by_slot else outputs[:1].squeeze(0)
+            if not len(table) or not batch.start_BT[row, slot]:
+                continue
+            expected = self.outputs[part if self.is_by_slot else index]
+            weight, size, shape = 3, math.inf, getattr(outputs, "shape", ())
+            words = (
+                f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and "
+                f"the batch has {tuple(expected.shape)} for them; return one tensor of that shape"
+            )
+            if shape == expected.shape:
+                weight, size = 0, float(_difference(outputs, expected).max()) / self.spread
+                words = (
+                    f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
+                    "of its spread: its position, its mask or its state is not its own, see "
+                    "docs/boundaries.md"
+                )
+            self.changes.append(_Change(weight, size, self.close, words))
+
+    def _largest(self, values: Tensor, by_slot: bool) -> Tensor:
+        """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
+        count = len(self.batch.segments)
+        if not by_slot:
+            largest_S = values.reshape(count, -1).amax(1) if count else values.new_zeros(0)
+            return torch.cat([largest_S, values.new_zeros(1)])
+        largest_N = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
+        zero_S = values.new_zeros(count + 1)
+        return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_N, "amax")
 
 
-def _chosen(batch: Batch, repeat: bool) -> list[int]:
-    """Return segments of the fullest block; with `repeat` always as many, 0 without segments."""
+def _choose_segments(batch: Batch) -> list[int]:
+    """Return the first, middle and last segment of the fullest block, 0 without segments.
+
+    There are always three, so that the ranks of a group call the model equally often.
+    """
     block_S = batch.segments.block_S
-    inside = [0]
-    if len(block_S):
-        inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
-    if len(inside) < 2 and len(block_S):
+    if not len(block_S):
+        return [0, 0, 0]
+    inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
+    if len(inside) < 2:
         warnings.warn(
             "no block of this batch holds two sequences; give another batch", stacklevel=4
         )
-    chosen = [inside[0], inside[len(inside) // 2], inside[-1]]
-    if repeat:
-        return chosen
-    return sorted({*chosen}) if len(block_S) else []
+    return [inside[0], inside[len(inside) // 2], inside[-1]]
 
 
-def _against_alone(
-    run: Callable[..., Tensor],
-    batch: Batch,
-    state: tuple[Any, ...],
-    number: int,
-    before: Tensor,
-    alone: Callable[[Any], Tensor] | None,
-) -> tuple[float, str]:
-    """Return the largest difference of a segment's outputs to those that it has alone.
+def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:
+    """Return a batch of the same shape with one segment alone, in the first slots of row 0."""
+    table, rows = batch.segments, slice(index, index + 1)
+    first, length = int(table.length_S[:index].sum()), int(table.length_S[rows].sum())
+    zero_S = table.slot_S[rows] * 0
 
-    Infinity and a message stand for outputs of another shape.
-    """
-    table = batch.segments
-    columns = table.block_S, table.slot_S, table.length_S
-    row, slot, length = (int(c[number]) for c in columns) if len(table) else (0, 0, 1)
-    part = row, slice(slot, slot + length)
+    def move(values_BT: Tensor) -> Tensor:
+        moved_BT = torch.zeros_like(values_BT)
+        moved_BT[0, : part[1].stop - part[1].start] = values_BT[part]
+        return moved_BT
 
-    def moved(values_BT: Tensor) -> Tensor:
-        first_BT = torch.zeros_like(values_BT)
-        first_BT[0, :length] = values_BT[part]
-        return first_BT
-
-    with torch.no_grad():
-        if alone is not None:
-            outputs = alone(on_tensors(batch.inputs_BT, lambda values_BT: values_BT[part]))
-        else:
-            only = slice(number, number + 1)
-            zero_S, ends = table.slot_S[only] * 0, [0, *table.length_S.cumsum(0).tolist()]
-            frames = slice(ends[number], ends[number + 1]) if len(table) else slice(0)
-            small = replace(
-                batch,
-                inputs_BT=on_tensors(batch.inputs_BT, moved),
-                targets_BT=on_tensors(batch.targets_BT, moved),
-                targets=_cut(batch.targets, frames),
-                targets_S=_cut(batch.targets_S, only),
-                valid_BT=moved(batch.valid_BT),
-                start_BT=moved(batch.start_BT),
-                segments=Segments(
-                    zero_S,
-                    zero_S,
-                    *(c[only] for c in (table.length_S, table.sequence_S, table.first_S)),
-                    longest=length if len(table) else 0,
-                ),
-                continues_B=None,
-            )
-            outputs = run(small, *state)
-            outputs = outputs[0, :length] if _by_slot(before, batch) else outputs[:1].squeeze(0)
-    if not len(table) or not batch.start_BT[row, slot]:
-        return 0.0, ""
-    usual = before[part] if _by_slot(before, batch) else before[number]
-    shape = getattr(outputs, "shape", ())
-    if shape != usual.shape:
-        return math.inf, (
-            f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and the "
-            f"batch has {tuple(usual.shape)} for them; return one tensor of that shape"
-        )
-    return float(_difference(outputs, usual).max()), ""
+    return replace(
+        batch,
+        inputs_BT=map_tensors(batch.inputs_BT, move),
+        targets_BT=map_tensors(batch.targets_BT, move),
+        targets=_take(batch.targets, slice(first, first + length)),
+        targets_S=_take(batch.targets_S, rows),
+        valid_BT=move(batch.valid_BT),
+        start_BT=move(batch.start_BT),
+        segments=Segments(
+            *(zero_S, zero_S, table.length_S[rows], table.sequence_S[rows], table.first_S[rows]),
+            longest=length,
+        ),
+        continues_B=None,
+    )
 
 
-def _cut(tree: Any, part: slice) -> Any:
+def _take(tree: Any, part: Any) -> Any:
+    """Return a part of values, key by key."""
     if isinstance(tree, dict):
-        return {key: value[part] for key, value in tree.items()}
+        return {key: values[part] for key, values in tree.items()}
     return None if tree is None else tree[part]
 
 
-def _gradients(
-    run: Callable[..., Tensor],
-    batch: Batch,
-    state: tuple[Any, ...],
-    number: int,
-    names: list[str],
-    limit: float,
-) -> list[_Change]:
-    """Return the largest gradient of a segment's outputs at other inputs, relative to its own."""
-    leaves, tree = pytree.tree_flatten(batch.inputs_BT)
-    leaves = [leaf.clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    if not wanted:
-        return []
-    with torch.enable_grad():
-        outputs = run(replace(batch, inputs_BT=pytree.tree_unflatten(leaves, tree)), *state)
-    if not outputs.requires_grad:
-        return []
-    part = batch.number_BT == number if _by_slot(outputs, batch) else slice(number, number + 1)
-    with torch.enable_grad():
-        total = outputs[part].float().square().sum()
-    grads = torch.autograd.grad(total, wanted, allow_unused=True)
-    changes = []
-    for grad in grads:
-        if grad is not None:
-            size_S = _by_segment(grad.float().abs(), batch)
-            own, size_S[number] = float(size_S[number]) or 1.0, 0
-            size, other = float(size_S.max()) / own, names[int(size_S.argmax())]
-            words = (
-                f"the gradient of {names[number]} reaches {other}, {size:.2g} of that at its own"
-            )
-            changes.append(_Change(2, size, limit, words + APART))
-    return changes
-
-
-def _difference(one: Tensor, other: Tensor) -> Tensor:
+def _difference(values: Tensor, others: Tensor) -> Tensor:
     """Return the absolute difference; equal infinities, as of masked outputs, do not differ."""
-    return (one.float() - other.float()).abs().where(one != other, 0)
+    return (values.float() - others.float()).abs().where(values != others, 0)
 
 
 def _noise(values: Tensor, where: Tensor) -> Tensor:
@@ -305,22 +315,7 @@ def _noise(values: Tensor, where: Tensor) -> Tensor:
     if values.is_floating_point():
         noise = torch.randn_like(values) * (values.float().std().nan_to_num(1.0) + 1e-3)
     else:
-        at = torch.randint(values.numel(), values.shape, device=values.device)
-        noise = values.flatten()[at]
+        drawn = torch.randint(values.numel(), values.shape, device=values.device)
+        noise = values.flatten()[drawn]
     where = where.view(*where.shape, *(1,) * (values.dim() - where.dim()))
     return torch.where(where, noise.to(values.dtype), values)
-
-
-def _by_slot(values: Tensor, batch: Batch) -> bool:
-    return values.shape[:2] == batch.valid_BT.shape
-
-
-def _by_segment(values: Tensor, batch: Batch) -> Tensor:
-    """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
-    count = len(batch.segments)
-    if not _by_slot(values, batch):
-        largest_S = values.reshape(count, -1).amax(1) if count else values.new_zeros(0)
-        return torch.cat([largest_S, values.new_zeros(1)])
-    largest_N = values.flatten(0, 1).reshape(batch.valid_BT.numel(), -1).amax(1)
-    none_S = values.new_zeros(count + 1)
-    return none_S.scatter_reduce(0, batch.number_BT.flatten(), largest_N, "amax")

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch.batch import Batch
-from bload.batch.step import known
+from bload.batch.step import require_step
 from bload.batch.trees import exact_dtype
 from bload.errors import InputError
 
@@ -56,7 +56,7 @@ def mean_loss(
         raise InputError(f"count is {count!r}; give the number of terms, from 0 on")
     if count is None and batches[0].targets_S is not None:
         raise InputError("targets are per sequence; give their count too, len(batch.segments)")
-    step = known(batches[0].step)
+    step = require_step(batches[0].step)
     if count is None and len(batches) in (1, step.batches):
         return loss_sum * (step.ranks / step.frames)
     if len(batches) < step.batches:
@@ -64,19 +64,18 @@ def mean_loss(
             f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
             "loader.by_step() has them, and the count of all"
         )
-    together = dist.is_available() and dist.is_initialized()
-    ranks = dist.get_world_size(process_group) if together else 1
+    in_group = dist.is_available() and dist.is_initialized()
+    ranks = dist.get_world_size(process_group) if in_group else 1
     if ranks != step.ranks:
         raise InputError(
             f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
             "the process_group of the loader to mean_loss"
         )
     if count is None:
-        count = sum(int(one.segments.length_S.sum()) for one in batches)
-    total = torch.as_tensor(
-        count, dtype=exact_dtype(loss_sum.device), device=loss_sum.device
-    ).clone()
-    if together:
+        count = sum(int(batch.segments.length_S.sum()) for batch in batches)
+    device = loss_sum.device
+    total = torch.as_tensor(count, dtype=exact_dtype(device), device=device).clone()
+    if in_group:
         dist.all_reduce(total, group=process_group)
     share = ranks / (total + (total == 0))
     return loss_sum * share.to(torch.promote_types(loss_sum.dtype, torch.float32))

@@ -9,15 +9,14 @@ B blocks, T slots, S segments (block after block).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
-from bload.batch.trees import get_state, set_state
+from bload.batch.trees import CompactPickle
 
 
 @dataclass(slots=True, eq=False)
-class Segments:
+class Segments(CompactPickle):
     """All segments of a batch, block after block, in slot order; int64 ``(S,)`` each."""
 
     block_S: Tensor
@@ -31,13 +30,7 @@ class Segments:
     first_S: Tensor
     """Frame of the sequence at which it begins."""
     longest: int = field(kw_only=True)
-    """Largest length, stored so that reading it does not wait for the device."""
+    """Largest length, stored so that reading it does not synchronise with the device."""
 
     def __len__(self) -> int:
         return len(self.slot_S)
-
-    def __getstate__(self) -> list[Any]:
-        return get_state(self)
-
-    def __setstate__(self, state: list[Any]) -> None:
-        set_state(self, state)

@@ -36,7 +36,7 @@ class StepList(list[Any]):
         self.step = step
 
 
-def known(step: Step | None) -> Step:
+def require_step(step: Step | None) -> Step:
     """Return the step, or raise `InputError` if it was lost on the way to the batch."""
     if step is None:
         raise InputError(

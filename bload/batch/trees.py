@@ -6,8 +6,9 @@ V frames along the first dimension.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import fields
-from operator import attrgetter
+from dataclasses import dataclass, fields
+from itertools import repeat
+from operator import attrgetter, eq
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,24 @@ class Kept:
         self.value = value
 
 
+@dataclass(slots=True, eq=False)
+class CompactPickle:
+    """Base class of dataclasses whose small tensors are pickled as arrays."""
+
+    def __getstate__(self) -> list[Any]:
+        return [_as_array(getattr(self, field.name)) for field in fields(self)]
+
+    def __setstate__(self, state: list[Any]) -> None:
+        for field, value in zip(fields(self), state, strict=True):
+            is_array = isinstance(value, np.ndarray)
+            setattr(self, field.name, torch.from_numpy(value) if is_array else value)
+
+
+def _as_array(value: Any) -> Any:
+    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < SMALL
+    return value.numpy() if plain and value.dtype in (torch.bool, torch.int64) else value
+
+
 def as_tensors(value: Any) -> Any:
     """Convert arrays of numbers to tensors, if possible without a copy; dicts by key."""
     if isinstance(value, Tensor):
@@ -43,6 +62,38 @@ def as_tensors(value: Any) -> Any:
     return value
 
 
+def as_column(value: Any) -> Any:
+    """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list; by key."""
+    if isinstance(value, Mapping):
+        return {key: as_column(part) for key, part in value.items()}
+    if isinstance(value, Kept):
+        return [value.value]
+    if isinstance(value, int | float | np.number | np.bool_):
+        value = torch.as_tensor(value, device="cpu")
+    if isinstance(value, Tensor):
+        return value[None]
+    return [copy(value) if isinstance(value, list) else value]
+
+
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Return the tensor on `device`; a copy from the host to a GPU does not synchronise."""
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return the tree with `change` applied to every tensor, except for those in lists.
+
+    torch's `tree_map` takes ten times as long for one tensor.
+    """
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {key: map_tensors(part, change) for key, part in tree.items()}
+    return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
+
+
 def is_by_frame(tree: Any, objects: bool) -> bool:
     """Return True for a tensor ``(V, ...)``, a dict of these or, if `objects`, a list or tuple."""
     if isinstance(tree, dict):
@@ -55,45 +106,9 @@ def is_by_frame(tree: Any, objects: bool) -> bool:
     return objects and isinstance(tree, list | tuple)
 
 
-def column_of(value: Any) -> Any:
-    """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list; by key."""
-    if isinstance(value, Mapping):
-        return {key: column_of(part) for key, part in value.items()}
-    if isinstance(value, Kept):
-        return [value.value]
-    if isinstance(value, int | float | np.number | np.bool_):
-        value = torch.as_tensor(value, device="cpu")
-    return (
-        value[None]
-        if isinstance(value, Tensor)
-        else [copy(value) if isinstance(value, list) else value]
-    )
-
-
-def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Return the tensor on `device`; a copy from the host to a GPU does not wait."""
-    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
-        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-def on_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with `change` applied to every tensor."""
-    if isinstance(tree, dict):
-        return {key: on_tensors(part, change) for key, part in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple(on_tensors(part, change) for part in tree)
-    return change(tree) if isinstance(tree, Tensor) else tree
-
-
-def parts_of(tree: Any) -> list[Any]:
-    """Return the values of a dict, or anything else in a list."""
-    return [*tree.values()] if isinstance(tree, dict) else [tree]
-
-
-def counts(tree: Any) -> set[int]:
+def frame_counts(tree: Any) -> set[int]:
     """Return the numbers of frames of the parts of a tree: one number if they agree."""
-    return {len(part) for part in parts_of(tree)}
+    return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
 
 
 def share_memory(trees: Sequence[Any]) -> bool:
@@ -118,65 +133,55 @@ def _extent(tensor: Tensor) -> int:
     return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
 
 
-Usual = tuple[torch.dtype, tuple[int, ...]] | None
-"""Dtype and shape of a frame, of values that are one tensor."""
+def are_like(trees: Sequence[Any], like: Any, lengths: Sequence[int]) -> bool:
+    """Return True for tensors of `lengths` frames of the same shape and dtype as those of `like`.
 
-
-def usual(nothing: Any) -> Usual:
-    """Return what `is_usual` looks for, None unless the values are one tensor."""
-    return (nothing.dtype, tuple(nothing.shape[1:])) if isinstance(nothing, Tensor) else None
-
-
-def is_usual(tree: Any, usual: Usual, length: int) -> bool:
-    """Return True for a tensor of `length` frames of the usual kind; the test is fast."""
+    It is fast; `describe` compares any values.
+    """
+    if not isinstance(like, Tensor):
+        return like is None and {*map(type, trees)} <= {type(None)}
+    shapes = zip(lengths, *map(repeat, like.shape[1:]), strict=False)
     return (
-        isinstance(tree, Tensor)
-        and usual is not None
-        and tree.dtype is usual[0]
-        and tree.shape == (length, *usual[1])
-        and not tree.requires_grad
+        {*map(type, trees)} <= {Tensor}
+        and {*map(attrgetter("dtype"), trees)} <= {like.dtype}
+        and all(map(eq, map(attrgetter("shape"), trees), shapes))
+        and not any(map(attrgetter("requires_grad"), trees))
     )
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Return True for trees of one kind; the test is fast for tensors."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one.dtype == other.dtype and one.shape[1:] == other.shape[1:]
-    return kind(one) == kind(other)
-
-
-def kind(tree: Any) -> str:
-    """Describe keys, shapes and dtypes, without the number of frames."""
+def describe(tree: Any, whole: bool = False) -> str:
+    """Describe keys, shapes and dtypes; `whole` adds the number of frames or objects."""
     if isinstance(tree, dict):
-        return "{" + ", ".join(f"{key}: {kind(part)}" for key, part in sorted(tree.items())) + "}"
+        parts = [f"{key}: {describe(part, whole)}" for key, part in sorted(tree.items())]
+        return "{" + ", ".join(parts) + "}"
     if isinstance(tree, Tensor):
-        return f"{tuple(tree.shape[1:])} {str(tree.dtype).removeprefix('torch.')}"
-    return "nothing" if tree is None else "objects"
+        shape = tuple(tree.shape if whole else tree.shape[1:])
+        return f"{str(tree.dtype).removeprefix('torch.')} {shape}"
+    return "nothing" if tree is None else f"{len(tree)} objects" if whole else "objects"
 
 
-def described(tree: Any) -> str:
-    """Describe dtypes and whole shapes by key, or the number of objects; nothing as ""."""
-    if isinstance(tree, dict):
-        return "{" + ", ".join(f"{key}: {described(part)}" for key, part in tree.items()) + "}"
-    if isinstance(tree, Tensor):
-        return f"{str(tree.dtype).removeprefix('torch.')} {tuple(tree.shape)}"
-    return f"of {len(tree)} objects" if tree else ""
+def compare_kinds(name: str, likes: tuple[Any, Any], others: tuple[Any, Any]) -> str:
+    """Return how inputs and targets differ in kind from others; empty if they do not."""
+    kinds = [f"inputs {describe(x)} and targets {describe(y)}" for x, y in (likes, others)]
+    if kinds[0] == kinds[1]:
+        return ""
+    return f"{name} has {kinds[0]}, another has {kinds[1]}; give all of one kind"
 
 
-def join(trees: Sequence[Any]) -> Any:
-    """Concatenate trees of one kind along the frames."""
+def concatenate(trees: Sequence[Any]) -> Any:
+    """Concatenate trees of one kind along the frames; objects become a tuple."""
     first = trees[0]
     if isinstance(first, dict):
-        return {key: join([tree[key] for tree in trees]) for key in first}
+        return {key: concatenate([tree[key] for tree in trees]) for key in first}
     if isinstance(first, Tensor):
         return torch.cat(list(trees))
-    return None if first is None else [value for tree in trees for value in tree]
+    return None if first is None else tuple(value for tree in trees for value in tree)
 
 
-def none_of(tree: Any) -> Any:
+def empty_like(tree: Any) -> Any:
     """Return a tree of the same kind without frames."""
     if isinstance(tree, dict):
-        return {key: none_of(part) for key, part in tree.items()}
+        return {key: empty_like(part) for key, part in tree.items()}
     if isinstance(tree, Tensor):
         return tree[:0].clone()
     return None if tree is None else []
@@ -187,7 +192,7 @@ def exact_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def empty_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Return an uninitialised tensor; in a worker, it is in shared memory and not copied."""
     size = math.prod(shape) * dtype.itemsize
     if get_worker_info() is None or not size:
@@ -195,21 +200,3 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     shared: Any = torch.UntypedStorage  # untyped in torch, whose own collate function uses it too
     storage: torch.UntypedStorage = shared._new_shared(size)
     return torch.empty(0, dtype=dtype, device="cpu").set_(storage).view(shape)
-
-
-def get_state(instance: Any) -> list[Any]:
-    """Return the field values of a dataclass, in order, for pickling."""
-    return [_inside(getattr(instance, field.name)) for field in fields(instance)]
-
-
-def set_state(instance: Any, state: list[Any]) -> None:
-    """Set the fields of a new instance, frozen or not, to the values from `get_state`."""
-    for field, value in zip(fields(instance), state, strict=True):
-        if isinstance(value, np.ndarray):
-            value = torch.from_numpy(value)
-        object.__setattr__(instance, field.name, value)
-
-
-def _inside(value: Any) -> Any:
-    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < SMALL
-    return value.numpy() if plain and value.dtype in (torch.bool, torch.int64) else value

@@ -1,5 +1,6 @@
 """Model outputs by sequence instead of by block."""
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -45,13 +46,13 @@ def unpack(
         InputError: the outputs are not a tensor of that shape, or the group is not the loader's.
     """
     check_choice("per", per, ("frame", "sequence"))
-    segments, wanted = batch.segments, tuple(batch.valid_BT.shape)
+    segments, expected = batch.segments, tuple(batch.valid_BT.shape)
     if per == "sequence":
-        wanted = (len(segments),)
-    shape = tuple(getattr(outputs, "shape", ())[: len(wanted)])
-    if shape != wanted:
+        expected = (len(segments),)
+    shape = tuple(getattr(outputs, "shape", ())[: len(expected)])
+    if shape != expected:
         raise InputError(
-            f"outputs begin with the shape {shape}, the batch with {wanted}; unpack takes one "
+            f"outputs begin with the shape {shape}, the batch with {expected}; unpack takes one "
             'tensor (B, T, ...), or (S, ...) with per="sequence"'
         )
     if per == "frame":
@@ -59,7 +60,7 @@ def unpack(
     else:
         pieces = outputs.unbind()
     numbers = segments.sequence_S.tolist(), segments.first_S.tolist()
-    found = [Output(*each) for each in zip(*numbers, pieces, strict=True)]
+    unpacked = [Output(*columns) for columns in zip(*numbers, pieces, strict=True)]
     if gather and dist.is_available() and dist.is_initialized():
         ranks = dist.get_world_size(process_group)
         if batch.step and batch.step.ranks != ranks:
@@ -68,7 +69,7 @@ def unpack(
                 f"{ranks}; pass the process_group of the loader to unpack"
             )
         lists: list[Any] = [None] * ranks
-        on_cpu = [output._replace(values=output.values.detach().cpu()) for output in found]
+        on_cpu = [output._replace(values=output.values.detach().cpu()) for output in unpacked]
         dist.all_gather_object(lists, on_cpu, process_group)
-        found = [output for some in lists for output in some]
-    return sorted(found, key=lambda output: output[:2])
+        unpacked = [*chain.from_iterable(lists)]
+    return sorted(unpacked, key=lambda output: output[:2])

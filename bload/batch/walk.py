@@ -33,7 +33,7 @@ class RecurrentPart(Protocol[State]):
 def reset_state(state: State, initial: State, start_B: Tensor) -> State:
     """Replace the rows of `state` where `start_B` (bool, ``(B,)``) is True by those of `initial`.
 
-    It calls one ``torch.where`` per tensor: nothing waits for the device, and no gradient passes
+    It calls one ``torch.where`` per tensor: it never synchronises, and no gradient passes
     from one segment to the next.
 
     Args:
@@ -66,10 +66,11 @@ def walk(
         state: state from an earlier call, to continue inside a segment; None starts anew.
         by: ``segments`` walks all segments side by side, in as many steps as the longest has slots.
             Rows are segments; their number falls from step to step, and nothing is cleared. It
-            waits once for starts on another device; pass ``WalkOrder.of(start_BT)`` to avoid that,
-            for every walk over the same starts. ``slots`` takes T steps of B rows each, waits for
-            nothing and clears rows by `reset_state`. Under `torch.compile` both words mean slots: a
-            graph has fixed numbers of rows per step, so an order compiles anew for every batch.
+            synchronises once with the device of the starts; pass ``WalkOrder.of(start_BT)`` to
+            avoid that, for every walk over the same starts. ``slots`` takes T steps of B rows
+            each, never synchronises, and clears rows by `reset_state`. Under `torch.compile` both
+            words mean slots: a graph has fixed numbers of rows per step, so an order compiles anew
+            for every batch.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.
@@ -111,18 +112,18 @@ def _by_segments(
     part: RecurrentPart[State], inputs_BT: Tensor, order: WalkOrder, state: State | None
 ) -> tuple[Tensor, State]:
     inputs_T = torch.split(order.packed(inputs_BT), list(order.rows_T))
-    now = part.init_state(inputs_T[0])
+    state_S = part.init_state(inputs_T[0])
     if state is not None:
-        of_block: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
-        now = reset_state(of_block, now, order.starts_S)
+        carried_S: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
+        state_S = reset_state(carried_S, state_S, order.starts_S)
     outputs_T, ends = [], []
     for step, inputs in enumerate(inputs_T):
-        outputs, now = part.step(inputs, now)
+        outputs, state_S = part.step(inputs, state_S)
         outputs_T.append(outputs)
         rows = order.rows_T[step + 1] if step + 1 < order.steps else 0
         if rows < len(inputs):
-            ends.append(pytree.tree_map(lambda values, rows=rows: values[rows:], now))
-            now = pytree.tree_map(lambda values, rows=rows: values[:rows], now)
+            ends.append(pytree.tree_map(lambda values, rows=rows: values[rows:], state_S))
+            state_S = pytree.tree_map(lambda values, rows=rows: values[:rows], state_S)
     last: State = pytree.tree_map(lambda *parts: torch.cat(parts)[order.last_B], *reversed(ends))
     return order.unpacked(torch.cat(outputs_T)), last
 

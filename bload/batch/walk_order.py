@@ -43,7 +43,7 @@ class WalkOrder:
     def of(cls, start_BT: Tensor) -> "WalkOrder":
         """Return the order for the starts of a batch, bool ``(B, T)``.
 
-        It is computed on the host, so it waits once for starts on another device.
+        It is computed on the host, so it synchronises once with the device of the starts.
         """
         blocks, slots = start_BT.shape
         begins_BT = start_BT.cpu().numpy().copy()

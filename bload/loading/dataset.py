@@ -11,24 +11,24 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from bload.batch.batch import BlockSample, TargetsPer
-from bload.batch.step import Step, StepList, known
+from bload.batch.step import Step, StepList, require_step
 from bload.batch.trees import (
-    Usual,
-    alike,
+    are_like,
+    as_column,
     as_tensors,
-    column_of,
-    counts,
+    describe,
+    empty_like,
+    frame_counts,
     is_by_frame,
-    is_usual,
-    kind,
-    none_of,
-    on_tensors,
-    parts_of,
+    map_tensors,
     share_memory,
-    usual,
 )
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
+
+ADVICE = {"frames": "make all like item 0, with 1.0 for 1 among floats"}
+ADVICE["targets"] = ADVICE["frames"] + "; from_dataset(..., objects=True) keeps targets as they are"
+"""Ways out if values differ in kind."""
 
 
 class SequenceSource(Protocol):
@@ -69,19 +69,17 @@ class BlockDataset(Dataset[BlockSample]):
     def __init__(self, source: SequenceSource, names: Sequence[str] | None = None) -> None:
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
-        if self.targets_per not in ("frame", "sequence"):
-            raise InputError(f"targets_per is {self.targets_per!r}; choose frame or sequence")
-        self._advice = getattr(source, "advice", {})
+        check_choice("targets_per", self.targets_per, ("frame", "sequence"))
         try:
-            epoch = signature(source.read).parameters.get("epoch")
-            self._takes_epoch = epoch is not None and epoch.kind != epoch.POSITIONAL_ONLY
+            self._takes_epoch = "epoch" in signature(source.read).parameters
         except ValueError:  # compiled functions may have no signature
             self._takes_epoch = False
         self._copies = False
         """True if `read` has returned the same memory twice, so that its results are copied."""
-        self._nothing: Any = ()
-        """Frames and targets of the usual kind without frames, from the first read on."""
-        self._usual: tuple[Usual, Usual] = (None, None)
+        self._like: tuple[Any, Any] = (None, None)
+        """Frames and targets of sequence 0 without frames, from the first read on."""
+        self._reads_tensors = False
+        """True if the first read has returned tensors by frame, which need no conversion."""
 
     def __getitem__(self, block: Block) -> BlockSample:
         self._copies = True  # the other blocks of the batch are not seen here
@@ -91,107 +89,115 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        samples = self._samples(blocks, step)
-        read = [
-            [*chain(*(getattr(one, name) for one in samples))] for name in ("inputs", "targets")
-        ]
-        if not self._copies and any(map(share_memory, read)):
-            self._copies = True
-            samples = self._samples(blocks, step)
-        return samples if step is None else StepList(samples, step)
-
-    def _samples(self, blocks: list[Block], step: Step | None) -> list[BlockSample]:
         read: Callable[..., Any] = self.source.read
         if self._takes_epoch:
-            read = partial(read, epoch=known(step).epoch)
-        if not self._nothing:  # shapes and dtypes, which fillers need too
-            frames, targets = map(none_of, self._read(read, 0, 0, 1))
-            self._nothing, self._usual = (frames, targets), (usual(frames), usual(targets))
-        samples = []
+            read = partial(read, epoch=require_step(step).epoch)
+        if self._like[0] is None:  # fillers need shapes and dtypes too
+            result = read(0, 0, 1)
+            frames, targets = self._take(result, 0, 0, 1)
+            self._like = empty_like(frames), empty_like(targets)
+            kinds = {*map(type, result if isinstance(result, tuple) else [result])}
+            by_frame = targets is None or self.targets_per == "frame"
+            self._reads_tensors = by_frame and kinds <= {Tensor, type(None)}
+        sequences, firsts, lengths = (
+            [*chain.from_iterable(getattr(block, name).tolist() for block in blocks)]
+            for name in ("sequence", "first", "length")
+        )
+        inputs, targets = self._read(read, sequences, firsts, lengths)
+        if not self._copies and (share_memory(inputs) or share_memory(targets)):
+            self._copies = True
+            inputs, targets = self._read(read, sequences, firsts, lengths)
+        samples, end = [], 0
         for block in blocks:
-            columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
-            pieces = []
-            for segment in zip(*columns, strict=True):
-                piece = self._read(read, *segment)
-                pieces.append(on_tensors(piece, Tensor.clone) if self._copies else piece)
-            inputs, targets = zip(*pieces, strict=True) if pieces else ((), ())
-            samples.append(BlockSample(block, inputs, targets, self._nothing, self.targets_per))
-        return samples
+            begin, end = end, end + len(block.length)
+            values = inputs[begin:end], targets[begin:end]
+            samples.append(BlockSample(block, *values, self._like, self.targets_per))
+        return samples if step is None else StepList(samples, step)
 
-    def _read(self, read: Callable[..., Any], sequence: int, first: int, length: int) -> Any:
-        result = read(sequence, first, length)
-        frames, targets = result if type(result) is tuple and len(result) == 2 else (result, None)
-        per_frame = self.targets_per == "frame"
-        if is_usual(frames, self._usual[0], length) and (
-            targets is self._nothing[1] or (per_frame and is_usual(targets, self._usual[1], length))
-        ):
-            return frames, targets
-        who = "" if self.names is None else f" of {self.names[sequence]}"
-        call = f"read({sequence}, {first}, {length}){who}"
-        frames, targets = split_result(result, self.targets_per, call)
-        no_frames, no_targets = self._nothing or (frames, targets)
-        fault = _fault("frames", frames, length, objects=False)
-        if not fault and per_frame and targets is not None:
-            fault = _fault("targets", targets, length, objects=True)
-        for name, tree, expected in (
-            ("frames", frames, no_frames),
-            ("targets", targets, no_targets),
-        ):
-            if not fault and not alike(tree, expected):
-                fault = (
-                    f"{name} of the kind {kind(tree)}, but read(0, 0, 1) of the kind "
-                    f"{kind(expected)}; "
-                    f"{self._advice.get(name, 'every call has to return the same')}"
-                )
-        if fault:
-            raise InputError(f"{call} returned {fault}")
-        return frames, targets
+    def _read(
+        self, read: Callable[..., Any], *segments: list[int]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return inputs and targets of segments, given as sequences, first frames and lengths."""
+        if self._reads_tensors and not self._copies:
+            results = [*map(read, *segments)]
+            is_pair = {*map(type, results)} == {tuple}
+            columns = [*zip(*results, strict=True)] if is_pair else [results, [None] * len(results)]
+            if len(columns) == 2 and all(map(are_like, columns, self._like, [segments[2]] * 2)):
+                return columns[0], columns[1]
+        pieces = []
+        for segment in zip(*segments, strict=True):
+            piece = self._take(read(*segment), *segment)
+            pieces.append(map_tensors(piece, Tensor.clone) if self._copies else piece)
+        return [frames for frames, _ in pieces], [targets for _, targets in pieces]
+
+    def _take(self, result: Any, sequence: int, first: int, length: int) -> tuple[Any, Any]:
+        name = "" if self.names is None else f" of {self.names[sequence]}"
+        opening = f"read({sequence}, {first}, {length}){name} returned"
+        return take_values(result, self.targets_per, opening, self._like, length)
 
 
-def split_result(result: Any, targets_per: TargetsPer, call: str) -> tuple[Any, Any]:
-    """Split a result of `SequenceSource.read` into frames and targets; arrays become tensors.
+def take_values(
+    result: Any,
+    targets_per: TargetsPer,
+    opening: str,
+    like: tuple[Any, Any],
+    length: int | None = None,
+) -> tuple[Any, Any]:
+    """Return frames and targets that a source gives, as tensors where they are arrays.
 
     Args:
-        call: the call that returned it, for messages.
+        result: frames, or a pair of frames and targets, see `SequenceSource.read`.
+        opening: opening of the sentence about invalid values.
+        like: frames and targets to agree with in kind; None and None if these are the first.
+        length: required number of frames; None takes any.
 
     Raises:
-        InputError: the result is a tuple of other than two parts, or a tensor has a gradient.
+        InputError: the result is of another form, another kind or another number of frames.
     """
-    if not isinstance(result, tuple):
-        result = result, None
-    if len(result) != 2:
+    values = result if isinstance(result, tuple) else (result, None)
+    if len(values) != 2:
         raise InputError(
-            f"{call} returned a tuple of {len(result)}; return frames, or the pair of frames and "
-            "targets, each of which may be a dict"
+            f"{opening} {len(values)} parts; give frames, or the pair of frames and targets, each "
+            "of which may be a dict"
         )
-    frames, targets = map(as_tensors, result)
-    for part in parts_of(frames) + parts_of(targets):
-        if isinstance(part, Tensor) and part.requires_grad:
-            raise InputError(
-                f"{call} returned a tensor that requires a gradient; return it detached, and run "
-                "what is trained in the model"
-            )
+    frames, targets = map(as_tensors, values)
+    parts = chain.from_iterable(
+        tree.values() if isinstance(tree, dict) else [tree] for tree in (frames, targets)
+    )
+    if any(isinstance(part, Tensor) and part.requires_grad for part in parts):
+        raise InputError(
+            f"{opening} a tensor that requires a gradient; give it detached, and run what is "
+            "trained in the model"
+        )
     if targets_per == "sequence":
-        return frames, column_of(targets)
-    if isinstance(targets, dict):
-        return frames, {key: _copied(part) for key, part in targets.items()}
-    return frames, _copied(targets)
+        targets = as_column(targets)
+    elif isinstance(targets, dict):
+        targets = {key: _copy_list(part) for key, part in targets.items()}
+    else:
+        targets = _copy_list(targets)
+    for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
+        objects, fault = name == "targets", ""
+        by_frame = not objects or (targets_per == "frame" and targets is not None)
+        if like[0] is not None and are_like([tree], expected, [(length or 0) if by_frame else 1]):
+            continue
+        if by_frame and not is_by_frame(tree, objects):
+            fault = f"{name} of type {type(tree).__name__}; give a tensor or array (frames, ...)"
+            fault += (
+                ', a dict or a list, or set targets_per="sequence"' if objects else " or a dict"
+            )
+        elif by_frame and frame_counts(tree) != {length := length or max(frame_counts(tree))}:
+            counts = " and ".join(map(str, sorted(frame_counts(tree))))
+            fault = f"{counts} {name}; give {length}"
+        elif like[0] is not None and describe(tree) != describe(expected):
+            fault = (
+                f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
+                f"{describe(expected)}; {ADVICE[name]}"
+            )
+        if fault:
+            raise InputError(f"{opening} {fault}")
+    return frames, targets
 
 
-def _copied(values: Any) -> Any:
+def _copy_list(values: Any) -> Any:
     """Return a new list, since the next call may fill the same one."""
     return [*values] if isinstance(values, list) else values
-
-
-def _fault(name: str, tree: Any, length: int, objects: bool) -> str:
-    """Return the error in the frames or the targets per frame of a call, else an empty string."""
-    if not is_by_frame(tree, objects):
-        other = ", or a list" if objects else ""
-        return (
-            f"{name} of type {type(tree).__name__}; it has to return a tensor or array "
-            f"({length}, ...), a dict of them{other}"
-            + ('; for targets per sequence, set targets_per="sequence"' if objects else "")
-        )
-    if counts(tree) != {length}:
-        return f"{' and '.join(map(str, sorted(counts(tree))))} {name}; it has to return {length}"
-    return ""

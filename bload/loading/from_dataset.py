@@ -1,7 +1,8 @@
 """Sources from map-style data sets, such as those of Hugging Face."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,69 +13,54 @@ from bload.batch.batch import TargetsPer
 from bload.batch.trees import Kept, as_tensors
 from bload.errors import InputError, check_choice
 from bload.lengths import check_lengths
+from bload.loading.dataset import ADVICE
 
 Key = str | Sequence[str]
+ROLES = "inputs", "targets"
 
 
+@dataclass(eq=False, repr=False)
 class DatasetSource:
     """Source over a data set whose items are whole sequences; `from_dataset` makes it."""
 
-    advice: ClassVar = {
-        "frames": "every item has to be like item 0; among floats, write 1.0 for 1",
-        "targets": "every item has to be like item 0; among floats, write 1.0 for 1; "
-        "from_dataset(..., objects=True) keeps targets as they are",
-    }
-    """How to mend frames or targets that differ in kind, for messages."""
+    dataset: Any
+    lengths: np.ndarray
+    inputs: Key | None
+    targets: Key | None
+    targets_per: TargetsPer
+    objects: bool | Key
+    float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
+    """That of the main process, in every worker."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        lengths: np.ndarray,
-        inputs: Key | None,
-        targets: Key | None,
-        targets_per: TargetsPer,
-        objects: bool | Key,
-    ) -> None:
-        self.dataset = dataset
-        self.lengths = lengths
-        self.inputs = inputs
-        self.targets = targets
-        self.targets_per = targets_per
-        self.objects = objects
-        self._float = torch.get_default_dtype()  # that of the main process, in every worker
+    def __post_init__(self) -> None:
+        self._takes_tensors = self.targets_per == "frame" and not (
+            self.inputs or self.targets or self.objects
+        )
+        """True if tensors, and pairs of them, need no conversion."""
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
-        self._tensors = 0
-        """2 if items are pairs of tensors by frame, 1 if they are tensors, else 0."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
-        if not self._likes:
-            self._likes = self._likes_of_item_0()
-            kinds = {role: type(like) for (role, key), like in self._likes.items() if role == key}
-            if kinds.get("inputs") is Tensor and len(kinds) == len(self._likes) == 2:
-                is_pair = kinds["targets"] is Tensor and self.targets_per == "frame"
-                self._tensors = 2 if is_pair else int(kinds["targets"] is type(None))
-        item, frames = self.dataset[sequence], None
-        if self._tensors == 1:
-            frames = item
-        elif self._tensors == 2 and type(item) is tuple and isinstance(item[-1], Tensor):
-            frames = item[0]
-        if isinstance(frames, Tensor) and frames.shape[:1] == (length,) == (
-            self.lengths[sequence],
-        ):
-            return item  # as most items; `BlockDataset` checks the kind
+        item = self.dataset[sequence]
+        if self._takes_tensors and length == self.lengths.item(sequence):
+            is_pair = type(item) is tuple and len(item) == 2 and type(item[1]) is Tensor
+            frames = item[0] if is_pair else item
+            if type(frames) is Tensor and (shape := frames.shape) and shape[0] == length:
+                return item  # as most items; `BlockDataset` checks the rest
+        self._likes = self._likes or self._find_likes()
+        part = slice(first, first + length)
         trees = []
-        for role, tree in self._parts_of(item, sequence).items():
-            values = tree if isinstance(tree, Mapping) else {role: tree}
-            parts = {
-                key: self._part(role, key, value, sequence, slice(first, first + length))
-                for key, value in values.items()
-            }
-            trees.append(parts if isinstance(tree, Mapping) else parts[role])
-        return trees[0], trees[1]
+        for role, tree in zip(ROLES, self._split(item, sequence), strict=True):
+            if isinstance(tree, Mapping):
+                trees.append(
+                    {key: self._convert(role, key, tree[key], sequence, part) for key in tree}
+                )
+            else:
+                trees.append(self._convert(role, role, tree, sequence, part))
+        return tuple(trees)
 
-    def _parts_of(self, item: Any, number: int) -> dict[str, Any]:
+    def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
         fault = ""
         if hasattr(item, "iloc") and hasattr(item, "columns"):  # rows of a pandas table
@@ -83,10 +69,9 @@ class DatasetSource:
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
             else:
-                named = _keys(self.targets)
-                inputs = self.inputs or [key for key in item if key not in named]
-                targets = None if self.targets is None else _pick(item, self.targets, number)
-                return {"inputs": _pick(item, inputs, number), "targets": targets}
+                targets = _keys(self.targets)
+                inputs = self.inputs or [key for key in item if key not in targets]
+                return _pick(item, inputs, number), _pick(item, self.targets, number)
         elif self.inputs is not None or self.targets is not None:
             fault = f"a {type(item).__name__}, not a dict; leave inputs and targets out"
         elif isinstance(item, str | bytes):
@@ -95,74 +80,63 @@ class DatasetSource:
             fault = f"a tuple of {len(item)}; give pairs (inputs, targets), or dicts"
         if fault:
             raise InputError(f"item {number} is {fault}")
-        inputs, targets = item if isinstance(item, tuple) else (item, None)
-        return {"inputs": inputs, "targets": targets}
+        return item if isinstance(item, tuple) else (item, None)
 
-    def _part(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
-        """Return the frames of a part of a value, or the whole value of a target per sequence."""
-        like = self._likes.get((role, key))
-        if value is like is None:
-            return None
-        if self._is_per_frame(role):
-            frames = None if _is_one(value) else len(value)
-            if frames != self.lengths[sequence]:
-                has = "is one value" if frames is None else f"has {frames} frames"
-                way = "choose other inputs"
-                if role == "targets":
-                    way = 'set targets_per="sequence"'
-                raise InputError(
-                    f"{key} of item {sequence} {has} but its length is {self.lengths[sequence]}; "
-                    f"correct length, or {way}"
-                )
-        if isinstance(like, list):
-            return [*value[part]] if self._is_per_frame(role) else Kept(value)
-        array = self._array(value, role, like)
-        if array is None and role == "inputs":
-            raise InputError(
-                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item 0; "
-                f"{self.advice['frames']}"
-            )
-        if array is None:  # not of the kind of item 0, as `BlockDataset` will say
-            return value
-        return array[part] if self._is_per_frame(role) else array
-
-    def _is_per_frame(self, role: str) -> bool:
-        return role == "inputs" or self.targets_per == "frame"
-
-    def _likes_of_item_0(self) -> dict[tuple[str, str], Any]:
-        trees = self._parts_of(self.dataset[0], 0)
-        is_dict = isinstance(trees["targets"], Mapping)
-        names = {*trees["targets"]} if is_dict else _keys(self.targets) or {"targets"}
-        is_all = self.objects is True or (self.objects and self.objects == self.targets)
-        kept = names if is_all else _keys(self.objects or ())
-        if not kept <= names or (kept and trees["targets"] is None):
+    def _find_likes(self) -> dict[tuple[str, str], Any]:
+        """Return the kinds of the values of item 0."""
+        inputs, targets = self._split(self.dataset[0], 0)
+        names = {*targets} if isinstance(targets, Mapping) else _keys(self.targets) or {"targets"}
+        keeps_all = self.objects is True or (self.objects and self.objects == self.targets)
+        kept = names if keeps_all else _keys(self.objects or None)
+        if not kept <= names or (kept and targets is None):
             raise InputError(
                 f"objects names {_names(kept)}, but the targets are "
-                f"{'none' if trees['targets'] is None else _names(names)}"
+                f"{'none' if targets is None else _names(names)}"
             )
         likes: dict[tuple[str, str], Any] = {}
-        for role, tree in trees.items():
-            for key, value in (tree if isinstance(tree, Mapping) else {role: tree}).items():
-                like = None if value is None else self._like(self._array(value, role), role)
+        for role, tree in zip(ROLES, (inputs, targets), strict=True):
+            is_dict = isinstance(tree, Mapping)
+            for key, value in (tree if is_dict else {role: tree}).items():
+                array = None if value is None else self._as_array(value, role)
                 if role == "targets" and (key in kept if is_dict else kept):
-                    like = []
-                if role == "inputs" and not isinstance(like, Tensor):
+                    array = None
+                if role == "inputs" and array is None:
                     raise InputError(
                         f"{key} of item 0 are of type {type(value).__name__}; give inputs as a "
                         "tensor, an array or nested lists of numbers of one shape"
                     )
-                likes[role, key] = like
+                if array is None:
+                    likes[role, key] = None if value is None else []
+                else:
+                    likes[role, key] = as_tensors(array[:0] if array.shape else array)
         return likes
 
-    def _like(self, array: Any, role: str) -> Any:
-        """Return a tensor of the kind of an array, without frames; an empty list for None."""
-        if array is None:
-            return []
-        return as_tensors(array[:0] if self._is_per_frame(role) and array.shape else array[None])[
-            :0
-        ]
+    def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
+        """Return the frames of a part of a value, or the whole value of a target per sequence."""
+        like = self._likes.get((role, key))
+        if value is like is None:
+            return None
+        by_frame = role == "inputs" or self.targets_per == "frame"
+        if by_frame and (frames := _length(value)) != self.lengths[sequence]:
+            size = "is one value" if frames is None else f"has {frames} frames"
+            advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
+            raise InputError(
+                f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
+                f"correct length, or {advice}"
+            )
+        if isinstance(like, list):
+            return [*value[part]] if by_frame else Kept(value)
+        array = self._as_array(value, role, like)
+        if array is None and role == "inputs":
+            raise InputError(
+                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item 0; "
+                f"{ADVICE['frames']}"
+            )
+        if array is None:  # not of the kind of item 0, as `BlockDataset` will say
+            return value
+        return array[part] if by_frame else array
 
-    def _array(self, value: Any, role: str, like: Any = None) -> Any:
+    def _as_array(self, value: Any, role: str, like: Any = None) -> Any:
         """Return the numbers of a value as a tensor or array, None if it has others than numbers.
 
         Args:
@@ -186,13 +160,13 @@ class DatasetSource:
         if isinstance(entry, int) and array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
             return None  # whole numbers beyond int64, which numpy makes floats
         if array.dtype.kind == "f":
-            return torch.from_numpy(array).to(self._float)
+            return torch.from_numpy(array).to(self.float_dtype)
         if not np.can_cast(array.dtype, np.int64):
             return None
         dtype = torch.bool if array.dtype == bool else torch.int64
         whole = torch.from_numpy(array).to(dtype)
-        if isinstance(like, Tensor) and like.dtype == self._float:  # item 0 has floats
-            floats = whole.to(self._float)
+        if isinstance(like, Tensor) and like.dtype == self.float_dtype:  # item 0 has floats
+            floats = whole.to(self.float_dtype)
             return floats if torch.equal(floats.to(dtype), whole) else None
         return whole
 
@@ -244,14 +218,14 @@ def from_dataset(
         raise InputError("groups of pandas are no list; give [rows for _, rows in groups]")
     lengths: Any
     if isinstance(length, str):
-        column = _column(dataset, length)
-        lengths = [value if _is_one(value) else len(value) for value in column]
+        column = _read_column(dataset, length)
+        lengths = [value if (n := _length(value)) is None else n for value in column]
     elif callable(length):
         if length is len and len(dataset) and isinstance(dataset[0], tuple | Mapping):
-            which = f"[{next(iter(dataset[0]))!r}]" if isinstance(dataset[0], Mapping) else "[0]"
+            index = f"[{next(iter(dataset[0]))!r}]" if isinstance(dataset[0], Mapping) else "[0]"
             raise InputError(
                 f"len of item 0 is {len(dataset[0])}, the number of its parts; give "
-                f"length=lambda item: len(item{which})"
+                f"length=lambda item: len(item{index})"
             )
         lengths = [length(dataset[number]) for number in range(len(dataset))]
     elif isinstance(length, Iterable):
@@ -269,7 +243,7 @@ def from_dataset(
     return DatasetSource(dataset, check_lengths(lengths), inputs, targets, targets_per, objects)
 
 
-def _column(dataset: Any, name: str) -> Sequence[Any]:
+def _read_column(dataset: Any, name: str) -> Sequence[Any]:
     """Return a column: at once if the data set has columns, else item by item."""
     try:
         if hasattr(dataset, "column_names"):  # Hugging Face
@@ -283,21 +257,24 @@ def _column(dataset: Any, name: str) -> Sequence[Any]:
         ) from error
 
 
-def _is_one(value: Any) -> bool:
-    """Return True unless the value is a sequence; a string is one value."""
-    return isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0
+def _length(value: Any) -> int | None:
+    """Return the length of a sequence, None for a single value, such as a string."""
+    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        return None
+    return len(value)
 
 
-def _pick(item: Mapping[str, Any], key: Key, number: int) -> Any:
-    names = [key] if isinstance(key, str) else list(key)
-    missing = [name for name in names if name not in item]
-    if missing:
-        raise InputError(f"item {number} has no {missing[0]!r}; it has {_names(item)}")
-    return item[key] if isinstance(key, str) else {name: item[name] for name in names}
+def _pick(item: Mapping[str, Any], key: Key | None, number: int) -> Any:
+    """Return the value of a key, or a dict of several."""
+    for name in sorted(_keys(key) - {*item}):
+        raise InputError(f"item {number} has no {name!r}; it has {_names(item)}")
+    if isinstance(key, str):
+        return item[key]
+    return None if key is None else {name: item[name] for name in key}
 
 
-def _keys(names: Any) -> set[str]:
-    return {names} if isinstance(names, str) else {*(names or ())}
+def _keys(key: Any) -> set[str]:
+    return {key} if isinstance(key, str) else {*(key or ())}
 
 
 def _names(keys: Iterable[str]) -> str:

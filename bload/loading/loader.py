@@ -5,17 +5,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.errors import InputError
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.sampler import BlockSampler
-from bload.packing.cost import Cost
 from bload.packing.plan import Block, Plan
-from bload.schedule.balance import Last
-from bload.schedule.schedule import SLOTS, EpochAccount
+from bload.schedule.schedule import EpochAccount
 
 
 class BlockLoader:
@@ -33,36 +30,19 @@ class BlockLoader:
     Args:
         source: object with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
-        packer: a key of `PACKERS`. ``bload_exact`` pads least. ``bload`` draws as the paper does;
-            use it to compare with the paper, or where packing must be instant.
-        batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
-            least one. None takes one block.
-        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
-        rank: rank of this process; None takes it from the process group, or 0 without a group.
-        world_size: number of ranks; None takes it from the process group, or 1 without a group.
-        seed: random seed; the only source of randomness, together with the epoch.
-        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
+        packer: a key of `PACKERS`, see `bload.BlockSampler`.
         names: names of the sequences, for error messages.
-        process_group: group of the ranks that share the data; None takes the default group. With
-            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
-        micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        even: give all ranks the same number of batches in a step by adding fillers. `mean_loss`,
-            and models that communicate in the forward pass, need this.
-        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
-        cost: cost of a block, for `balance`.
-        balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
         pad: padding values by key of the source's dict, or by ``frames`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
         num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
             `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
             `torch.utils.data.DataLoader`.
-        options: the packer's own, such as ``long="split"``, which clears the state at every cut.
+        options: all other arguments of `bload.BlockSampler`, such as ``t_max``, ``batch_slots``,
+            ``micro_batches``, ``rank``, ``world_size``, ``seed``, and options of the packer, such
+            as ``long="split"``.
 
     Raises:
-        InputError: invalid lengths or options, a rank or world size that contradicts the process
-            group, different plans on different ranks, or a `read` that returns a wrong number or
-            kind of frames.
+        InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.
     """
 
     def __init__(
@@ -70,20 +50,7 @@ class BlockLoader:
         source: SequenceSource,
         packer: str = "bload_exact",
         *,
-        batch_slots: int | None = None,
-        t_max: int | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        seed: int = 0,
-        last: Last = "fill",
         names: Sequence[str] | None = None,
-        process_group: dist.ProcessGroup | None = None,
-        block_sizes: int | Sequence[int] = 1,
-        micro_batches: int = 1,
-        even: bool = True,
-        balance: str = "none",
-        cost: Cost = SLOTS,
-        balance_options: Mapping[str, Any] | None = None,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -93,38 +60,20 @@ class BlockLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
-        if isinstance(source, type):
-            raise InputError(f"source is the class {source.__name__}; give an instance of it")
         for name in ("lengths", "read"):
-            if not hasattr(source, name):
+            if isinstance(source, type) or not hasattr(source, name):
+                kind = "an instance of it" if isinstance(source, type) else "an object"
                 raise InputError(
-                    f"a source has lengths and read, and {type(source).__name__} has no {name}; "
-                    "bload.from_dataset makes a source from a data set"
+                    f"source is {source!r:.99}; give {kind} that has lengths and read, as "
+                    "bload.from_dataset makes from a data set"
                 )
-        self.sampler = BlockSampler(
-            source.lengths,
-            packer,
-            batch_slots=batch_slots,
-            t_max=t_max,
-            rank=rank,
-            world_size=world_size,
-            seed=seed,
-            last=last,
-            names=names,
-            process_group=process_group,
-            block_sizes=block_sizes,
-            micro_batches=micro_batches,
-            even=even,
-            balance=balance,
-            cost=cost,
-            balance_options=balance_options,
-            **options,
-        )
-        dataset = BlockDataset(source, names)
+        self.sampler = BlockSampler(source.lengths, packer, names=names, **options)
+        self._dataset = BlockDataset(source, names)
+        self._pad = dict(pad or {})
         self.data = DataLoader(
-            dataset,
+            self._dataset,
             batch_sampler=_Batches(self.sampler),
-            collate_fn=partial(collate_blocks, pad=pad or {}),
+            collate_fn=partial(collate_blocks, pad=self._pad),
             num_workers=num_workers,
             prefetch_factor=prefetch_factor,
             pin_memory=pin_memory,
@@ -133,8 +82,6 @@ class BlockLoader:
             worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
         )
-        self.sampler.is_driven = True
-        self.sampler.shared = {"pad": dict(pad or {}), "targets_per": dataset.targets_per}
         self._carried: Any = None
         self._loaded: Any = None
         self._is_fresh = False
@@ -191,36 +138,36 @@ class BlockLoader:
     def __repr__(self) -> str:
         cost, sampler = self.account, self.sampler
         ranks = _counted(sampler.world_size, "rank")
-        each, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "block", ""
+        count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
         if not self.plan.has_one_size:
-            each, unit, size = sampler.micro_batches, "batch", "up to "
+            count, unit, size = sampler.micro_batches, "batches", "up to "
         trained = len(np.unique(self.plan.sequence)) / max(cost.steps, 1)
-        if each > 1:
-            ranks += f" x {each} {unit}{'es' if unit == 'batch' else 's'}"
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
             f"{_counted(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{_counted(cost.steps, 'step')} x {ranks}, {trained:.1f} sequences a step, "
-            f"{longest / cost.processed:.1f}x fewer slots than padding"
-            f"{'; ' if sampler.note else ''}{sampler.note}"
+            f"{_counted(cost.steps, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
+            f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
+            f"padding{'; ' if sampler.note else ''}{sampler.note}"
         )
 
     def __iter__(self) -> Iterator[Batch]:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
         sampler = self.sampler
-        number, schedule = sampler.begin_pass(), sampler.schedule
-        self.carried = self._loaded if sampler.step else None
+        settings = {"pad": self._pad, "targets_per": self._dataset.targets_per}
+        number = sampler.begin_pass(next_epoch=True, **settings)
+        step, steps = sampler.step, sampler.steps
+        self.carried = self._loaded if step else None
         try:
             batches = iter(self.data)
-            for step in range(sampler.step, schedule.steps):
-                for _ in schedule.micro_batches(step, sampler.rank):
-                    sampler.check_pass(number)
-                    batch = next(batches)
-                    sampler.step = step + batch.ends_step  # counts as done: train before saving
-                    self._is_fresh = False
-                    yield batch
+            while step < steps:
+                sampler.check_pass(number)
+                batch = next(batches)
+                step += batch.ends_step
+                sampler.step = step  # done once yielded: take the step before you save
+                self._is_fresh = False
+                yield batch
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
             raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
@@ -273,9 +220,10 @@ class BlockLoader:
             InputError: as there; or, inside an epoch with ``long="carry"``, the state has no
                 carried state of this rank and its rows.
         """
-        _, step, steps = self.sampler.check_state(state)
+        steps = self.sampler.check_state(state)
         carried, saved = state.get("carried"), state.get("rows")
-        if self.plan.carries and 0 < step < steps and (carried is None or saved != self._rows()):
+        inside = 0 < state["step"] < steps
+        if self.plan.carries and inside and (carried is None or saved != self._rows()):
             raise InputError(
                 f"the saved state has carried rows of {saved}, this loader {self._rows()}; load "
                 "what this rank saved, or the position alone by loader.sampler.load_state_dict, "
@@ -295,5 +243,5 @@ class _Batches:
         return self.sampler.batches()
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
 """Rank of this process and number of ranks."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch.distributed as dist
@@ -17,30 +17,14 @@ def has_group() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def check_place(rank: int, world_size: int, process_group: dist.ProcessGroup | None) -> None:
-    """Raise `InputError` if a loader was made for another place than this process has now."""
-    group = dist.get_rank(process_group), dist.get_world_size(process_group)
-    if (rank, world_size) != group:
-        raise InputError(
-            f"the loader was made as rank {rank} of {world_size}, but this process is now rank "
-            f"{group[0]} of {group[1]}; make it after the process group"
-        )
-
-
-def difference_of_ranks(settings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first setting in which a rank differs from rank 0, else an empty string."""
-    first = settings[0]
-    for rank, other in enumerate(settings):
-        for key in {**first, **other}:
-            if other.get(key) != first.get(key):
-                return f"{key} is {first.get(key)} on rank 0 and {other.get(key)} on rank {rank}"
-    return ""
-
-
-def find_place(
+def resolve_rank(
     rank: int | None, world_size: int | None, process_group: dist.ProcessGroup | None
 ) -> tuple[int, int]:
-    """Return rank and world size, as given or from the process group."""
+    """Return rank and world size, as given or from the process group.
+
+    Raises:
+        InputError: they contradict the group, or are missing where they cannot be known.
+    """
     for name, value in (("rank", rank), ("world_size", world_size)):
         if value is not None and not hasattr(value, "__index__"):
             raise InputError(f"{name} is {value!r}; give a whole number")
@@ -51,9 +35,10 @@ def find_place(
         given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
         if given != group:
             raise InputError(
-                f"rank {given[0]} of {given[1]} was given, but this process is rank {group[0]} of "
-                f"{group[1]} in its process group; leave rank and world_size out, or give the "
-                "process_group of the ranks that share the data"
+                f"the loader is of rank {given[0]} of {given[1]}, but this process is rank "
+                f"{group[0]} of {group[1]} in its process group; make the loader after the group "
+                "and leave rank and world_size out, or give the process_group of the ranks that "
+                "share the data"
             )
         return group
     if rank is None and world_size is None:
@@ -73,3 +58,23 @@ def find_place(
     if not 0 <= rank < world_size:
         raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
     return rank, world_size
+
+
+def compare_ranks(
+    settings: Mapping[str, Any], rank: int, world_size: int, group: dist.ProcessGroup | None
+) -> None:
+    """Raise InputError on every rank of a process group, if there is one, unless all have these."""
+    if not has_group():
+        return
+    resolve_rank(rank, world_size, group)
+    gathered: list[Mapping[str, Any]] = [settings] * world_size
+    dist.all_gather_object(gathered, settings, group)
+    first = gathered[0]
+    for number, other in enumerate(gathered):
+        for key in {**first, **other}:
+            if other.get(key) != first.get(key):
+                raise InputError(
+                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {other.get(key)} on "
+                    f"rank {number}; give every rank the same lengths or stream, options and "
+                    "epoch, and a position saved at the same step"
+                )

@@ -14,13 +14,18 @@ from torch.utils.data import Sampler
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, differences
 from bload.lengths import check_lengths
-from bload.loading.ranks import check_place, difference_of_ranks, find_place, has_group
-from bload.packing.block_sizes import sizes_of
+from bload.loading.ranks import compare_ranks, resolve_rank
+from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
+
+ENDED = (
+    "this iterator ended when another of the same loader began, or when set_epoch or "
+    "load_state_dict moved it; begin a new one, or make a loader for each"
+)
 
 
 class BlockSampler(Sampler[list[Block]]):
@@ -31,7 +36,26 @@ class BlockSampler(Sampler[list[Block]]):
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.PACKERS`; this and all other arguments are as in `BlockLoader`.
+        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws as the paper
+            does; use it to compare with the paper, or where packing must be instant.
+        batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
+            least one. None takes one block.
+        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
+        rank: rank of this process; None takes it from the process group, or 0 without a group.
+        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        seed: random seed; the only source of randomness, together with the epoch.
+        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
+        names: names of the sequences, for error messages; ranks must have the same.
+        process_group: group of the ranks that share the data; None takes the default group. With
+            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
+        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
+        micro_batches: batches per rank and optimiser step, for gradient accumulation.
+        even: give all ranks the same number of batches in a step by adding fillers.
+            `mean_loss`, and models that communicate in the forward pass, need this.
+        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
+        cost: cost of a block, for `balance`.
+        balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
+        options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
         InputError: invalid lengths or options, a rank or world size that contradicts the process
@@ -59,45 +83,63 @@ class BlockSampler(Sampler[list[Block]]):
         balance_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.rank, self.world_size = find_place(rank, world_size, process_group)
+        self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
         names = None if names is None else [*names]  # pandas would look for labels
-        self._names_digest = names and hashlib.sha256(repr(names).encode()).hexdigest()[:16]
         self.lengths = check_lengths(lengths, names)
-        self.packer, self.options = packer, dict(options)
-        self.seed = seed
+        self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
-        self.epoch = self._plan_epoch = 0
         self.t_max = natural_t_max(self.lengths, packer) if t_max is None else t_max
         least = check_whole("t_max", self.t_max, 1)
         self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
-        self.block_sizes: tuple[int, ...] = ()
-        try:
-            self._plan = self._make_plan()
-        except TooLongError as error:
-            raise (error if names is None else error.named(names)) from None
         check_options(balance, cost, balance_options or {})
         self.micro_batches, self.even = micro_batches, even
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
+        self.names, self.epoch = names, 0
+        self.block_sizes: tuple[int, ...] = ()
+        if type(block_sizes) is not int or block_sizes != 1:
+            arguments = self._make_plan(0), self.t_max, self.batch_slots, cost
+            self.block_sizes = resolve_block_sizes(block_sizes, *arguments)
         self._schedule: Schedule | None = None
-        self.block_sizes = sizes_of(block_sizes, self._plan, self.t_max, self.batch_slots, cost)
-        if self.block_sizes:
-            self._plan = self._make_plan()
+        self._scheduled_epoch = 0
+        len(self)  # builds the schedule, so that invalid options fail now, not at step 0
+        self._lengths_digest = _digest(self.lengths.tobytes())
+        self._names_digest = names and _digest(repr(names).encode())
         self.step = 0
         """Steps of the current epoch that are done."""
-        self.is_driven = False
-        """True if a `BlockLoader` sets `step` to what it has yielded, so that workers may prefetch
-        and a pass after a finished one is the next epoch."""
-        self.shared: dict[str, Any] = {}
-        """More that ranks must agree on, such as a loader's padding."""
         self._first_step = 0
         """Step at which the next pass begins, unless this one is finished."""
         self._is_loaded = False
+        """True from `load_state_dict` until a pass begins."""
         self._passes = 0
-        self._digest = hashlib.sha256(self.lengths.tobytes()).hexdigest()[:16]
-        len(self)  # raises now, not at step 0, if options are invalid or all steps dropped
+        """Number of passes, epochs and positions so far; a change ends iterators."""
+
+    def _make_plan(self, epoch: int) -> Plan:
+        arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
+        try:
+            return make_plan(*arguments, block_sizes=self.block_sizes, **self.options)
+        except TooLongError as error:
+            error.name = self.names[error.sequence] if self.names else ""
+            raise
+
+    def _schedule_of(self, epoch: int) -> Schedule:
+        if self._schedule is None or self._scheduled_epoch != epoch:
+            self._schedule = make_schedule(
+                self._make_plan(epoch),
+                self.world_size,
+                self.batch_slots,
+                micro_batches=self.micro_batches,
+                balance=self.balance,
+                cost=self.cost,
+                last=self.last,
+                even=self.even,
+                rng=np.random.default_rng([self.seed, epoch, 1]),
+                **self.balance_options,
+            )
+            self._scheduled_epoch = epoch
+        return self._schedule
 
     @property
     def sampler(self) -> "BlockSampler":
@@ -117,33 +159,12 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def plan(self) -> Plan:
         """Plan of the current epoch, the same on every rank."""
-        if self._plan_epoch != self.epoch:
-            self._plan = self._make_plan()
-            self._plan_epoch = self.epoch
-        return self._plan
-
-    def _make_plan(self) -> Plan:
-        place = self.lengths, self.packer, self.t_max, self.seed, self.epoch
-        return make_plan(*place, block_sizes=self.block_sizes, **self.options)
+        return self.schedule.plan
 
     @property
     def schedule(self) -> Schedule:
         """Schedule of the current epoch, the same on every rank."""
-        plan = self.plan
-        if self._schedule is None or self._schedule.plan is not plan:
-            self._schedule = make_schedule(
-                plan,
-                self.world_size,
-                self.batch_slots,
-                micro_batches=self.micro_batches,
-                balance=self.balance,
-                cost=self.cost,
-                last=self.last,
-                even=self.even,
-                rng=np.random.default_rng([self.seed, self.epoch, 1]),
-                **self.balance_options,
-            )
-        return self._schedule
+        return self._schedule_of(self.epoch)
 
     @property
     def account(self) -> EpochAccount:
@@ -174,22 +195,34 @@ class BlockSampler(Sampler[list[Block]]):
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
         for blocks in self.batches():
-            if not self.is_driven:
-                self.step += blocks.step.ends
+            self.step += blocks.step.ends
             yield blocks
 
-    def begin_pass(self) -> int:
+    def begin_pass(self, next_epoch: bool = False, **settings: Any) -> int:
         """Go to where the next pass begins, compare the ranks, and return the number of the pass.
 
-        That is a loaded position, else the beginning of the epoch, or of the next one if a loader
-        has finished the epoch. A pass that was broken off begins again.
+        That is a loaded position, else the beginning of the epoch. A pass that was broken off
+        begins again.
+
+        Args:
+            next_epoch: a finished epoch is followed by the next one, not by itself.
+            settings: more that ranks must agree on.
         """
-        if self._is_finished and not self._is_loaded:
-            self.epoch += self.is_driven
-            self._first_step = 0
-        self.step, self._is_loaded = self._first_step, False
-        self._passes += 1
-        self._compare_ranks()
+        follows = self._is_finished and not self._is_loaded
+        self._move(self.epoch + (follows and next_epoch), 0 if follows else self._first_step)
+        position = {
+            "epoch": self.epoch,
+            "step": self.step,
+            **self.definition(),
+            "micro_batches": self.micro_batches,
+            "blocks per batch": self.blocks_per_batch,
+            "even": self.even,
+            "balance": self.balance,
+            "names digest": self._names_digest,
+            **settings,
+        }
+        ranks = self.rank, self.world_size, self.process_group
+        compare_ranks(as_json_types(position), *ranks)
         return self._passes
 
     def batches(self) -> Iterator[StepList]:
@@ -205,51 +238,25 @@ class BlockSampler(Sampler[list[Block]]):
             for micro_batch in micro_batches:
                 self.check_pass(number)
                 ends = micro_batch == micro_batches[-1]
-                at = Step(epoch, frames, len(micro_batches), ends, self.world_size)
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
-                    (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks), at
+                    (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
+                    Step(epoch, frames, len(micro_batches), ends, self.world_size),
                 )
 
     def check_pass(self, number: int) -> None:
         """Raise `InputError` if another pass, epoch or position has begun since pass `number`."""
         if number != self._passes:
-            raise InputError(
-                "this iterator ended when another of the same loader began, or when set_epoch or "
-                "load_state_dict moved it; begin a new one, or make a loader for each"
-            )
+            raise InputError(ENDED)
 
     @property
     def _is_finished(self) -> bool:
         return self.step > 0 and self.step == self.steps
 
-    def _compare_ranks(self) -> None:
-        """Raise InputError on every rank if the ranks differ in plan or position."""
-        if not has_group():
-            return
-        check_place(self.rank, self.world_size, self.process_group)
-        position = plain({"epoch": self.epoch, "step": self.step, **self._shared()})
-        positions: list[dict[str, Any]] = [{}] * self.world_size
-        dist.all_gather_object(positions, position, self.process_group)
-        if fault := difference_of_ranks(positions):
-            raise InputError(
-                f"ranks have different plans: {fault}; give every rank the same lengths, options, "
-                "epoch and saved position"
-            )
-
-    def _shared(self) -> dict[str, Any]:
-        """Return all that ranks must agree on: the definition, and how a step is divided."""
-        return {
-            **self.definition(),
-            "micro_batches": self.micro_batches,
-            "blocks per batch": self.blocks_per_batch,
-            "even": self.even,
-            "balance": self.balance,
-            "cost": [*astuple(self.cost)],
-            "balance_options": self.balance_options,
-            "names digest": self._names_digest,
-            **self.shared,
-        }
+    def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
+        self.epoch, self.step, self._first_step = epoch, step, step
+        self._is_loaded = is_loaded
+        self._passes += 1
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, which ends an iteration of another epoch.
@@ -266,12 +273,8 @@ class BlockSampler(Sampler[list[Block]]):
                 f"epoch {epoch} begins, but the loaded position is step {self.step} of "
                 f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
             )
-        if epoch != self.epoch:
-            self._passes += 1
-            self.epoch, self._is_loaded = index(epoch), False
-            self.step = self._first_step = 0
-        elif self._is_finished and not self._is_loaded:
-            self.step = self._first_step = 0
+        if epoch != self.epoch or (self._is_finished and not self._is_loaded):
+            self._move(index(epoch), 0)
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done in it and the definition of the plan, as plain values.
@@ -283,95 +286,77 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "epoch": self.epoch,
             "step": self.step if step is None else step,
-            "plan": plain(self.definition()),
+            "plan": as_json_types(self.definition()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue at the position saved in `state`, see `check_state`."""
-        self.epoch, self.step, _ = self.check_state(state)
-        self._first_step, self._is_loaded = self.step, True
-        self._passes += 1
+        self.check_state(state)
+        self._move(state["epoch"], state["step"], is_loaded=True)
 
-    def check_state(self, state: dict[str, Any]) -> tuple[int, int, int]:
-        """Return the epoch and the step of a position, and the steps of that epoch.
+    def check_state(self, state: dict[str, Any]) -> int:
+        """Return the number of steps of the epoch of a saved position.
 
         Raises:
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
-        if not isinstance(state, dict):
+        place = (state.get("epoch"), state.get("step")) if isinstance(state, dict) else (None,)
+        if not all(type(number) is int and number >= 0 for number in place) or not isinstance(
+            state.get("plan"), dict
+        ):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        place = (state["epoch"], state["step"]) if {"epoch", "step", "plan"} <= {*state} else ()
-        counts = [number for number in place if type(number) is int and number >= 0]
-        if len(counts) < 2 or not isinstance(state["plan"], dict):
-            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        saved = plain(state["plan"])
-        if changes := differences(saved, plain(self.definition())):
+        saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
+        if changes := differences(saved, definition):
+            advice = "restore these settings or start anew"
+            key = "blocks per step"
+            blocks, ranks = saved.get(key), self.world_size
+            if {**definition, key: blocks} == saved and isinstance(blocks, int):
+                share, rest = divmod(blocks, ranks * self.micro_batches)
+                if share and not rest:  # these slots keep the steps
+                    advice = f"with {ranks} ranks, set batch_slots to {share * self.plan.t_max}"
+            raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
+        steps = self._schedule_of(state["epoch"]).steps
+        if state["step"] > steps:
             raise InputError(
-                f"the saved position belongs to another plan: {changes}; "
-                f"{self._way_out(saved) or 'restore these settings or start anew'}"
+                f"the saved position is step {state['step']} of epoch {state['epoch']}, which has "
+                f"{steps} steps; load a position as it was saved"
             )
-        (epoch, step), now = counts, self.epoch
-        try:
-            self.epoch = epoch
-            steps = self.steps
-        finally:
-            self.epoch = now
-        if step > steps:
-            raise InputError(
-                f"the saved position is step {step} of epoch {epoch}, which has {steps} steps; "
-                "load a position as it was saved"
-            )
-        return epoch, step, steps
-
-    def _way_out(self, saved: dict[str, Any]) -> str:
-        """Return advice to set the `batch_slots` that keeps the saved steps, else nothing."""
-        step = {"blocks per step": self.blocks_per_step}
-        before = saved.get("blocks per step")
-        if plain({**self.definition(), **step}) != {**saved, **step} or type(before) is not int:
-            return ""
-        share, rest = divmod(before, self.world_size * self.micro_batches)
-        if rest or share < 1:
-            return ""
-        return f"with {self.world_size} ranks, set batch_slots to {share * self.plan.t_max}"
+        return steps
 
     def definition(self) -> dict[str, Any]:
-        """Return all settings that determine the blocks of a step, as plain values."""
-        return {
+        """Return all settings that determine the blocks of a step, as far as they matter."""
+        sizes, balanced = self.block_sizes, self.balance != "none"
+        makes_batches = find_packer(self.packer).makes_batches
+        settings = {
             "packer": self.packer,
             "t_max": self.t_max,
             "options": find_packer(self.packer).options | self.options,
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
-            **self._balance_definition(),
+            "block_sizes": [*sizes] if sizes else None,
+            "batch_slots": self.batch_slots if sizes else None,
+            "batches per step": self.world_size * self.micro_batches if makes_batches else None,
+            "ranks": self.world_size if self.balance == "queue" else None,
+            "balance": self.balance if balanced else None,
+            "cost": [*astuple(self.cost)] if balanced else None,
+            "balance_options": self.balance_options if balanced else None,
             "sequences": len(self.lengths),
             "frames": int(self.lengths.sum()),
-            "lengths digest": self._digest,
+            "lengths digest": self._lengths_digest,
         }
-
-    def _balance_definition(self) -> dict[str, Any]:
-        """Return the settings that matter only if blocks differ in cost or size."""
-        found: dict[str, Any] = {}
-        if self.block_sizes:
-            found |= {"block_sizes": [*self.block_sizes], "batch_slots": self.batch_slots}
-        if find_packer(self.packer).makes_batches:
-            found["batches per step"] = self.world_size * self.micro_batches
-        if self.balance == "queue":
-            found["ranks"] = self.world_size
-        if self.balance != "none":
-            found |= {
-                "balance": self.balance,
-                "cost": [*astuple(self.cost)],
-                **self.balance_options,
-            }
-        return found
+        return {key: value for key, value in settings.items() if value is not None}
 
 
-def plain(value: Any) -> Any:
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def as_json_types(value: Any) -> Any:
     """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
     if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: as_json_types(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [as_json_types(part) for part in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -4,8 +4,7 @@ stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
-from bload.batch.trees import alike, counts, is_by_frame, kind, none_of, on_tensors
-from bload.errors import InputError, check_choice, check_number, check_whole
-from bload.loading.dataset import split_result
-from bload.loading.ranks import find_place
+from bload.batch.trees import empty_like, frame_counts, map_tensors
+from bload.errors import InputError, check_choice, check_whole
+from bload.loading.dataset import take_values
+from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
 from bload.packing.bload_exact import MOST_SLOTS
 from bload.packing.plan import Block, filler_block
@@ -34,7 +33,25 @@ class StreamBlocks(IterableDataset[Batch]):
     ``i % shards``. Use `StreamLoader` to give several ranks the same number of steps.
 
     Args:
-        sequences: as in `StreamLoader`, like all other arguments.
+        sequences: an iterable that can be read again, such as a list of file names; every shard
+            iterates over all of it and keeps its part. Or a function of ``(shard, shards)`` that
+            returns an iterable over that part.
+        t_max: slots in a block; a longer sequence is an error.
+        decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
+            kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
+            shard only. None if the items are such sequences.
+        batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
+        window: largest total of frames waiting in the memory of each worker, in blocks.
+        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. What the
+            loader itself refuses stays an error.
+        sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
+            or ranks: True if it divides itself, so that the items that a worker of a rank sees are
+            its own; False if every worker sees all items. Other iterables are taken to yield all
+            items, unless it is True.
+        targets_per: ``frame``, or ``sequence`` for one target per sequence.
+        pad: padding values, see `BlockLoader`.
+        rank: rank of this process; None takes it from the process group, or 0 without a group.
+        world_size: number of ranks; None takes it from the process group, or 1 without a group.
 
     Raises:
         InputError: at once, for invalid options; on reading, for a sequence that is empty, longer
@@ -61,8 +78,8 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_number("t_max", check_whole("t_max", t_max, 1), 1, MOST_SLOTS)
-        check_number("window", check_whole("window", window, 1), 1, MOST_SLOTS)
+        check_whole("t_max", t_max, 1, MOST_SLOTS)
+        check_whole("window", window, 1, MOST_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
@@ -71,12 +88,12 @@ class StreamBlocks(IterableDataset[Batch]):
         if sharded not in (None, True, False):
             raise InputError(f"sharded is {sharded!r}; give True or False")
         kinds = skip if isinstance(skip, tuple) else (skip,)
-        if not all(isinstance(one, type) and issubclass(one, Exception) for one in kinds):
+        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")
         if skip and decode is None:
             raise InputError("skip leaves out what decode fails on; give decode too")
         if rank is None or world_size is None:
-            rank, world_size = find_place(rank, world_size, None)
+            rank, world_size = resolve_rank(rank, world_size, None)
         self.sequences, self.decode, self.skip, self.sharded = sequences, decode, skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = blocks_per_rank(batch_slots or 0, t_max)
@@ -90,12 +107,13 @@ class StreamBlocks(IterableDataset[Batch]):
         """Number of the worker whose batch comes first."""
 
     def __iter__(self) -> Iterator[Batch]:
-        return (batch for batch, _ in self.with_positions() if batch)
+        return (batch for batch, *_ in self.with_positions() if batch)
 
-    def with_positions(self) -> Iterator[tuple[Batch | None, dict[str, Any]]]:
+    def with_positions(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
         """Yield each batch with its worker's position, as plain values.
 
         None instead of a batch stands at the end, and where a worker leaves out its first turn.
+        The third is None or, with the worker's first batch, its frames and targets without frames.
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
@@ -103,13 +121,18 @@ class StreamBlocks(IterableDataset[Batch]):
         begin = self.positions[worker] if self.positions else BEGINNING
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
-            yield None, {"worker": worker, **begin}
-        blocks = shard.blocks()
+            yield None, {"worker": worker, **begin}, None
+        blocks, is_first = shard.blocks(), True
         while samples := list(islice(blocks, self.rows)):
-            filler = replace(samples[0], block=filler_block(self.t_max), inputs=(), targets=())
-            samples += [filler] * (self.rows - len(samples))
-            yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}
-        yield None, {"worker": worker, **shard.position()}
+            samples += [self.filler(samples[0].like)] * (self.rows - len(samples))
+            like = samples[0].like if is_first else None
+            yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}, like
+            is_first = False
+        yield None, {"worker": worker, **shard.position()}, None
+
+    def filler(self, like: tuple[Any, Any]) -> BlockSample:
+        """Return an empty block, for frames and targets of the kinds of `like`."""
+        return BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
 
     def check_shards(self, workers: int) -> None:
         """Raise `InputError` if it is unknown whether, or wrong how, the stream shards itself."""
@@ -150,22 +173,22 @@ class _Shard:
         self.window = Window(stream.t_max, stream.window)
         for number, frames in begin["waiting"]:
             self.window.put(number, frames)
-        self.window.passed = begin["passed"]
+        self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
         self.read: int = begin["read"]
-        self.reread = 0
         self.pending: dict[int, tuple[Any, Any]] = {}
         """Frames and targets of the sequences that are not yet in a block."""
-        self.like: tuple[Any, Any] | None = None
+        self.like: tuple[Any, Any] = (None, None)
+        """Frames and targets of the first sequence without frames."""
 
     def position(self) -> dict[str, Any]:
         """Return the numbers of sequences read and skipped, and those not yet in a block."""
         position = {
             "read": self.read,
             "waiting": [*self.window.waiting],
-            "passed": self.window.passed,
+            "passed": self.window.passed_over,
             "skipped": self.skipped,
         }
         return position if self.last is None else {**position, "last": [*self.last]}
@@ -177,14 +200,15 @@ class _Shard:
         while self.last is None:
             if self.window.is_over:
                 yield self._sample(self.window.take_block())
-            elif (found := next(items, None)) is not None:
+            elif (entry := next(items, None)) is not None:
+                number, item = entry
                 self.read += 1
                 try:
-                    sequence = self._decode(found[1])
+                    sequence = self._decode(item)
                 except self.stream.skip:
                     self.skipped += 1
-                    continue
-                self.window.put(found[0], self._hold(found[0], sequence))
+                else:
+                    self.window.put(number, self._hold(number, sequence))
             else:
                 self.last = self.window.take_all()
         while self.last:
@@ -193,7 +217,7 @@ class _Shard:
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
         sequences = self.stream.sequences
-        mine: Iterator[Any]
+        items: Iterator[Any]
         if callable(sequences):
             part = sequences(self.shard, self.shards)
             if isinstance(part, IterableDataset) and self.shards > 1:
@@ -202,18 +226,19 @@ class _Shard:
                     "divide itself once more; return a list or a generator, or give the data set "
                     "itself with sharded=..."
                 )
-            mine = iter(part)
+            items = iter(part)
         elif self.stream.sharded:
-            mine = iter(sequences)
+            items = iter(sequences)
         else:
-            mine = islice(sequences, self.shard, None, self.shards)
-        return ((nth * self.shards + self.shard, item) for nth, item in enumerate(mine))
+            items = islice(sequences, self.shard, None, self.shards)
+        return ((nth * self.shards + self.shard, item) for nth, item in enumerate(items))
 
     def _read_again(self, items: Iterator[tuple[int, Any]]) -> None:
         """Skip the sequences before the position, but decode those that are not yet in a block."""
         if self.last == []:
             return
-        missing = dict(self.window.waiting + [pair for block in self.last or [] for pair in block])
+        missing = dict(chain(self.window.waiting, *(self.last or [])))
+        reread = 0
         for number, item in islice(items, self.read):
             if number in missing:
                 try:
@@ -221,10 +246,9 @@ class _Shard:
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
                 if self._hold(number, sequence) != missing.pop(number):
-                    missing[number] = -1
                     break
-            self.reread += 1
-        if missing or self.reread < self.read:
+            reread += 1
+        if missing or reread < self.read:
             raise InputError(
                 "the stream is not the one of the saved position; give the same sequences in the "
                 "same order"
@@ -235,51 +259,20 @@ class _Shard:
 
     def _hold(self, number: int, sequence: Any) -> int:
         """Check and keep a copy of a sequence; return its number of frames."""
-        name = f"sequence {number} of the stream"
-        frames, targets = split_result(sequence, self.stream.targets_per, name)
-        fault = self._fault(frames, targets)
-        if fault:
-            raise InputError(f"{name} has {fault}")
-        self.pending[number] = on_tensors(frames, Tensor.clone), on_tensors(targets, Tensor.clone)
-        self.like = self.like or (none_of(frames), none_of(targets))
-        return counts(frames).pop()
-
-    def _fault(self, frames: Any, targets: Any) -> str:
-        """Return the error in a sequence, else an empty string."""
-        if not is_by_frame(frames, objects=False):
-            return (
-                f"frames of type {type(frames).__name__}; give a tensor or array (frames, ...), or "
-                "a dict of them"
-            )
-        per_frame = self.stream.targets_per == "frame" and targets is not None
-        if per_frame and not is_by_frame(targets, objects=True):
-            return (
-                f"targets of type {type(targets).__name__}; give one per frame, or set "
-                'targets_per="sequence"'
-            )
-        known = sorted(counts(frames) | (counts(targets) if per_frame else set()))
-        if len(known) > 1:
-            return f"{' and '.join(map(str, known))} frames and targets; give equal numbers"
-        if not 1 <= known[0] <= self.stream.t_max:
-            return (
-                f"{known[0]} frames but t_max is {self.stream.t_max}; leave it out of the stream"
-                + (f", or raise t_max to {known[0]}" if known[0] else "")
-            )
-        for name, tree, first in zip(
-            ("frames", "targets"), (frames, targets), self.like or (frames, targets), strict=True
-        ):
-            if not alike(tree, first):
-                return (
-                    f"{name} of the kind {kind(tree)}, but earlier ones are of the kind "
-                    f"{kind(first)}; give all of one kind"
-                )
-        return ""
+        t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
+        frames, targets = take_values(sequence, self.stream.targets_per, opening, self.like)
+        (length,) = frame_counts(frames)
+        if not 1 <= length <= t_max:
+            advice = f"leave it out of the stream{f', or raise t_max to {length}' * (length > 0)}"
+            raise InputError(f"{opening} {length} frames but t_max is {t_max}; {advice}")
+        self.pending[number] = map_tensors(frames, Tensor.clone), map_tensors(targets, Tensor.clone)
+        if self.like[0] is None:
+            self.like = empty_like(frames), empty_like(targets)
+        return length
 
     def _sample(self, segments: Waiting) -> BlockSample:
         """Make the sample of a block."""
         number_S, length_S = np.array(segments, dtype=np.int64).T
-        parts = [self.pending.pop(number) for number, _ in segments]
-        inputs, targets = zip(*parts, strict=True)
+        inputs, targets = zip(*(self.pending.pop(number) for number, _ in segments), strict=True)
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
-        like = self.like or (None, None)  # set as soon as a sequence is pending
-        return BlockSample(block, inputs, targets, like, self.stream.targets_per)
+        return BlockSample(block, inputs, targets, self.like, self.stream.targets_per)

@@ -1,24 +1,22 @@
 """Loader of batches from a stream, with equal steps on all ranks and exact resume."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
+from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step
-from bload.batch.trees import kind, none_of, on_tensors
-from bload.errors import InputError, differences
-from bload.loading.ranks import check_place, difference_of_ranks, find_place, has_group
-from bload.loading.sampler import plain
-from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
-from bload.packing.plan import filler_block
+from bload.batch.trees import compare_kinds
+from bload.errors import InputError, check_whole, differences
+from bload.loading.ranks import compare_ranks, has_group, resolve_rank
+from bload.loading.sampler import ENDED, as_json_types
+from bload.loading.stream import BEGINNING, Sequences, StreamBlocks
 
 
 class StreamLoader:
@@ -32,33 +30,23 @@ class StreamLoader:
     frames, in one all-reduce of a small tensor on the host. A rank without data gets a batch of
     padding; all ranks end when none has data. The sum is `Batch.frames_in_step`, so the loss needs
     no other all-reduce. If the group has no CPU backend, the tensor goes through the GPU, and the
-    host waits for it once per step.
+    host synchronises with it once per step.
+
+    Items on which `decode` raises an exception of ``skip`` are left out. `skipped` counts them, and
+    rank 0 prints their number at the end of the stream.
 
     Args:
-        sequences: an iterable that can be read again, such as a list of file names; every shard
-            iterates over all of it and keeps its part. Or a function of ``(shard, shards)`` that
-            returns an iterable over that part.
+        sequences: items of the stream, see `bload.StreamBlocks`.
         t_max: slots in a block; a longer sequence is an error.
-        decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
-            kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
-            shard only. None if the items are such sequences.
-        batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
-        window: largest total of frames waiting in the memory of each worker, in blocks.
-        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. `skipped`
-            counts these items, and rank 0 prints their number at the end of the stream. What the
-            loader itself refuses stays an error.
-        sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
-            or ranks: True if it divides itself, so that the items that a worker of a rank sees are
-            its own; False if every worker sees all items. Other iterables are taken to yield all
-            items, unless it is True.
-        targets_per: ``frame``, or ``sequence`` for one target per sequence.
-        pad: padding values, see `BlockLoader`.
         rank: rank of this process; None takes it from the process group, or 0 without a group.
         world_size: number of ranks; None takes it from the process group, or 1 without a group.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
-        num_workers: number of worker processes, started anew for each iteration; this and the
-            arguments after it are those of `torch.utils.data.DataLoader`.
+        num_workers: number of worker processes, started anew for each iteration; this,
+            `prefetch_factor`, `pin_memory`, `multiprocessing_context`, `timeout` and
+            `worker_init_fn` are passed to `torch.utils.data.DataLoader`.
+        options: all other arguments of `bload.StreamBlocks`: ``decode``, ``batch_slots``,
+            ``window``, ``skip``, ``sharded``, ``targets_per``, ``pad``.
 
     Raises:
         InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, ranks
@@ -70,13 +58,6 @@ class StreamLoader:
         sequences: Sequences,
         t_max: int,
         *,
-        decode: Callable[[Any], Any] | None = None,
-        batch_slots: int | None = None,
-        window: int = 16,
-        skip: Skip = (),
-        sharded: bool | None = None,
-        targets_per: TargetsPer = "frame",
-        pad: Mapping[str, float] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         process_group: dist.ProcessGroup | None = None,
@@ -86,22 +67,11 @@ class StreamLoader:
         multiprocessing_context: Any = None,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> None:
-        rank, world_size = find_place(rank, world_size, process_group)
+        rank, world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
-        self.stream = StreamBlocks(
-            sequences,
-            t_max,
-            decode=decode,
-            batch_slots=batch_slots,
-            window=window,
-            skip=skip,
-            sharded=sharded,
-            targets_per=targets_per,
-            pad=pad,
-            rank=rank,
-            world_size=world_size,
-        )
+        self.stream = StreamBlocks(sequences, t_max, rank=rank, world_size=world_size, **options)
         self.data = DataLoader(
             _WithPositions(self.stream),
             batch_size=None,
@@ -116,10 +86,11 @@ class StreamLoader:
         self.step = 0
         """Batches yielded since the beginning of the stream."""
         self.skipped = 0
-        """Items left out so far, over all ranks; see `skip`."""
+        """Items left out so far, over all ranks."""
         self._workers = max(num_workers, 1)
         self.stream.check_shards(self._workers)
-        self._kinds: tuple[str, str] | None = None
+        self._like: tuple[Any, Any] | None = None
+        """Frames and targets of this rank's first batch without frames."""
         self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
         self._turn = 0
         self._begin = self.step, self._turn, self._positions
@@ -127,103 +98,88 @@ class StreamLoader:
         self._iterations = 0
 
     def __iter__(self) -> Iterator[Batch]:
-        self._iterations = mine = self._iterations + 1
+        self._iterations = iteration = self._iterations + 1
         self.step, self._turn, self._positions = *self._begin[:2], [*self._begin[2]]
         self._skips = [position["skipped"] for position in self._positions]
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
         batches = iter(self.data)
-        found = self._next(batches)
-        filler = self._agreed_filler(found)
-        while frames := self._frames_of_step(found):
-            if mine != self._iterations:
-                raise InputError(
-                    "this iterator ended when another of the same loader began, or when "
-                    "load_state_dict moved it; begin a new one, or make a loader for each"
-                )
-            batch, position = found or (filler, None)
+        batch, position, fault = self._next(batches)
+        filler = self._agree_on_filler(fault)
+        while frames := self._frames_of_step(batch, fault):
+            if iteration != self._iterations:
+                raise InputError(ENDED)
             if position:
                 self._positions[position["worker"]] = position
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
             ranks = self.stream.world_size if has_group() else 1
-            yield replace(batch, step=Step(0, frames, ranks=ranks))
-            found = self._next(batches)
+            yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
+            batch, position, fault = self._next(batches)
         self._begin = 0, 0, [BEGINNING] * self._workers
         if self.skipped and (self.stream.rank == 0 or not has_group()):
             print(f"{self.skipped} of the stream's items were skipped", file=sys.stderr)
 
-    def _next(self, batches: Iterator[Any]) -> Any:
-        """Return the next batch with its position, the message of an error, or None at the end."""
-        for found in batches:
-            if isinstance(found, str):
-                return found
-            batch, position = found
+    def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
+        """Return the next batch with its position, or None at the end, and an error or ""."""
+        for batch, position, like in batches:
+            if isinstance(like, str):
+                return None, None, like
             self._skips[position["worker"]] = position["skipped"]
-            if batch is None:
-                continue
-            inputs, targets = _nothing(batch, self.stream.targets_per).like
-            kinds = kind(inputs), kind(targets)
-            self._kinds = self._kinds or kinds
-            if kinds != self._kinds:
-                return _different(f"worker {position['worker']}", kinds, "another", self._kinds)
-            return found
-        return None
+            if like is not None:
+                self._like = self._like or like
+                if fault := compare_kinds(f"worker {position['worker']}", like, self._like):
+                    return None, None, fault
+            if batch is not None:
+                return batch, position, ""
+        return None, None, ""
 
-    def _frames_of_step(self, found: Any) -> int:
+    def _frames_of_step(self, batch: Batch | None, fault: str) -> int:
         """Return the frames of a step over all ranks; 0 at the end of the stream.
 
         Raises:
             InputError: on every rank, if any rank refused a sequence.
         """
-        refused = found if isinstance(found, str) else ""
-        frames = 0 if refused or not found else int(found[0].segments.length_S.sum())
+        frames = int(batch.segments.length_S.sum()) if batch else 0
+        self.skipped = sum(self._skips)
         if has_group():
             on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
-            mine = [frames, bool(refused), self.stream.rank * bool(refused), sum(self._skips)]
-            total = torch.tensor(mine, device="cpu" if on_cpu else "cuda")
+            counts = [frames, bool(fault), self.stream.rank * bool(fault), self.skipped]
+            total = torch.tensor(counts, device="cpu" if on_cpu else "cuda")
             dist.all_reduce(total, group=self.process_group)
-            frames, many, rank, self.skipped = total.tolist()
-            if many and not refused:
-                who = f"rank {rank}" if many == 1 else f"{many} ranks"
-                raise InputError(f"{who} refused a sequence of the stream; see the error there")
-        else:
-            self.skipped = sum(self._skips)
-        if refused:
-            raise InputError(refused)
+            frames, faults, rank, self.skipped = total.tolist()
+            if faults and not fault:
+                ranks = f"rank {rank}" if faults == 1 else f"{faults} ranks"
+                raise InputError(f"{ranks} refused a sequence of the stream; see the error there")
+        if fault:
+            raise InputError(fault)
         return frames
 
-    def _agreed_filler(self, found: Any) -> Any:
+    def _agree_on_filler(self, fault: str) -> Any:
         """Compare the ranks; return a batch of padding of the kinds that some rank has.
 
         Return None if the saved position was the end of the stream.
         """
-        batch = found[0] if isinstance(found, tuple) else None
-        nothing = None if batch is None else _nothing(batch, self.stream.targets_per)
-        more = {"step": self.step, "pad": self.stream.pad, "skip": str(self.stream.skip)}
-        mine = {**more, **self._definition()}, nothing
-        ranks: list[Any] = [mine]
+        stream, settings = self.stream, {"step": self.step, **self._definition()}
+        settings |= {"pad": stream.pad, "skip": str(stream.skip)}
+        compare_ranks(settings, stream.rank, stream.world_size, self.process_group)
+        gathered = [self._like]
         if has_group():
-            check_place(self.stream.rank, self.stream.world_size, self.process_group)
-            ranks *= self.stream.world_size
-            dist.all_gather_object(ranks, mine, self.process_group)
-        if fault := difference_of_ranks([settings for settings, _ in ranks]):
-            raise InputError(
-                f"ranks read the stream differently: {fault}; give every rank the same options, "
-                "and the position that it saved at the same step"
-            )
-        samples = [sample for _, sample in ranks if sample is not None]
-        kinds = [(kind(sample.like[0]), kind(sample.like[1])) for sample in samples]
-        for other in kinds:
-            if other != kinds[0]:
-                raise InputError(_different("a rank", other, "another", kinds[0]))
-        if not samples and self.step == 0 and not isinstance(found, str):
+            gathered *= stream.world_size
+            dist.all_gather_object(gathered, self._like, self.process_group)
+        likes = [like for like in gathered if like is not None]
+        for like in likes:
+            if difference := compare_kinds("a rank", like, likes[0]):
+                raise InputError(difference)
+        if not likes and self.step == 0 and not fault:
             skipped = sum(self._skips)
             raise InputError(
                 f"all {skipped} items of the stream were skipped; see what decode raises"
                 if skipped
                 else "the stream has no sequence; give at least one"
             )
-        return collate_blocks(samples[:1] * self.stream.rows, self.stream.pad) if samples else None
+        if not likes:
+            return None
+        return collate_blocks([stream.filler(likes[0])] * stream.rows, stream.pad)
 
     def _definition(self) -> dict[str, Any]:
         """Return the settings that all ranks share and a position depends on."""
@@ -247,7 +203,7 @@ class StreamLoader:
             "step": self.step,
             "turn": self._turn,
             "positions": [*self._positions],
-            "stream": plain({"rank": self.stream.rank, **self._definition()}),
+            "stream": as_json_types({"rank": self.stream.rank, **self._definition()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -257,7 +213,7 @@ class StreamLoader:
         skipped; only those that were waiting are decoded again.
 
         Raises:
-            InputError: the state belongs to another rank or other options.
+            InputError: the state belongs to another rank or other options, or was edited.
         """
         keys = {"step", "turn", "positions", "stream"}
         if not (isinstance(state, dict) and keys <= {*state} and isinstance(state["stream"], dict)):
@@ -268,20 +224,23 @@ class StreamLoader:
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        counts = state["step"], state["turn"]
-        if (
-            not all(type(number) is int and number >= 0 for number in counts)
-            or state["turn"] >= self._workers
-            or not isinstance(state["positions"], list)
-            or len(state["positions"]) != self._workers
-            or not all(
-                _is_position(position, worker, self.stream.t_max)
-                for worker, position in enumerate(state["positions"])
-            )
-        ):
-            raise InputError("the saved position was edited; load it as StreamLoader saved it")
-        self.step, self._turn = counts
-        self._positions = deepcopy(state["positions"])  # keeps `state` unchanged
+        try:
+            check_whole("step", state["step"], 0)
+            check_whole("turn", state["turn"], 0, self._workers - 1)
+            workers = zip(range(self._workers), state["positions"], strict=True)
+            for worker, position in workers:
+                check_whole("worker", position.get("worker", worker), worker, worker)
+                for name in ("read", "passed", "skipped"):
+                    check_whole(name, position[name], 0, position["read"])
+                for number, frames in chain(position["waiting"], *position.get("last", ())):
+                    check_whole("number", number, 0)
+                    check_whole("frames", frames, 1, self.stream.t_max)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(
+                "the saved position was edited; load it as StreamLoader saved it"
+            ) from None
+        self.step, self._turn = state["step"], state["turn"]
+        self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions
         self._iterations += 1
 
@@ -296,48 +255,8 @@ class _WithPositions(IterableDataset[Any]):
         try:
             yield from self.stream.with_positions()
         except InputError as error:  # raised in a worker, it would contain the traceback
-            yield str(error)
+            yield None, None, str(error)
 
 
 def _unchanged(item: Any) -> Any:
     return item
-
-
-def _is_position(position: Any, worker: int, t_max: int) -> bool:
-    """Return True for a position of this worker, as plain values."""
-    try:
-        pairs = [*position["waiting"], *(p for block in position.get("last", ()) for p in block)]
-        ranges = [
-            (position["read"], 0, sys.maxsize),
-            (position.get("worker", worker), worker, worker),
-        ]
-        for name in ("passed", "skipped"):
-            ranges.append((position[name], 0, position["read"]))
-        for number, frames in pairs:
-            ranges += [(number, 0, sys.maxsize), (frames, 1, t_max)]
-    except (TypeError, KeyError, ValueError, AttributeError):
-        return False
-    return all(type(value) is int and low <= value <= high for value, low, high in ranges)
-
-
-def _different(who: str, kinds: tuple[str, str], other: str, usual: tuple[str, str]) -> str:
-    return (
-        f"{who} has inputs {kinds[0]} and targets {kinds[1]}, {other} has inputs {usual[0]} and "
-        f"targets {usual[1]}; give all of one kind"
-    )
-
-
-def _nothing(batch: Batch, targets_per: TargetsPer) -> BlockSample:
-    """Return an empty sample of the kinds of a batch."""
-
-    def row(tensor: Tensor) -> Tensor:
-        return tensor[0]
-
-    targets = none_of(on_tensors(batch.targets_BT, row))
-    if targets_per == "sequence":
-        targets = none_of(batch.targets_S)
-    elif batch.targets:
-        objects = none_of(batch.targets)
-        targets = {**(targets or {}), **objects} if isinstance(objects, dict) else objects
-    like = none_of(on_tensors(batch.inputs_BT, row)), targets
-    return BlockSample(filler_block(batch.valid_BT.shape[1]), (), (), like, targets_per)

@@ -35,7 +35,7 @@ class Window:
         """Oldest first."""
         self.frames = 0
         """Frames of all waiting sequences."""
-        self.passed = 0
+        self.passed_over = 0
         """Number of blocks that left out the oldest sequence."""
 
     def put(self, number: int, frames: int) -> None:
@@ -54,7 +54,7 @@ class Window:
         Bit s of ``reach[i]`` is set if some of the first i others sum to s. The loop stops at the
         first i that fills the block.
         """
-        first = int(self.passed >= self.size)  # sequences that the block must hold
+        first = int(self.passed_over >= self.size)  # sequences that the block must hold
         block, others = self.waiting[:first], self.waiting[first:]
         room = self.t_max - sum(frames for _, frames in block)
         reach, fits = [1], (1 << (room + 1)) - 1
@@ -68,16 +68,16 @@ class Window:
                 taken.append(others.pop(i))
                 target -= taken[-1][1]
         block += reversed(taken)
-        self.passed = 0 if block[0] == self.waiting[0] else self.passed + 1
+        self.passed_over = 0 if block[0] == self.waiting[0] else self.passed_over + 1
         self.waiting = others
         self.frames -= sum(frames for _, frames in block)
         return block
 
     def take_all(self) -> list[Waiting]:
         """Remove all waiting sequences and return them as blocks."""
-        waiting, self.waiting, self.frames, self.passed = self.waiting, [], 0, 0
+        waiting, self.waiting, self.frames, self.passed_over = self.waiting, [], 0, 0
         if not waiting:
             return []
         plan = make_plan([frames for _, frames in waiting], "bload_exact", self.t_max)
-        parts = np.split(plan.sequence, plan.offsets[1:-1])
-        return [[waiting[i] for i in part] for part in parts]
+        blocks = np.split(plan.sequence, plan.offsets[1:-1])
+        return [[waiting[i] for i in block] for block in blocks]

@@ -36,8 +36,7 @@ def pack(
 
     Args:
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
     """
     pieces = whole_pieces(lengths, t_max, long)
     order, sizes = fill(pieces[2], t_max, rng, draw)

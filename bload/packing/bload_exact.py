@@ -51,7 +51,7 @@ Packing = tuple[np.ndarray, int]
 """Block of every piece, ``(pieces,)``, and the number of blocks."""
 MOST_SLOTS = 10**6
 """Largest block size; above it, finding the sums of a pool takes too long."""
-MOST_LOOSE = 4_000
+MOST_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
 WORK = 200_000
 """Pieces pooled before squeezing gives up in the last way: a quarter of a second."""
@@ -65,8 +65,7 @@ def pack(
     """Pack whole sequences into as few blocks as are found, in random order.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
     """
     if t_max > MOST_SLOTS:
         raise InputError(
@@ -74,34 +73,32 @@ def pack(
             f"t_max or choose the packer bload"
         )
     pieces = whole_pieces(lengths, t_max, long)
-    home_P, blocks = _blocks_of(pieces[2], t_max, rng)
+    home_P, blocks = _pack(pieces[2], t_max, rng)
     return plan_from_arrays(*_in_random_order(home_P, blocks, rng), pieces, lengths, t_max)
 
 
-def _blocks_of(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
+def _pack(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
     """Return the block of every piece, ``(pieces,)``, and the number of blocks."""
-    alone_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
-    alone = int(alone_P.sum())
+    fills_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
+    full = int(fills_P.sum())
     home_P = np.empty(len(size_P), dtype=np.int32)
-    home_P[alone_P] = np.arange(alone)
-    if alone == len(size_P):
-        return home_P, alone
-    if alone == 0:
-        return _squeezed(size_P, t_max, rng)
-    others_P, blocks = _squeezed(size_P[~alone_P], t_max, rng)
-    home_P[~alone_P] = others_P + alone
-    return home_P, alone + blocks
+    home_P[fills_P] = np.arange(full)
+    if full == len(size_P):
+        return home_P, full
+    shared_P, blocks = _pack_shared(size_P[~fills_P], t_max, rng)
+    home_P[~fills_P] = shared_P + full
+    return home_P, full + blocks
 
 
-def _squeezed(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
+def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
     """Pack at random and, if that misses the bound, in the other ways; return the smallest."""
     bound = lower_bound(size_P, t_max)
     home_P, blocks = full_blocks(size_P, t_max, bound, rng)
     rest = np.flatnonzero(home_P < 0)
-    if len(rest) > MOST_LOOSE:
-        rest_P, more = best_fit_decreasing(size_P[rest], t_max, rng)
+    if len(rest) > MOST_SQUEEZED:
+        rest_P, added = best_fit_decreasing(size_P[rest], t_max, rng)
         home_P[rest] = rest_P + blocks
-        blocks += more
+        blocks += added
     best = home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
     if best[1] > bound and len(size_P) <= FEW:
         return _smaller(best, fewest_blocks(size_P, t_max, rng))
@@ -109,7 +106,7 @@ def _squeezed(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packi
         home_P, blocks, least = whole_recipes(size_P, t_max, rng)
         bound = max(bound, least)
         if best[1] > bound:
-            best = _smaller(best, _with_the_rest(home_P, blocks, size_P, t_max, bound, rng))
+            best = _smaller(best, _squeeze_all(home_P, blocks, size_P, t_max, bound, rng))
     if best[1] > bound:
         home_P, blocks = best_fit_decreasing(size_P, t_max, rng)
         blocks = squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, WORK)
@@ -117,11 +114,11 @@ def _squeezed(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packi
     return best
 
 
-def _smaller(one: Packing, two: Packing) -> Packing:
-    return one if one[1] <= two[1] else two
+def _smaller(first: Packing, second: Packing) -> Packing:
+    return first if first[1] <= second[1] else second
 
 
-def _with_the_rest(
+def _squeeze_all(
     home_P: np.ndarray,
     blocks: int,
     size_P: np.ndarray,
@@ -132,9 +129,9 @@ def _with_the_rest(
     """Squeeze the loose pieces into blocks of their own, then all blocks together."""
     rest = np.flatnonzero(home_P < 0)
     rest_P = home_P[rest]
-    more = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
+    added = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
     home_P[rest] = rest_P + blocks
-    blocks += more
+    blocks += added
     return home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
 
 

@@ -18,7 +18,7 @@ from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost
 from bload.packing.packer import Packer
-from bload.packing.plan import Plan
+from bload.packing.plan import Block, Plan
 
 CANDIDATES = 256
 """Number of candidate sizes, spread evenly over the sequences and their frames."""
@@ -27,13 +27,13 @@ CANDIDATES = 256
 def choose_sizes(
     lengths: np.ndarray,
     t_max: int,
-    most: int,
+    number: int,
     batch_slots: int,
     cost: Cost,
     *,
     fills: bool = True,
 ) -> tuple[int, ...]:
-    """Return up to `most` block sizes, `t_max` the last, that make an epoch cost least.
+    """Return up to `number` block sizes, `t_max` the last, that make an epoch cost least.
 
     It uses dynamic programming over the lengths, as FlexSP does for its buckets (arXiv 2412.01523),
     and assumes that blocks that are filled up have no padding.
@@ -53,26 +53,26 @@ def choose_sizes(
     blocks_KK = _blocks(lengths, size_K, fills)
     if not fills:
         start_K = np.searchsorted(lengths, size_K, side="right") * price_K
-        return _cheapest(start_K, blocks_KK * price_K, most, size_K)[1]
+        return _cheapest(start_K, blocks_KK * price_K, number, size_K)[1]
     best: tuple[float, tuple[int, ...]] = np.inf, (t_max,)
     for first, size in enumerate(size_K):
         # Blocks that are filled up take their slots from those of the first size.
         start_K = np.full(len(size_K), np.inf)
         start_K[first] = lengths.sum() * price_K[first] / size
         extra_K = price_K - size_K * price_K[first] / size
-        best = min(best, _cheapest(start_K, blocks_KK * extra_K, most, size_K))
+        best = min(best, _cheapest(start_K, blocks_KK * extra_K, number, size_K))
     return best[1]
 
 
 def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
     """Return candidate sizes: the lengths, or quantiles of them, and fractions of `t_max`."""
-    found = np.unique(lengths)
-    if len(found) > CANDIDATES:
+    sizes = np.unique(lengths)
+    if len(sizes) > CANDIDATES:
         share = np.linspace(0, 1, CANDIDATES // 2 + 1)[1:]
         ends = np.cumsum(lengths)
-        at = np.searchsorted(ends, share * ends[-1]).clip(max=len(lengths) - 1)
-        found = np.concatenate([lengths[at], np.quantile(lengths, share, method="higher")])
-    return np.unique([*found, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
+        by_frames = lengths[np.searchsorted(ends, share * ends[-1]).clip(max=len(lengths) - 1)]
+        sizes = np.concatenate([by_frames, np.quantile(lengths, share, method="higher")])
+    return np.unique([*sizes, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
 
 
 def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
@@ -90,9 +90,9 @@ def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
 
 
 def _cheapest(
-    start_K: np.ndarray, step_KK: np.ndarray, most: int, size_K: np.ndarray
+    start_K: np.ndarray, step_KK: np.ndarray, number: int, size_K: np.ndarray
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the lowest cost, and the sizes, at most `most` including the last, that have it.
+    """Return the lowest cost, and the sizes, at most `number` including the last, that have it.
 
     Args:
         start_K: cost of beginning with size k.
@@ -101,7 +101,7 @@ def _cheapest(
     step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
     cost_K, came = start_K, []
     best, counts = float(start_K[-1]), 1
-    for count in range(2, min(most, len(size_K)) + 1):
+    for count in range(2, min(number, len(size_K)) + 1):
         total_KK = cost_K[:, None] + step_KK
         came.append(total_KK.argmin(axis=0))
         cost_K = total_KK.min(axis=0)
@@ -113,7 +113,7 @@ def _cheapest(
     return best, tuple(int(size_K[k]) for k in reversed(menu))
 
 
-def sizes_of(
+def resolve_block_sizes(
     block_sizes: int | Sequence[int], plan: Plan, t_max: int, batch_slots: int, cost: Cost
 ) -> tuple[int, ...]:
     """Return the block sizes for a loader's `block_sizes`; none if there is only one.
@@ -125,16 +125,12 @@ def sizes_of(
     Raises:
         InputError: `block_sizes` is neither, or the packer makes batches of its own sizes.
     """
-    if isinstance(block_sizes, Iterable) and not isinstance(block_sizes, str):
-        sizes = check_sizes([*block_sizes], t_max)
-    elif not hasattr(block_sizes, "__index__") or block_sizes < 1:
-        raise InputError(
-            f"block_sizes is {block_sizes!r}; give a number of block sizes, or their list"
-        )
-    else:
+    if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
         fills = plan.segments > plan.blocks
-        lengths = plan.sequence_lengths
-        sizes = choose_sizes(lengths, t_max, block_sizes, batch_slots, cost, fills=fills)
+        lengths, number = plan.sequence_lengths, int(block_sizes)
+        sizes = choose_sizes(lengths, t_max, number, batch_slots, cost, fills=fills)
+    else:
+        sizes = check_sizes(block_sizes, t_max)
     if len(sizes) < 2:
         return ()
     if not plan.has_one_size:
@@ -142,19 +138,23 @@ def sizes_of(
     return sizes
 
 
-def check_sizes(sizes: Sequence[int], t_max: int) -> tuple[int, ...]:
+def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
     """Return block sizes in ascending order; there may be none.
 
     Raises:
         InputError: not a list of sizes, or the largest is not `t_max`.
     """
-    many = isinstance(sizes, Iterable) and not isinstance(sizes, str)
-    if not many or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
-        raise InputError(f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on")
+    is_list = isinstance(sizes, Iterable) and not isinstance(sizes, str)
+    sizes = [*sizes] if is_list else sizes
+    if not is_list or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
+        raise InputError(
+            f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on, or the number "
+            "of sizes to choose"
+        )
     if len(sizes) and max(sizes) != t_max:
         raise InputError(
-            f"block_sizes is {list(sizes)} and the largest block has {t_max} slots; give {t_max} "
-            "among the sizes and leave out what is larger, or set t_max"
+            f"block_sizes is {sizes} and the largest block has {t_max} slots; give {t_max} among "
+            "the sizes and leave out what is larger, or set t_max"
         )
     return tuple(sorted({int(size) for size in sizes}))
 
@@ -179,34 +179,24 @@ def pack_block_sizes(
     if pack.one_each or pack.cuts_clips:
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
-    left = rng.permutation(len(lengths))
-    parts: list[tuple[np.ndarray, Plan]] = []
-    for below, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
-        long = left[lengths[left] > below]
-        mine = left
-        if below:
-            short = left[lengths[left] <= below]
+    remaining = rng.permutation(len(lengths))
+    blocks: list[tuple[np.ndarray, Block]] = []
+    for smaller, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
+        long = remaining[lengths[remaining] > smaller]
+        members = remaining
+        if smaller:
+            short = remaining[lengths[remaining] <= smaller]
             need = np.minimum(lengths[long], size)
             room = lower_bound(need, size) * size - need.sum() if len(long) else 0
             fits = np.cumsum(lengths[short]) <= room
-            mine, left = np.concatenate([long, short[fits]]), short[~fits]
-        if len(mine):
-            parts.append((mine, pack(lengths[mine], size, rng, **options)))
-    return _joined(parts, lengths, np.array(sizes), rng)
-
-
-def _joined(
-    parts: list[tuple[np.ndarray, Plan]],
-    lengths: np.ndarray,
-    sizes: np.ndarray,
-    rng: np.random.Generator,
-) -> Plan:
-    """Join plans over parts of the sequences into one, with its blocks in random order."""
-    blocks = [(mine, plan.block(b)) for mine, plan in parts for b in range(plan.blocks)]
+            members, remaining = np.concatenate([long, short[fits]]), short[~fits]
+        if len(members):
+            plan = pack(lengths[members], size, rng, **options)
+            blocks += [(members, plan.block(b)) for b in range(plan.blocks)]
     blocks = [blocks[i] for i in rng.permutation(len(blocks))]
-    sequence = np.concatenate([mine[block.sequence] for mine, block in blocks])
+    sequence = np.concatenate([members[block.sequence] for members, block in blocks])
     first = np.concatenate([block.first for _, block in blocks])
     length = np.concatenate([block.length for _, block in blocks])
     offsets = np.cumsum([0, *(len(block.length) for _, block in blocks)])
-    slots = sizes[np.searchsorted(sizes, [block.frames for _, block in blocks])]
-    return Plan(int(sizes[-1]), lengths, sequence, first, length, offsets, slots)
+    slots = np.array(sizes)[np.searchsorted(sizes, [block.frames for _, block in blocks])]
+    return Plan(sizes[-1], lengths, sequence, first, length, offsets, slots)

@@ -13,7 +13,7 @@ import numpy as np
 
 from bload.errors import check_whole
 from bload.packing.packer import packer
-from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.pieces import LongWithoutCarry, whole_pieces
 from bload.packing.plan import Plan
 
 
@@ -23,15 +23,14 @@ def pack(
     t_max: int,
     rng: np.random.Generator,
     *,
-    long: Alone = "error",
+    long: LongWithoutCarry = "error",
     buckets: int = 16,
     batch_slots: int = 0,
 ) -> Plan:
     """Draw batches from buckets that hold equally many frames each.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
         buckets: number of buckets, at most that of the sequences.
         batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """

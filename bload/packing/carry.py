@@ -42,8 +42,8 @@ def pack_carry(
         rooms = t_max - length[long[with_room]]
         order, sizes = fill(length[short], t_max, rng, rooms=rooms)
         filled = np.split(short[order], np.cumsum(sizes))[:-1]
-        for block, mine in zip(with_room.tolist(), filled, strict=True):
-            blocks[block] += mine.tolist()
+        for block, pieces_added in zip(with_room.tolist(), filled, strict=True):
+            blocks[block] += pieces_added.tolist()
         short = np.delete(short, order)
     if len(short):
         plan = pack(length[short], t_max, rng, **options)

@@ -64,9 +64,10 @@ def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cos
     best, least = np.zeros(5), np.inf
     for size in range(1, 6):
         for columns in map(list, combinations(range(5), size)):
-            found = np.linalg.lstsq(scaled_MW[:, columns], np.ones(len(times_M)), rcond=None)[0]
-            error = float(np.square(scaled_MW[:, columns] @ found - 1).sum())
-            if (found >= 0).all() and error < least * (1 - 1e-9):
+            part_MW = scaled_MW[:, columns]
+            weights = np.linalg.lstsq(part_MW, np.ones(len(times_M)), rcond=None)[0]
+            error = float(np.square(part_MW @ weights - 1).sum())
+            if (weights >= 0).all() and error < least * (1 - 1e-9):
                 best, least = np.zeros(5), error
-                best[columns] = found
+                best[columns] = weights
     return Cost(*best.tolist())

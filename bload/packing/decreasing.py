@@ -14,12 +14,9 @@ Recipe = tuple["Recipe", int, int] | None
 def best_fit_decreasing(
     size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Return the block of every piece, ``(pieces,)``, and the number of blocks.
+    """Return the block of each of P pieces of `size_P` frames, and the number of blocks.
 
-    Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
-        rng: decides at random between pieces of equal length.
+    Pieces of equal length come in random order.
     """
     sizes, counts = np.unique(size_P, return_counts=True)
     groups = _groups(sizes.tolist(), counts.tolist(), t_max)
@@ -63,15 +60,15 @@ def _groups(sizes: list[int], counts: list[int], t_max: int) -> list[tuple[int, 
             times = min(room // size, count)  # the fullest block stays the fullest
             used = min(number, count // times)
             count -= used * times
-            for rest, many, what in (
+            for rest, blocks, contents in (
                 (room - times * size, used, (recipe, size, times)),
                 (room, number - used if enough else 0, recipe),
             ):
-                if many and rest:
-                    with_room.setdefault(rest, []).append((many, what))
+                if blocks and rest:
+                    with_room.setdefault(rest, []).append((blocks, contents))
                     rooms |= 1 << rest
-                elif many:
-                    full.append((many, what))
+                elif blocks:
+                    full.append((blocks, contents))
             if enough and not with_room[room]:
                 rooms &= ~(1 << room)
     return full + [group for groups in with_room.values() for group in groups]

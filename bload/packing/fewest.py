@@ -14,12 +14,9 @@ FEW = 12
 def fewest_blocks(
     size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Return the block of every piece, ``(pieces,)``, and the least possible number of blocks.
+    """Return the block of each of P pieces of `size_P` frames, and the least number of blocks.
 
-    Args:
-        size_P: frames of every piece, ``(pieces,)``, at most about twenty.
-        t_max: slots in a block.
-        rng: shuffles the pieces, because the first of several best packings is taken.
+    The pieces are shuffled, because the first of several best packings is taken.
     """
     pieces = len(size_P)
     shuffled = rng.permutation(pieces)

@@ -44,8 +44,8 @@ def fill(
     piece = rng.permutation(len(lengths))
     piece = piece[np.argsort(lengths[piece], kind="stable")]
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)
-    each = itertools.repeat(t_max) if rooms is None else rooms.tolist()
-    blocks = _fill(sizes.tolist(), number.tolist(), each, draw, _chances(rng))
+    room_of_block = itertools.repeat(t_max) if rooms is None else rooms.tolist()
+    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _chances(rng))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
     if rooms is not None:  # no piece was left for the other blocks
@@ -65,15 +65,15 @@ def _fill(
     ``sums[i]`` is the sum of the weights of the ``i & -i`` places before i. The weight of a place
     is its number of pieces, or 1 if lengths are drawn.
     """
-    places, each = len(sizes), draw == "video"
-    top, left = 1 << places.bit_length() >> 1, sum(number)
-    sums = [0, *(number if each else [1] * places)]
+    places, by_piece = len(sizes), draw == "video"
+    top, remaining = 1 << places.bit_length() >> 1, sum(number)
+    sums = [0, *(number if by_piece else [1] * places)]
     for i in range(1, places + 1):
         if (above := i + (i & -i)) <= places:
             sums[above] += sums[i]
     blocks = []
     for room in rooms:
-        if not left:
+        if not remaining:
             break
         block: list[int] = []
         while True:
@@ -83,17 +83,17 @@ def _fill(
                 i &= i - 1
             if not fitting:
                 break
-            at, place, step = int(next(chances) * fitting), 0, top
+            nth, place, step = int(next(chances) * fitting), 0, top
             while step:
-                if place + step <= places and sums[place + step] <= at:
+                if place + step <= places and sums[place + step] <= nth:
                     place += step
-                    at -= sums[place]
+                    nth -= sums[place]
                 step >>= 1
             block.append(place)
             room -= sizes[place]
             number[place] -= 1
-            left -= 1
-            if each or not number[place]:
+            remaining -= 1
+            if by_piece or not number[place]:
                 i = place + 1
                 while i <= places:
                     sums[i] -= 1

@@ -22,8 +22,7 @@ def pack(
     """Put each piece into a block of its own, in random order.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``carry`` passes it on, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))

@@ -13,13 +13,12 @@ say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError
+from bload.errors import InputError, check_whole
 from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
@@ -93,14 +92,8 @@ def make_plan(
             )
     lengths = check_lengths(lengths)
     t_max = natural_t_max(lengths, packer) if t_max is None else t_max
-    if not hasattr(t_max, "__index__"):
-        raise InputError(f"t_max is {t_max!r}; give a whole number")
-    t_max = index(t_max)
-    if not 1 <= t_max < 2**31:
-        raise InputError(f"t_max is {t_max}; a block has 1 to {2**31 - 1} slots")
-    if not all(hasattr(number, "__index__") and number >= 0 for number in (seed, epoch)):
-        raise InputError(f"seed is {seed!r} and epoch is {epoch!r}; give whole numbers from 0 on")
-    rng = np.random.default_rng([seed, epoch])
+    t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
+    rng = np.random.default_rng([check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)])
     sizes = check_sizes(block_sizes, t_max)
     if sizes and pack.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")

@@ -6,12 +6,12 @@ import numpy as np
 
 from bload.errors import InputError, TooLongError
 
-Alone = Literal["error", "split", "truncate"]
+LongWithoutCarry = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
+"""Treatment of sequences longer than a block, see `whole_pieces`."""
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
 MOST_PIECES = 10**8
+"""Largest number of pieces in a plan."""
 
 
 def check_pieces(pieces: np.ndarray, t_max: int) -> None:
@@ -51,6 +51,6 @@ def whole_pieces(
         raise InputError(f"long is {long!r}; choose error, split{', carry' * carry} or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
-        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, "", carry)
+        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

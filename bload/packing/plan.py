@@ -123,28 +123,29 @@ class Plan:
             starts, ends = self.batches[:-1], self.batches[1:]
             if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
                 raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
-            if np.any(np.diff(self.slots) * (np.diff(self.batch_of_block()) == 0)):
+            batch = np.repeat(np.arange(len(starts)), ends - starts)
+            if np.any(np.diff(self.slots) * (np.diff(batch) == 0)):
                 raise ValueError("blocks of one batch must have equally many slots")
         self._check_frames_once()
         if self.carries:
             _ = self.follows
 
     def _check_inside(self) -> None:
-        of_sequence = self.sequence_lengths[self.sequence]
-        outside = self.first > of_sequence - self.length
+        total = self.sequence_lengths[self.sequence]
+        outside = self.first > total - self.length
         if outside.any() or self.length.min() < 1 or self.first.min() < 0:
             s = int((outside | (self.length < 1) | (self.first < 0)).argmax())
             raise ValueError(
                 f"segment {s} takes frames {self.first[s]} to {self.first[s] + self.length[s]} of "
-                f"sequence {self.sequence[s]}, which has {of_sequence[s]}"
+                f"sequence {self.sequence[s]}, which has {total[s]}"
             )
 
     def _check_frames_once(self) -> None:
-        several = np.bincount(self.sequence) > 1
-        some = np.flatnonzero(several[self.sequence]) if several.any() else np.zeros(0, np.int64)
-        some = some[np.lexsort((self.first[some], self.sequence[some]))]
-        sequence, first = self.sequence[some], self.first[some]
-        end = first + self.length[some]
+        is_cut = np.bincount(self.sequence) > 1
+        pieces = np.flatnonzero(is_cut[self.sequence]) if is_cut.any() else np.zeros(0, np.int64)
+        pieces = pieces[np.lexsort((self.first[pieces], self.sequence[pieces]))]
+        sequence, first = self.sequence[pieces], self.first[pieces]
+        end = first + self.length[pieces]
         if np.any((sequence[1:] == sequence[:-1]) & (first[1:] < end[:-1])):
             raise ValueError("a frame appears twice in the plan")
 
@@ -170,7 +171,7 @@ class Plan:
 
     @property
     def placed(self) -> int:
-        """Frames in blocks."""
+        """Frames of the data set that are in blocks."""
         return int(self.length.sum())
 
     @property
@@ -255,10 +256,6 @@ class Plan:
         continues = bool(self.carries and self.follows[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, slots, *columns, continues)
-
-    def batch_of_block(self) -> np.ndarray:
-        """Return the batch of each block, ``(blocks,)``, if the packer makes batches."""
-        return np.repeat(np.arange(len(self.batches) - 1), np.diff(self.batches))
 
     def block_of_segment(self) -> np.ndarray:
         """Return the block of each segment, ``(segments,)``."""

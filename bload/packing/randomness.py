@@ -5,16 +5,16 @@ import numpy as np
 from bload.packing.plan import Plan
 
 
-def repeat_share(one: Plan, two: Plan) -> float:
-    """Return the share of pairs with a common block in `one` that have a common block in `two` too.
+def repeat_share(plan: Plan, later: Plan) -> float:
+    """Return the share of pairs with a common block in `plan` that share one in `later` too.
 
     Random blocks of k of n sequences give about (k - 1) / (n - 1).
 
     Args:
-        one: plan of an epoch.
-        two: another plan of the same lengths, such as that of the next epoch.
+        plan: plan of an epoch.
+        later: another plan of the same lengths, such as that of the next epoch.
     """
-    first, second = (np.unique(_pairs(plan)) for plan in (one, two))
+    first, second = np.unique(_pairs(plan)), np.unique(_pairs(later))
     if len(first) == 0:
         return 0.0
     return len(np.intersect1d(first, second, assume_unique=True)) / len(first)
@@ -30,17 +30,17 @@ def partner_information(plans: list[Plan]) -> float:
     Args:
         plans: plans of the same lengths, for instance of several epochs, which are pooled.
     """
-    everything = np.concatenate([plan.length for plan in plans])
-    edges = np.unique(np.quantile(everything, np.linspace(0, 1, 11)[1:-1], method="nearest"))
+    lengths = np.concatenate([plan.length for plan in plans])
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 11)[1:-1], method="nearest"))
     classes = len(edges) + 1
     joint = np.zeros((classes, classes))
     for plan in plans:
-        one, two = _mates(plan)
-        if len(one) == 0:
+        segment, mate = _mates(plan)
+        if len(segment) == 0:
             continue
-        mates = np.diff(plan.offsets)[plan.block_of_segment()[one]] - 1
-        row = np.searchsorted(edges, plan.length[one], side="right")
-        column = np.searchsorted(edges, plan.length[two], side="right")
+        mates = np.diff(plan.offsets)[plan.block_of_segment()[segment]] - 1
+        row = np.searchsorted(edges, plan.length[segment], side="right")
+        column = np.searchsorted(edges, plan.length[mate], side="right")
         np.add.at(joint, (row, column), 1 / mates)
     if joint.sum() == 0:
         return 0.0
@@ -56,21 +56,19 @@ def partner_information(plans: list[Plan]) -> float:
 def _mates(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Return all ordered pairs of different segments in a block."""
     sizes = np.diff(plan.offsets)
-    ones, twos = [], []
+    segments, mates = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for size in np.unique(sizes[sizes > 1]):
         start = plan.offsets[:-1][sizes == size]
         i, j = np.nonzero(~np.eye(size, dtype=bool))
-        ones.append((start[:, None] + i).ravel())
-        twos.append((start[:, None] + j).ravel())
-    if not ones:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate(ones), np.concatenate(twos)
+        segments.append((start[:, None] + i).ravel())
+        mates.append((start[:, None] + j).ravel())
+    return np.concatenate(segments), np.concatenate(mates)
 
 
 def _pairs(plan: Plan) -> np.ndarray:
     """Return the unordered pairs of sequences that share a block, one number per pair."""
-    one, two = _mates(plan)
-    a, b = plan.sequence[one], plan.sequence[two]
+    segment, mate = _mates(plan)
+    a, b = plan.sequence[segment], plan.sequence[mate]
     keep = a < b
     pairs: np.ndarray = a[keep] * plan.sequences + b[keep]
     return pairs

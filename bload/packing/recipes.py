@@ -23,15 +23,10 @@ CLOSE = 1e-7
 def whole_recipes(
     size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int, int]:
-    """Pack most pieces by the best recipes.
-
-    Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
-        rng: decides at random between pieces of equal length.
+    """Pack most of P pieces of `size_P` frames by the best recipes.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 if it is left over; the number of blocks; and a
+        the block of every piece, ``(P,)``, -1 if it is left over; the number of blocks; and a
         lower bound on the blocks of any packing.
     """
     size_D, count_D = np.unique(size_P, return_counts=True)
@@ -71,14 +66,14 @@ def _best_recipes(
         used_R = (inverse_DR * new_D[:, None]).sum(0)
         shrinks = np.flatnonzero(used_R > CLOSE)
         ratio = times_R[shrinks] / used_R[shrinks]
-        out = shrinks[ratio.argmin()]
+        leaving = shrinks[ratio.argmin()]
         step = ratio.min()
         times_R = np.maximum(times_R - step * used_R, 0)
-        times_R[out] = step
-        column_D = inverse_DR[:, out] / used_R[out]
+        times_R[leaving] = step
+        column_D = inverse_DR[:, leaving] / used_R[leaving]
         inverse_DR = inverse_DR - column_D[:, None] * used_R
-        inverse_DR[:, out] = column_D
-        recipe_RD[out] = new_D
+        inverse_DR[:, leaving] = column_D
+        recipe_RD[leaving] = new_D
     return recipe_RD, times_R, least
 
 

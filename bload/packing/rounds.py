@@ -30,39 +30,37 @@ CHUNK = 2**17
 def full_blocks(
     size_P: np.ndarray, t_max: int, blocks: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Pack most pieces into full random blocks.
+    """Pack most of P pieces of `size_P` frames into full random blocks.
 
     Args:
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
         blocks: target for the number of blocks; its spare slots are shared by all blocks.
 
     Returns:
-        the block of every piece, ``(pieces,)``, -1 if it is left over, and the number of blocks.
+        the block of every piece, ``(P,)``, -1 if it is left over, and the number of blocks.
     """
     home_P = np.full(len(size_P), -1, dtype=np.int32)
     loose = rng.permutation(len(size_P)).astype(np.int32)
     frames = int(size_P.sum())
     done, spare = 0, blocks * t_max - frames
     while len(loose) > FEWEST:
-        left, tried, before = [], 0, done
+        remaining, tried, before = [], 0, done
         spared = spare // max(blocks - done, 1)
         for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
-            some = _Round(chunk, size_P, t_max)
+            packed = _Round(chunk, size_P, t_max)
             for _ in range(FITS):
-                frames_loose = int(size_P[some.loose].sum())
-                if frames_loose * len(size_P) <= frames * len(some.loose):
-                    some.fit()  # uses up short pieces; exchanges use long ones
+                frames_loose = int(size_P[packed.loose].sum())
+                if frames_loose * len(size_P) <= frames * len(packed.loose):
+                    packed.fit()  # uses up short pieces; exchanges use long ones
             for _ in range(EXCHANGES):
-                some.exchange(rng)
-            ready_B = some.room_B <= spared
+                packed.exchange(rng)
+            ready_B = packed.room_B <= spared
             number_B = np.where(ready_B, np.cumsum(ready_B) - 1 + done, -1)
-            home_P[some.piece] = number_B[some.block]
-            left += [some.loose, some.piece[~ready_B[some.block]]]
+            home_P[packed.piece] = number_B[packed.block]
+            remaining += [packed.loose, packed.piece[~ready_B[packed.block]]]
             tried += len(ready_B)
             done += int(ready_B.sum())
-            spare -= int(some.room_B[ready_B].sum())
-        loose = rng.permutation(np.concatenate(left))
+            spare -= int(packed.room_B[ready_B].sum())
+        loose = rng.permutation(np.concatenate(remaining))
         if done == before or done - before < PROGRESS * tried:
             break
     return home_P, done
@@ -76,22 +74,18 @@ def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:
     The order is cut into lines, which are walked at the same time, one block per line and step.
     Return the first piece of every block and the one after its last, ``(blocks,)`` each. The last
     block of a line, which may be cut short, is left out with its pieces.
-
-    Args:
-        lengths: frames of the pieces in their random order, ``(pieces,)``, each 1 to `t_max`.
-        t_max: slots in a block.
     """
     end_P = np.cumsum(lengths, dtype=np.int64)
     lines = 1 + int(end_P[-1]) // (t_max * STEPS)
     stop_L = len(lengths) * np.arange(1, lines + 1) // lines
-    at_L = np.concatenate([[0], stop_L[:-1]])
-    found = []
-    while len(at_L):
-        after_L = np.searchsorted(end_P, end_P[at_L] - lengths[at_L] + t_max, "right")
+    first_L = np.concatenate([[0], stop_L[:-1]])
+    blocks = []
+    while len(first_L):
+        after_L = np.searchsorted(end_P, end_P[first_L] - lengths[first_L] + t_max, "right")
         whole = after_L < stop_L
-        found.append((at_L[whole], after_L[whole]))
-        at_L, stop_L = after_L[whole], stop_L[whole]
-    first, after = (np.concatenate(column) for column in zip(*found, strict=True))
+        blocks.append((first_L[whole], after_L[whole]))
+        first_L, stop_L = after_L[whole], stop_L[whole]
+    first, after = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return first, after
 
 
@@ -104,9 +98,9 @@ class _Round:
         count_B = after - first
         start_B = np.cumsum(count_B) - count_B
         self.block = np.repeat(np.arange(len(first)), count_B)
-        at = np.arange(len(self.block)) + np.repeat(first - start_B, count_B)
-        self.piece = pieces[at]
-        self.loose = np.delete(pieces, at)
+        placed = np.arange(len(self.block)) + np.repeat(first - start_B, count_B)
+        self.piece = pieces[placed]
+        self.loose = np.delete(pieces, placed)
         frames = np.bincount(self.block, size_P[self.piece], len(first))
         self.room_B = t_max - frames.astype(np.int64)
 
@@ -137,9 +131,9 @@ class _Round:
         wanted = np.concatenate([self.size_P[self.piece[place]] + room[place], self.room_B[open_B]])
         block = np.concatenate([self.block[place], open_B])
         place = np.concatenate([place, np.full(len(open_B), -1)])
-        there = rng.permutation(np.flatnonzero(number[np.minimum(wanted, self.t_max)] > 0))
+        offered = rng.permutation(np.flatnonzero(number[np.minimum(wanted, self.t_max)] > 0))
         choice_B = np.full(len(self.room_B), -1)
-        choice_B[block[there]] = there
+        choice_B[block[offered]] = offered
         choice = choice_B[choice_B >= 0]
         choice = choice[_sorting(wanted[choice])]
         wanted = wanted[choice]

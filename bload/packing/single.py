@@ -11,19 +11,18 @@ one permutation.
 import numpy as np
 
 from bload.packing.packer import packer
-from bload.packing.pieces import Alone, whole_pieces
+from bload.packing.pieces import LongWithoutCarry, whole_pieces
 from bload.packing.plan import Plan
 
 
 @packer(makes_batches=True)
 def pack(
-    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Alone = "error"
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: LongWithoutCarry = "error"
 ) -> Plan:
     """Give every piece a batch of its own, in random order.
 
     Args:
-        long: sequences longer than `t_max`: ``error`` refuses them, ``split`` clears the state at
-            every cut, ``truncate`` deletes the rest.
+        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))

@@ -21,7 +21,7 @@ STIR = 0.5
 """Share of these moves that pool it with any block, not the emptiest, to move gaps about."""
 BITS = 10_000
 """Slots in a block at which finding the sums costs as much as all other work on a piece."""
-MOST = 6_000
+MOST_PIECES = 6_000
 """Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3
 """Random blocks that take part, for each block with room."""
@@ -32,7 +32,7 @@ def squeeze(
     size: dict[int, int] | list[int],
     t_max: int,
     bound: int,
-    chances: "Chances",
+    random: "BulkRandom",
     work: int,
 ) -> list[list[int]]:
     """Pool pairs of blocks until `bound` blocks are left or the work is done.
@@ -40,7 +40,6 @@ def squeeze(
     Args:
         blocks: one list of piece numbers per block.
         size: frames of every piece.
-        t_max: slots in a block.
         work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
     """
     blocks = [list(block) for block in blocks]
@@ -49,36 +48,36 @@ def squeeze(
     with_room = [b for b in range(len(blocks)) if room[b]]
     emptiest_first = [(-room[b], b) for b in with_room]
     heapify(emptiest_first)
-    left_over = work // (1 + t_max // BITS)
-    while len(blocks) > bound and left_over > 0:
-        left_over -= 1
+    work //= 1 + t_max // BITS
+    while len(blocks) > bound and work > 0:
+        work -= 1
         while not _is_current(emptiest_first[0], room):
             heappop(emptiest_first)
-        one, two = emptiest_first[0][1], chances.below(len(blocks))
-        if chances.happens(PARTNER_WITH_ROOM):
-            pick = chances.below(len(with_room))
+        giver, taker = emptiest_first[0][1], random.randint(len(blocks))
+        if random.chance(PARTNER_WITH_ROOM):
+            pick = random.randint(len(with_room))
             if with_room[pick] >= len(blocks) or not room[with_room[pick]]:
                 with_room[pick] = with_room[-1]
                 with_room.pop()
                 continue
-            if chances.happens(STIR):
-                one = with_room[pick]
+            if random.chance(STIR):
+                giver = with_room[pick]
             else:
-                two = with_room[pick]
-        if one == two:
+                taker = with_room[pick]
+        if giver == taker:
             continue
-        pool = blocks[one] + blocks[two]
-        left_over -= len(pool)
-        fuller, rest, left = fullest_subset(pool, size, t_max, chances)
-        if not room[one]:
-            with_room.append(one)  # block one gains room; block two never does
-        blocks[one], room[one] = rest, room[one] + room[two] - left
-        blocks[two], room[two] = fuller, left
+        pool = blocks[giver] + blocks[taker]
+        work -= len(pool)
+        fuller, rest, room_left = fullest_subset(pool, size, t_max, random)
+        if not room[giver]:
+            with_room.append(giver)  # the giver gains room; the taker never does
+        blocks[giver], room[giver] = rest, room[giver] + room[taker] - room_left
+        blocks[taker], room[taker] = fuller, room_left
         if not rest:
-            blocks[one], room[one] = blocks[-1], room[-1]
+            blocks[giver], room[giver] = blocks[-1], room[-1]
             blocks.pop()
             room.pop()
-        for b in (one, two):
+        for b in (giver, taker):
             if b < len(blocks) and room[b]:
                 heappush(emptiest_first, (-room[b], b))
     return blocks
@@ -89,56 +88,59 @@ def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
 
 
 def fullest_subset(
-    pool: list[int], size: dict[int, int] | list[int], t_max: int, chances: "Chances"
+    pool: list[int], size: dict[int, int] | list[int], t_max: int, random: "BulkRandom"
 ) -> tuple[list[int], list[int], int]:
     """Return the fullest subset of a pool that fits into a block, the rest, and the room left.
 
     Bit s of ``reach[i]`` is set if some of the first i pieces sum to s. A fair coin for each piece
     chooses among several fullest subsets.
     """
-    chances.shuffle(pool)
+    random.shuffle(pool)
     fits = (1 << (t_max + 1)) - 1
     reach = [1]
     for piece in pool:
         sums = reach[-1]
         reach.append((sums | (sums << size[piece])) & fits)
     target = reach[-1].bit_length() - 1
-    left = t_max - target
+    room = t_max - target
     subset, rest = [], []
     for i in range(len(pool) - 1, -1, -1):
         piece = pool[i]
-        without = reach[i] >> target & 1
-        below = target - size[piece]
-        with_it = below >= 0 and reach[i] >> below & 1
-        if with_it and (not without or chances.happens(0.5)):
+        can_skip = reach[i] >> target & 1
+        remaining = target - size[piece]
+        can_take = remaining >= 0 and reach[i] >> remaining & 1
+        if can_take and (not can_skip or random.chance(0.5)):
             subset.append(piece)
-            target = below
+            target = remaining
         else:
             rest.append(piece)
-    return subset, rest, left
+    return subset, rest, room
 
 
-class Chances:
+class BulkRandom:
     """Uniform random numbers, drawn in bulk because single draws are slow in Python."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.stock: list[float] = []
 
-    def next(self) -> float:
+    def draw(self) -> float:
+        """Return a number from 0 to 1."""
         if not self.stock:
             self.stock = self.rng.random(4096).tolist()
         return self.stock.pop()
 
-    def below(self, n: int) -> int:
-        return int(self.next() * n)
+    def randint(self, n: int) -> int:
+        """Return a whole number from 0 to n - 1."""
+        return int(self.draw() * n)
 
-    def happens(self, share: float) -> bool:
-        return self.next() < share
+    def chance(self, share: float) -> bool:
+        """Return True with a probability of `share`."""
+        return self.draw() < share
 
     def shuffle(self, items: list[int]) -> None:
         for i in range(len(items) - 1, 0, -1):
-            j = int(self.next() * (i + 1))
+            j = int(self.draw() * (i + 1))
             items[i], items[j] = items[j], items[i]
 
 
@@ -154,10 +156,9 @@ def squeeze_tail(
     """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
     Args:
-        home_P: block of every piece, ``(pieces,)``, -1 if it is loose; changed in place.
+        home_P: block of every piece, -1 if it is loose; changed in place.
         blocks: number of blocks before.
-        size_P: frames of every piece, ``(pieces,)``.
-        t_max: slots in a block.
+        size_P: frames of every piece.
         bound: number of blocks to stop at.
         work: as in `squeeze`.
     """
@@ -169,15 +170,15 @@ def squeeze_tail(
     for number, home in zip(size, home_P[piece].tolist(), strict=True):
         lists.setdefault(home, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
-    others = blocks - len(lists)
-    least = max(bound - others, -(-sum(sizes) // t_max))
+    untouched = blocks - len(lists)
+    least = max(bound - untouched, -(-sum(sizes) // t_max))
     start = [*_side_by_side(loose, size, t_max), *lists.values()]
-    found = squeeze(start, size, t_max, least, Chances(rng), work)
-    for b, block in enumerate(found):
+    squeezed = squeeze(start, size, t_max, least, BulkRandom(rng), work)
+    for b, block in enumerate(squeezed):
         home_P[block] = blocks + b
     used = np.bincount(home_P) > 0
     home_P[:] = (np.cumsum(used) - 1)[home_P]
-    return others + len(found)
+    return untouched + len(squeezed)
 
 
 def _choose(
@@ -190,13 +191,13 @@ def _choose(
     room_B = t_max - np.bincount(home, size_P[placed], blocks).astype(np.int64)
     open_blocks = rng.permutation(np.flatnonzero(room_B))
     open_blocks = open_blocks[np.argsort(-room_B[open_blocks], kind="stable")]
-    most = MOST - (len(home_P) - len(placed))
-    open_blocks = open_blocks[np.cumsum(pieces_B[open_blocks]) <= most]
+    limit = MOST_PIECES - (len(home_P) - len(placed))
+    open_blocks = open_blocks[np.cumsum(pieces_B[open_blocks]) <= limit]
     loose_blocks = -(-int(size_P.sum() - size_P[placed].sum()) // t_max)
-    some = PARTNERS * (len(open_blocks) + loose_blocks)
+    partners = PARTNERS * (len(open_blocks) + loose_blocks)
     chosen_B = np.zeros(blocks, dtype=bool)
     chosen_B[open_blocks] = True
-    chosen_B[rng.permutation(blocks)[:some]] = True
+    chosen_B[rng.permutation(blocks)[:partners]] = True
     return chosen_B
 
 

@@ -8,30 +8,30 @@ optimiser step together. With blocks of one size, a step depends only on its num
 ranks of 4 blocks and 8 ranks of 1 block train the same steps, except with `queue`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from inspect import signature
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from bload.errors import InputError, check_choice, check_whole
 from bload.packing.cost import Cost
 from bload.packing.plan import Plan
+from bload.schedule import orders, shares
 from bload.schedule.carried_rows import place_in_rows
-from bload.schedule.orders import ORDERS
 from bload.schedule.schedule import SLOTS, Schedule
-from bload.schedule.shares import SHARES
 
 Last = Literal["fill", "drop"]
 MOST_BLOCKS = 10**8
 """Largest number of blocks in a step, including fillers."""
-BALANCES = {
-    "none": ("plan", "turns"),
-    "pairs": ("plan", "equal"),
-    "counts": ("plan", "free"),
-    "window": ("window", "equal"),
-    "queue": ("queue", "equal"),
+Order = Callable[..., list[np.ndarray]]
+Share = Callable[[np.ndarray, int], np.ndarray]
+BALANCES: dict[str, tuple[Order, Share]] = {
+    "none": (orders.plan, shares.round_robin),
+    "pairs": (orders.plan, shares.equal_counts),
+    "counts": (orders.plan, shares.greedy),
+    "window": (orders.window, shares.equal_counts),
+    "queue": (orders.queue, shares.equal_counts),
 }
 """Order and share of each balance, by name."""
 
@@ -69,7 +69,7 @@ def make_schedule(
     """
     check_choice("last", last, ("fill", "drop"))
     check_options(balance, cost, options)
-    order, share = ORDERS[BALANCES[balance][0]], SHARES[BALANCES[balance][1]]
+    order, share = BALANCES[balance]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole("micro_batches", micro_batches, 1)
     rows = blocks_per_rank(batch_slots or 0, plan.t_max)
@@ -77,8 +77,7 @@ def make_schedule(
     if ranks * rows * micro_batches > MOST_BLOCKS:
         raise InputError(
             f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
-            f"than {MOST_BLOCKS:,} blocks; lower batch_slots or "
-            f"micro_batches"
+            f"than {MOST_BLOCKS:,} blocks; lower batch_slots or micro_batches"
         )
     rng = rng or np.random.default_rng(0)
     if plan.carries:
@@ -88,20 +87,21 @@ def make_schedule(
                 "balance=none"
             )
         return _in_rows(plan, ranks, rows, micro_batches, last, rng)
-    units = _units(plan, batch_slots)
+    units = _make_units(plan, batch_slots)
     if not plan.has_one_size:
         rows = 1  # a unit is a micro-batch already
     size = ranks * rows * micro_batches
-    of_block = cost.of_blocks(plan)[units.block]
-    cost_U = np.add.reduceat(of_block, units.offsets[:-1]) if len(of_block) else of_block
+    cost_U = np.zeros(0)
+    if plan.blocks:
+        cost_U = np.add.reduceat(cost.of_blocks(plan)[units.block], units.offsets[:-1])
     if not plan.has_one_size:
         cost_U = cost_U + cost.of_shape(plan.slots[units.block[units.offsets[:-1]]])
     steps = order(cost_U, size, ranks, rng, **options)
     if last == "drop":
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)
-    rank_U = [share(cost_U[step], ranks) for step in steps]
-    return _placed(plan, ranks, units, steps, rank_U, rows, even)
+    rank_SU = [share(cost_U[step], ranks) for step in steps]
+    return _assign(plan, ranks, units, steps, rank_SU, rows, even)
 
 
 def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
@@ -109,14 +109,12 @@ def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
     check_choice("balance", balance, BALANCES)
     if not isinstance(cost, Cost):
         raise InputError(f"cost is {cost!r}; give a bload.Cost")
-    parameters = signature(ORDERS[BALANCES[balance][0]]).parameters.values()
+    parameters = signature(BALANCES[balance][0]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise InputError(
-                f"{name!r} is no option of balance={balance}, which has "
-                f"{', '.join(known) or 'none'}"
-            )
+            names = ", ".join(known) or "none"
+            raise InputError(f"{name!r} is no option of balance={balance}, which has {names}")
     if "steps" in options:
         check_whole("steps", options["steps"], 1)
     levels = options.get("levels", (0.5,))
@@ -153,15 +151,14 @@ def _in_rows(
     )
 
 
-@dataclass(frozen=True)
-class _Units:
+class _Units(NamedTuple):
     """Units to order and share: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
 
     block: np.ndarray
     offsets: np.ndarray
 
 
-def _units(plan: Plan, batch_slots: int) -> _Units:
+def _make_units(plan: Plan, batch_slots: int) -> _Units:
     """Return single blocks, or micro-batches of one size if the plan has several sizes."""
     if plan.has_one_size or len(plan.batches):
         offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
@@ -175,12 +172,12 @@ def _units(plan: Plan, batch_slots: int) -> _Units:
     return _Units(np.concatenate(units), np.cumsum([0, *map(len, units)]))
 
 
-def _placed(
+def _assign(
     plan: Plan,
     ranks: int,
     units: _Units,
     steps: list[np.ndarray],
-    ranks_of: list[np.ndarray],
+    rank_SU: list[np.ndarray],
     rows: int,
     even: bool,
 ) -> Schedule:
@@ -190,8 +187,8 @@ def _placed(
         rows: units in a micro-batch.
         even: give all ranks of a step the largest number of micro-batches among them.
     """
-    group = np.repeat(np.arange(len(steps)) * ranks, [len(step) for step in steps])
-    group = group + np.concatenate([[], *ranks_of]).astype(np.int64)
+    group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
+    group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
     by_group = np.argsort(group, kind="stable")
     group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
     count_G = np.bincount(group, minlength=len(steps) * ranks)
@@ -200,21 +197,21 @@ def _placed(
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
     if even:
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
-    shares = np.concatenate([[0], np.cumsum(micro_SR)])
-    micro = shares[group] + nth // rows
+    first_micro = np.concatenate([[0], np.cumsum(micro_SR)])
+    micro = first_micro[group] + nth // rows
     size = np.diff(units.offsets)[unit]
-    slots_M = np.full(shares[-1], plan.slots.min(initial=plan.t_max))
+    slots_M = np.full(first_micro[-1], plan.slots.min(initial=plan.t_max))
     slots_M[micro] = plan.slots[units.block[units.offsets[unit]]]
-    blocks_M = np.full(shares[-1], rows)
+    blocks_M = np.full(first_micro[-1], rows)
     if not plan.has_one_size:
         blocks_M[micro] = size
     offsets = np.concatenate([[0], np.cumsum(blocks_M)])
 
     within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     block = np.full(offsets[-1], -1)
-    to = np.repeat(offsets[micro] + nth % rows, size) + within
-    block[to] = units.block[np.repeat(units.offsets[unit], size) + within]
-    return Schedule(plan, ranks, block, slots_M, offsets, shares)
+    entry = np.repeat(offsets[micro] + nth % rows, size) + within
+    block[entry] = units.block[np.repeat(units.offsets[unit], size) + within]
+    return Schedule(plan, ranks, block, slots_M, offsets, first_micro)
 
 
 def blocks_per_rank(batch_slots: int, t_max: int) -> int:

@@ -17,25 +17,25 @@ def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray
     Args:
         rows: number of rows over all ranks.
     """
-    goes_on = np.full(plan.blocks, -1)
+    successor = np.full(plan.blocks, -1)
     later = np.flatnonzero(plan.follows >= 0)
-    goes_on[plan.follows[later]] = later
+    successor[plan.follows[later]] = later
     chains = []
     for head in np.flatnonzero(plan.follows < 0).tolist():
         chain = [head]
-        while goes_on[chain[-1]] >= 0:
-            chain.append(int(goes_on[chain[-1]]))
+        while successor[chain[-1]] >= 0:
+            chain.append(int(successor[chain[-1]]))
         chains.append(chain)
     chains = sorted((chains[i] for i in rng.permutation(len(chains))), key=len, reverse=True)
-    taken: list[list[list[int]]] = [[] for _ in range(rows)]
+    row_chains: list[list[list[int]]] = [[] for _ in range(rows)]
     heap = [(0, int(tie), row) for row, tie in enumerate(rng.permutation(rows))]
     heapq.heapify(heap)
     for chain in chains:
         filled, tie, row = heapq.heappop(heap)
-        taken[row].append(chain)
+        row_chains[row].append(chain)
         heapq.heappush(heap, (filled + len(chain), tie, row))
     grid = np.full((max(filled for filled, _, _ in heap), rows), -1)
-    for row, mine in enumerate(taken):
-        column = [block for i in rng.permutation(len(mine)) for block in mine[i]]
+    for row, chains in enumerate(row_chains):
+        column = [block for i in rng.permutation(len(chains)) for block in chains[i]]
         grid[: len(column), row] = column
     return grid

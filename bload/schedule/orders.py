@@ -6,11 +6,7 @@ A unit is a block, or a micro-batch if blocks have several sizes. Every step has
 last one at most that. Only `queue` uses `ranks`.
 """
 
-from collections.abc import Callable
-
 import numpy as np
-
-Order = Callable[[np.ndarray, int, int, np.random.Generator], list[np.ndarray]]
 
 
 def plan(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -26,13 +22,13 @@ def window(
 
     Steps of similar cost need no further balance, but the order is less random.
     """
-    made: list[np.ndarray] = []
+    ordered: list[np.ndarray] = []
     for units in plan(cost_U, size * steps, ranks, rng):
         units = units[np.argsort(-cost_U[units], kind="stable")]
         full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
-        made += [full[i] for i in rng.permutation(len(full))]
-        made += [units[len(full) * size :]] if len(units) % size else []
-    return made
+        ordered += [full[i] for i in rng.permutation(len(full))]
+        ordered += [units[len(full) * size :]] if len(units) % size else []
+    return ordered
 
 
 def queue(
@@ -52,21 +48,18 @@ def queue(
     """
     level_U = np.searchsorted(np.quantile(cost_U, levels), cost_U, side="right")
     waiting: list[list[int]] = [[] for _ in range(len(levels) + 1)]
-    made: list[np.ndarray] = []
+    ordered: list[np.ndarray] = []
     ready: list[int] = []  # costly units, added by groups of one per rank
-    plain = waiting[0]
+    cheap = waiting[0]
     for unit, level in enumerate(level_U.tolist()):
         waiting[level].append(unit)
         if level and len(waiting[level]) == ranks:
             ready += waiting[level]
             waiting[level] = []
         costly = min(len(ready), size)
-        if costly + len(plain) >= size:
-            made.append(np.array(ready[:costly] + plain[: size - costly]))
-            del ready[:costly], plain[: size - costly]
+        if costly + len(cheap) >= size:
+            ordered.append(np.array(ready[:costly] + cheap[: size - costly]))
+            del ready[:costly], cheap[: size - costly]
     rest = np.array(sum(waiting, ready), dtype=np.int64)
     rest = rest[np.argsort(-cost_U[rest], kind="stable")]
-    return made + [rest[i : i + size] for i in range(0, len(rest), size)]
-
-
-ORDERS: dict[str, Order] = {"plan": plan, "window": window, "queue": queue}
+    return ordered + [rest[i : i + size] for i in range(0, len(rest), size)]

@@ -114,8 +114,8 @@ class Schedule:
     @property
     def most_segments(self) -> int:
         """Largest number of segments in a micro-batch."""
-        of_block = np.append(np.diff(self.plan.offsets), 0)[self.block]
-        return int(np.add.reduceat(of_block, self.offsets[:-1]).max())
+        segments = np.append(np.diff(self.plan.offsets), 0)[self.block]
+        return int(np.add.reduceat(segments, self.offsets[:-1]).max())
 
     @property
     def has_blocks(self) -> np.ndarray:
@@ -124,11 +124,11 @@ class Schedule:
 
     def costs(self, cost: Cost = SLOTS) -> np.ndarray:
         """Return the cost of each micro-batch, ``(micro-batches,)``."""
-        of_block = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
-        filled = np.repeat(self.slots, np.diff(self.offsets))[self.block < 0]
-        of_block[self.block < 0] = cost.slot * filled
-        of_micro = np.add.reduceat(of_block, self.offsets[:-1])
-        costs: np.ndarray = of_micro + cost.of_shape(self.slots)
+        block_costs = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
+        is_filler = self.block < 0
+        block_costs[is_filler] = cost.slot * np.repeat(self.slots, np.diff(self.offsets))[is_filler]
+        costs: np.ndarray = np.add.reduceat(block_costs, self.offsets[:-1])
+        costs = costs + cost.of_shape(self.slots)
         return costs
 
     def loads(self, cost: Cost = SLOTS) -> np.ndarray:
@@ -148,7 +148,7 @@ class Schedule:
     def account(self) -> EpochAccount:
         """Account of the epoch: steps, blocks, frames and slots."""
         block = self.block[self.block >= 0]
-        frames, slots = (int(of[block].sum()) for of in (self.plan.block_frames, self.plan.slots))
+        frames, slots = int(self.plan.block_frames[block].sum()), int(self.plan.slots[block].sum())
         processed = int((np.diff(self.offsets) * self.slots).sum())
         return EpochAccount(
             steps=self.steps,

@@ -4,19 +4,16 @@ def share(cost_U, ranks) -> rank_U
 """
 
 import heapq
-from collections.abc import Callable
 
 import numpy as np
 
-Share = Callable[[np.ndarray, int], np.ndarray]
 
-
-def turns(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+def round_robin(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Assign units to ranks in turn, as cards are dealt."""
     return np.arange(len(cost_U)) % ranks
 
 
-def equal(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Give all ranks equal numbers of units at about equal cost, by differencing.
 
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
@@ -32,28 +29,25 @@ def equal(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     ]
     heapq.heapify(heap)
     for tie in range(each, 2 * each - 1):
-        _, _, one_R, of_one = heapq.heappop(heap)
-        _, _, two_R, of_two = heapq.heappop(heap)
-        down, up = np.argsort(-one_R, kind="stable"), np.argsort(two_R, kind="stable")
-        sums_R = one_R[down] + two_R[up]
-        joined = np.concatenate([of_one[down], of_two[up]], axis=1)
+        _, _, first_R, first_units = heapq.heappop(heap)
+        _, _, second_R, second_units = heapq.heappop(heap)
+        down, up = np.argsort(-first_R, kind="stable"), np.argsort(second_R, kind="stable")
+        sums_R = first_R[down] + second_R[up]
+        joined = np.concatenate([first_units[down], second_units[up]], axis=1)
         heapq.heappush(heap, (-float(sums_R.max() - sums_R.min()), tie, sums_R, joined))
     rank_U = np.zeros(len(cost_U), dtype=np.int64)
-    for rank, mine in enumerate(heap[0][3]):
-        rank_U[mine[mine >= 0]] = rank
+    for rank, units in enumerate(heap[0][3]):
+        rank_U[units[units >= 0]] = rank
     return rank_U
 
 
-def free(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+def greedy(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Assign the costliest unit first, to the rank that finishes it first; numbers may differ."""
-    rank_U, busy_R = np.zeros(len(cost_U), dtype=np.int64), np.zeros(ranks)
-    held_R = np.zeros(ranks, dtype=np.int64)
+    rank_U, load_R = np.zeros(len(cost_U), dtype=np.int64), np.zeros(ranks)
+    count_R = np.zeros(ranks, dtype=np.int64)
     for unit in np.argsort(-cost_U, kind="stable"):
-        done_R = busy_R + cost_U[unit]
-        rank = np.lexsort((held_R, done_R))[0]  # on a tie, the rank with fewest units
-        rank_U[unit], busy_R[rank] = rank, done_R[rank]
-        held_R[rank] += 1
+        done_R = load_R + cost_U[unit]
+        rank = np.lexsort((count_R, done_R))[0]  # on a tie, the rank with fewest units
+        rank_U[unit], load_R[rank] = rank, done_R[rank]
+        count_R[rank] += 1
     return rank_U
-
-
-SHARES: dict[str, Share] = {"turns": turns, "equal": equal, "free": free}

@@ -51,9 +51,9 @@ def colour_of(name: str) -> str:
     loader = name.split(" ")[0]
     if loader in LOOKS:
         return LOOKS[loader].colour
-    others = [packer for packer in PACKERS if packer not in LOOKS]
-    place = others.index(loader) if loader in others else zlib.crc32(loader.encode())
-    return f"C{(3 + 3 * place) % 10}"  # matplotlib's cycle, first those far from the colours above
+    own_packers = [packer for packer in PACKERS if packer not in LOOKS]
+    number = own_packers.index(loader) if loader in own_packers else zlib.crc32(loader.encode())
+    return f"C{(3 + 3 * number) % 10}"  # matplotlib's cycle, first those far from the colours above
 
 
 def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:
@@ -78,13 +78,12 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
 
     columns = 2 if len(plans) > 1 else 1
     blocks = [min(plan.blocks, rows) for plan in plans.values()]
-    tall = [max(blocks[at : at + columns]) for at in range(0, len(blocks), columns)]
+    tall = [max(blocks[first : first + columns]) for first in range(0, len(blocks), columns)]
     height = sum(0.19 * rows + 0.75 for rows in tall) + 0.5
     figure = Figure(figsize=(5.6 * columns, height), layout="constrained")
     axes = figure.subplots(len(tall), columns, squeeze=False, height_ratios=tall).ravel()
     widest = max(plan.t_max for plan in plans.values())
-    for panel, (name, plan) in enumerate(plans.items()):
-        axis = axes[panel]
+    for panel, (axis, (name, plan)) in enumerate(zip(axes, plans.items(), strict=False)):
         draw_blocks(axis, plan, tall[panel // columns], widest)
         title = LOOKS[name].caption if name in LOOKS else name
         axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
@@ -95,11 +94,9 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
         Patch(facecolor=PADDING, label="padding"),
         Patch(facecolor=START, label="start: the state is cleared"),
     ]
-    if len(axes) > len(plans):
-        axes[-1].set_axis_off()
-        axes[-1].legend(handles=legend, loc="center", frameon=False, fontsize=9)
-    else:
-        figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
+    for axis in axes[len(plans) :]:
+        axis.set_axis_off()
+    figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
@@ -111,10 +108,9 @@ def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
     mark = widest / 160
     for row in range(min(rows, plan.blocks)):
         block = plan.block(row)
-        starts = block.starts.tolist()
-        spans = list(zip(starts, block.length.tolist(), strict=True))
+        spans = [*zip(block.starts.tolist(), block.length.tolist(), strict=True)]
         colours = [_sequence_colour(int(sequence)) for sequence in block.sequence]
-        marks = [(slot, mark) for slot in starts]
+        marks = [(slot, mark) for slot, _ in spans]
         axis.broken_barh([(0, block.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
         axis.broken_barh(spans, (row, 0.78), facecolors=colours, linewidth=0)
         axis.broken_barh(marks, (row, 0.78), facecolors=START, linewidth=0)

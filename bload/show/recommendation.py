@@ -88,17 +88,17 @@ def recommend_t_max(
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())
-    most = batch_slots or MULTIPLES[-1] * longest
-    sizes = [n * longest for n in MULTIPLES if n * longest <= most]
+    limit = batch_slots or MULTIPLES[-1] * longest
+    sizes = [n * longest for n in MULTIPLES if n * longest <= limit]
     if sizes:
         parts = [-(-longest // n) for n in PARTS]
         sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
     tried: list[Recommendation] = []
-    for t_max in sizes or [most]:
+    for t_max in sizes or [limit]:
         plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
         empty = 1 - plan.placed / predict_work([plan], ranks, batch_slots or t_max).slots
         cut = int(np.count_nonzero(lengths > t_max))
         tried.append(Recommendation(t_max, "split" if cut else "error", empty, cut, ranks))
         if empty <= EMPTY:
             return tried[-1]
-    return min(tried, key=lambda one: one.empty + (CUT_SAVES if one.cut else 0))
+    return min(tried, key=lambda advice: advice.empty + (CUT_SAVES if advice.cut else 0))

@@ -1,12 +1,16 @@
 """Table of loaders: padding, deletion and predicted work, beside the lower bound."""
 
+import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from bload.lengths import check_lengths
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -18,6 +22,41 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "bload": ({"draw": "length"}, {}),
 }
 """Options of each row, for packers with several rows."""
+
+Column = tuple[str, str, str]  # title, key of the row, format
+
+COLUMNS: Sequence[Column] = (
+    ("loader", "loader", "s"),
+    ("T_max", "t_max", ","),
+    ("blocks", "blocks", ","),
+    ("fewest", "lower_bound_blocks", ","),
+    ("padding", "padding", ","),
+    ("least", "lower_bound_padding", ","),
+    ("deleted", "deleted", ","),
+    ("used", "utilisation", ".1%"),
+    ("steps", "steps", ",.0f"),
+    ("naive", "naive_ratio", ".2f"),
+    ("ragged", "ragged_ratio", ".2f"),
+    ("seconds", "seconds", ".3f"),
+    ("repeat", "repeat_share", ".5f"),
+    ("nats", "partner_information", ".5f"),
+)
+"""Columns of the table; those without a key in the rows are left out."""
+NOTES = {
+    "lower_bound_blocks": "fewest: a lower bound on the blocks of any packing of the kept frames",
+    "lower_bound_padding": "least: the padding of as many blocks",
+    "utilisation": "used: share of the slots of the blocks that hold a frame",
+    "naive_ratio": "naive, ragged: slots that naive padding and ragged batches compute or wait "
+    "for, divided by the loader's",
+    "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
+    "partner_information": "nats: mutual information of the lengths of two sequences in one block",
+}
+"""Explanations of columns, by key of the row."""
+VARIANT_NOTES = (
+    "clips=all: every whole clip of a video, where sampling draws one per video and epoch",
+    "draw=length: draws a length that fits, then a video of it, as the authors' code does",
+)
+"""Explanations of the options in the first column."""
 
 
 def sized_plan(
@@ -86,39 +125,74 @@ def table_rows(
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
             row = _row(name, plans[:epochs]) | {"seconds": float(np.median(seconds))}
             if randomness:
-                together = any(plan.segments > plan.blocks for plan in plans)
-                shares = [repeat_share(one, two) for one, two in pairwise(plans)]
-                row["repeat_share"] = float(np.mean(shares)) if together else None
-                row["partner_information"] = partner_information(plans) if together else None
+                has_pairs = any(plan.segments > plan.blocks for plan in plans)
+                shares = [repeat_share(*successive) for successive in pairwise(plans)]
+                row["repeat_share"] = float(np.mean(shares)) if has_pairs else None
+                row["partner_information"] = partner_information(plans) if has_pairs else None
             if ranks:
                 row |= asdict(predict_work(plans[:epochs], ranks, batch_slots))
             rows.append(row)
     slots = {row["loader"]: row.get("slots", 0) for row in rows}
     for row in rows if ranks else ():
-        row |= {f"{other}_ratio": slots[other] / row["slots"] for other in ("naive", "ragged")}
+        row |= {f"{name}_ratio": slots[name] / row["slots"] for name in ("naive", "ragged")}
     return rows
 
 
 def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
+    def mean(attribute: str) -> int | float:
+        """Return the mean over the plans, as an int if all counts are equal."""
+        counts = [getattr(plan, attribute) for plan in plans]
+        return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
+
     paddings = [plan.padding for plan in plans]
     return {
         "loader": name,
-        "t_max": plans[0].t_max,
-        "sequences": plans[0].sequences,
-        "frames": plans[0].frames,
-        "blocks": _mean([plan.blocks for plan in plans]),
-        "padding": _mean(paddings),
+        **{key: getattr(plans[0], key) for key in ("t_max", "sequences", "frames")},
+        **{key: mean(key) for key in ("blocks", "padding", "deleted", "processed", "utilisation")},
         "padding_min": min(paddings),
         "padding_max": max(paddings),
-        "deleted": _mean([plan.deleted for plan in plans]),
-        "processed": _mean([plan.processed for plan in plans]),
-        "utilisation": float(np.mean([plan.utilisation for plan in plans])),
-        "lower_bound_blocks": _mean([plan.lower_bound for plan in plans]),
-        "lower_bound_padding": _mean([plan.lower_bound_padding for plan in plans]),
+        "lower_bound_blocks": mean("lower_bound"),
+        "lower_bound_padding": mean("lower_bound_padding"),
         "epochs": len(plans),
     }
 
 
-def _mean(counts: list[int]) -> int | float:
-    """Return the mean, as an int if all counts are equal."""
-    return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Format the rows as text for a terminal, one line per row."""
+    columns = [column for column in COLUMNS if column[1] in rows[0]]
+    lines = [[title for title, _, _ in columns]]
+    lines += [[_cell(row[key], form) for _, key, form in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    cells = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines]
+    return "\n".join(map("  ".join, cells))
+
+
+def padding_table(lengths: ArrayLike, **options: Any) -> str:
+    """Return a text table of what each loader pads, deletes and computes.
+
+        print(padding_table(source.lengths, ranks=8))
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        options: options of `bload.show.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
+            ``batch_slots``.
+
+    Raises:
+        InputError: lengths that are invalid or do not fit into `t_max`.
+    """
+    return format_table(table_rows(check_lengths(lengths), **{"ranks": 1, **options}))
+
+
+def format_notes(row: dict[str, Any]) -> str:
+    """Explain the columns and the loaders' options, in lines of at most 100 characters."""
+    notes = [*(note for key, note in NOTES.items() if key in row), *VARIANT_NOTES]
+    return "\n".join(textwrap.fill(note, 100) for note in notes)
+
+
+def _cell(value: Any, form: str) -> str:
+    if value is None:
+        return "-"
+    if form == "," and isinstance(value, float):
+        form = ",.1f"  # a mean
+    return f"{value:{form}}"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bload.errors import InputError
-from datasets.annotations.problems import shown
+from bload import InputError
+from datasets.annotations.problems import short_repr
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, object_index, relation_index
 
@@ -26,7 +26,7 @@ LARGEST_NUMBER = 1e6  # of a box, in pixels
 
 
 def is_small(entry: dict) -> bool:
-    """True if a visible object's annotated box has a short side of 16 pixels or less."""
+    """Return True if a visible object's annotated box has a short side of 16 pixels or less."""
     _, _, width, height = four_numbers(entry["bbox"])
     return min(width, height) <= SMALL_SIDE
 
@@ -43,7 +43,7 @@ def image_size(person: dict) -> tuple[int, int]:
     """Return the native height and width of a frame."""
     width, height = person["bbox_size"]
     if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
-        size = shown(person["bbox_size"])
+        size = short_repr(person["bbox_size"])
         raise ValueError(f"bbox_size is {size}, not a width and a height of 1 to {LARGEST_SIDE:,}")
     return int(height), int(width)
 
@@ -51,7 +51,7 @@ def image_size(person: dict) -> tuple[int, int]:
 def person_boxes(person: dict) -> Sequence:
     """Return the rows of the person boxes, xyxy; there may be none."""
     if (mode := person.get("bbox_mode", "xyxy")) != "xyxy":
-        raise ValueError(f"bbox_mode is {shown(mode)}, not 'xyxy'")
+        raise ValueError(f"bbox_mode is {short_repr(mode)}, not 'xyxy'")
     return person["bbox"]
 
 
@@ -59,6 +59,7 @@ def frame_targets(name: str, visible: Sequence[dict], person: dict) -> FrameTarg
     """Return the scene graph of a frame from the entries of its visible objects and its person."""
     boxes = [four_numbers(entry["bbox"]) for entry in visible]
     corners_M4 = [(x, y, x + width, y + height) for x, y, width, height in boxes]
+    classes = [object_index(entry["class"]) for entry in visible]
     relations = [
         (row, relation_index(label, group))
         for row, entry in enumerate(visible)
@@ -70,6 +71,6 @@ def frame_targets(name: str, visible: Sequence[dict], person: dict) -> FrameTarg
         size_hw=image_size(person),
         person_box_4=np.array(four_numbers(person_boxes(person)[0]), dtype=np.float32),
         object_boxes_M4=np.array(corners_M4, dtype=np.float32).reshape(-1, 4),
-        object_classes_M=np.array([object_index(e["class"]) for e in visible], dtype=np.int64),
+        object_classes_M=np.array(classes, dtype=np.int64),
         relations_G2=np.array(relations, dtype=np.int64).reshape(-1, 2),
     )

@@ -4,22 +4,22 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from datasets.annotations.problems import Problems, shown
+from datasets.annotations.problems import Problems, short_repr
 
 _FRAME_NAME = re.compile(r"(?![. ])[\w .()+-]{1,100}/[0-9]{1,9}\.[A-Za-z]{1,8}")
 
 
 def video_of(name: str) -> str:
-    """``001YG.mp4/000089.png`` -> ``001YG.mp4``."""
+    """Return the video of a frame: ``001YG.mp4/000089.png`` -> ``001YG.mp4``."""
     return name.partition("/")[0]
 
 
 def frame_number(name: str) -> int:
-    """``001YG.mp4/000089.png`` -> 89."""
+    """Return the number of a frame: ``001YG.mp4/000089.png`` -> 89."""
     return int(name.rpartition("/")[2].partition(".")[0])
 
 
-def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
+def valid_names(names: Iterable[Any], problems: Problems) -> list[str]:
     """Return the names that can be frames, each frame once; add the others to `problems`.
 
     A name is wrong if it is not VIDEO/NUMBER.EXTENSION (which stays inside the frames folder), if
@@ -29,11 +29,11 @@ def sound_names(names: Iterable[Any], problems: Problems) -> list[str]:
     name_of: dict[tuple[str, int], str] = {}
     for name in names:
         if not isinstance(name, str) or not _FRAME_NAME.fullmatch(name):
-            problems.add("frame names not of the form VIDEO/NUMBER.png", shown(name))
+            problems.add("frame names not of the form VIDEO/NUMBER.png", short_repr(name))
         elif frame_number(name) == 0:
             problems.add("frames numbered 0, though videos begin with frame 1", name)
-        elif (other := name_of.setdefault((video_of(name), frame_number(name)), name)) != name:
-            problems.add("frames under two names", f"{other} and {name}")
+        elif (first := name_of.setdefault((video_of(name), frame_number(name)), name)) != name:
+            problems.add("frames under two names", f"{first} and {name}")
     return list(name_of.values())
 
 

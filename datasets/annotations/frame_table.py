@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bload.errors import InputError
+from datasets.annotations.frame_names import frame_number
 from datasets.annotations.read import Video
 from datasets.annotations.targets import FrameTargets
 
@@ -18,6 +19,8 @@ class FrameTable:
     """The targets of all frames of all videos, in order; a frame's rows lie between offsets."""
 
     names_F: np.ndarray
+    gaps_F: np.ndarray
+    """Video frames since the previous annotated one, float32; 0 on a video's first."""
     sizes_F2: np.ndarray
     person_boxes_F4: np.ndarray
     object_boxes_M4: np.ndarray
@@ -31,11 +34,12 @@ class FrameTable:
     """``(F + 1,)`` first relation row of each frame."""
 
     @classmethod
-    def of(cls, videos: Sequence[Video]) -> "FrameTable":
+    def from_videos(cls, videos: Sequence[Video]) -> "FrameTable":
         """Build the table of at least one video."""
         frames = [frame for video in videos for frame in video.frames]
         return cls(
             names_F=np.array([frame.name for frame in frames], dtype=np.str_),
+            gaps_F=np.concatenate([_gaps(video.frames) for video in videos]),
             sizes_F2=np.array([frame.size_hw for frame in frames], dtype=np.int32),
             person_boxes_F4=np.stack([frame.person_box_4 for frame in frames]),
             object_boxes_M4=np.concatenate([frame.object_boxes_M4 for frame in frames]),
@@ -52,13 +56,13 @@ class FrameTable:
         Raises `InputError` for videos whose frames differ: no picture of them would be whole.
         """
         first_F = np.repeat(self.video_offsets[:-1], self.lengths)
-        odd_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
-        if odd_F.any():
-            frame = int(odd_F.argmax())
-            (h, w), (other_h, other_w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
+        differs_F = (self.sizes_F2 != self.sizes_F2[first_F]).any(1)
+        if differs_F.any():
+            frame = int(differs_F.argmax())
+            (first_h, first_w), (h, w) = self.sizes_F2[first_F[frame]], self.sizes_F2[frame]
             raise InputError(
-                f"{odd_F.sum():,} frames are annotated in another size than the first of their "
-                f"video, {self.names_F[frame]} in {other_w} x {other_h} instead of {w} x {h}; "
+                f"{differs_F.sum():,} frames are annotated in another size than the first of their "
+                f"video, {self.names_F[frame]} in {w} x {h} instead of {first_w} x {first_h}; "
                 "fix bbox_size in the person annotations"
             )
         return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
@@ -68,7 +72,7 @@ class FrameTable:
         """Frames per video, int64 ``(V,)``."""
         return np.diff(self.video_offsets)
 
-    def reach(self, video: int) -> np.ndarray:
+    def union_box(self, video: int) -> np.ndarray:
         """Return the box around all boxes of a video, float ``(4,)``, xyxy as frame shares."""
         first, last = self.video_offsets[video : video + 2]
         objects_M4 = self.object_boxes_M4[self.object_offsets[first] : self.object_offsets[last]]
@@ -90,7 +94,14 @@ class FrameTable:
             object_boxes_M4=self.object_boxes_M4[objects].copy(),
             object_classes_M=self.object_classes_M[objects].copy(),
             relations_G2=self.relations_G2[relations].copy(),
+            gap=float(self.gaps_F[index]),
         )
+
+
+def _gaps(frames: Sequence[FrameTargets]) -> np.ndarray:
+    """Return the video frames between each frame of a video and the one before, float32."""
+    numbers = np.array([frame_number(frame.name) for frame in frames], dtype=np.float32)
+    return np.diff(numbers, prepend=numbers[:1])
 
 
 def _offsets(counts: Sequence[int]) -> np.ndarray:

@@ -1,12 +1,14 @@
 """Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bload.errors import InputError, check_choice
+from bload import InputError
+from bload.errors import check_choice
 from datasets.annotations.entries import FAULTS, frame_targets
-from datasets.annotations.frame_names import frames_by_video, sound_names, video_of
+from datasets.annotations.frame_names import frames_by_video, valid_names, video_of
 from datasets.annotations.problems import Problems
 from datasets.annotations.rules import MIN_FRAMES, SMALL_BOXES, frame_rules
 from datasets.annotations.targets import FrameTargets
@@ -17,7 +19,7 @@ FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
-MADE_BY = "synthetic.json"  # in a root that the generator made, with the values it was made from
+KNOBS_FILE = "synthetic.json"  # in a synthetic root: the knobs it was made with
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,15 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
     remedy, if files are missing, empty or broken, or name wrong classes, relations or frames. It
     reports all faults at once, with the first few of each kind.
     """
-    if split not in SPLITS and not (Path(root) / MADE_BY).exists():
+    if split not in SPLITS and not (Path(root) / KNOBS_FILE).exists():
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.refuse(folder, "fix the files, or download or make them again")
     if not annotations.videos:
-        left = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
+        counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
         raise InputError(
-            f"{folder} leaves no video for split {split!r}: frames after each rule are {left}; "
+            f"{folder} leaves no video for split {split!r}: frames after each rule are {counts}; "
             f"check that {PERSONS_FILE} belongs to the object file"
         )
     return annotations
@@ -104,38 +106,39 @@ def filter_annotations(
     A frame with a fault is left out and added to `problems`.
     """
     problems, steps = Problems(), []
-    left = {name: entries_of[name] for name in sound_names(entries_of, problems)}
+    frames = {name: entries_of[name] for name in valid_names(entries_of, problems)}
     for title, rule in frame_rules(split, small_boxes, person_of):
-        left = _apply(rule, left, problems)
-        steps.append(_step(title, left))
-    targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), left, problems)
-    every = frames_by_video(targets).items()
-    videos = {video: names for video, names in every if len(names) >= MIN_FRAMES}
-    left = {name: left[name] for names in videos.values() for name in names}
-    steps.append(_step(f"videos of {MIN_FRAMES} frames or more", left))
-    return Annotations(
-        tuple(Video(video, tuple(targets[n] for n in names)) for video, names in videos.items()),
-        tuple(steps),
-        problems,
+        frames = _apply(rule, frames, problems)
+        steps.append(_count(title, frames))
+    targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), frames, problems)
+    videos = tuple(
+        Video(video, tuple(targets[name] for name in names))
+        for video, names in frames_by_video(targets).items()
+        if len(names) >= MIN_FRAMES
     )
+    frames = {target.name: frames[target.name] for video in videos for target in video.frames}
+    steps.append(_count(f"videos of {MIN_FRAMES} frames or more", frames))
+    return Annotations(videos, tuple(steps), problems)
 
 
-def _apply(rule: Any, frames: dict[str, list], problems: Problems) -> dict[str, Any]:
+def _apply(
+    rule: Callable[[str, list], Any], frames: dict[str, list], problems: Problems
+) -> dict[str, Any]:
     """Return frame -> result of `rule` for its name and entries, where that is not empty."""
-    left = {}
+    results = {}
     for name, entries in frames.items():
         try:
             if result := rule(name, entries):
-                left[name] = result
+                results[name] = result
         except InputError as fault:
             problems.add(f"frames in which {fault}", name)
         except FAULTS as fault:
             example = f"{name}: {type(fault).__name__} {fault}"
             problems.add("frames not annotated as Action Genome does it", example)
             problems.cause = problems.cause or fault
-    return left
+    return results
 
 
-def _step(rule: str, frames: dict[str, list]) -> Remaining:
+def _count(rule: str, frames: dict[str, list]) -> Remaining:
     videos = {video_of(name) for name in frames}
     return Remaining(rule, len(frames), len(videos), sum(map(len, frames.values())))

@@ -47,7 +47,7 @@ def with_visible(entries: list[dict]) -> list[dict]:
 
 
 def without_small(entries: list[dict]) -> list[dict]:
-    """The choice ``computed``: keep visible objects whose box is not small."""
+    """Apply the choice ``computed``: keep visible objects whose box is not small."""
     return [entry for entry in entries if entry["visible"] and not is_small(entry)]
 
 

@@ -30,6 +30,8 @@ class FrameTargets:
     """int64 rows (object row 0..M-1, relation 0..25), one per label, in annotation order.
 
     Nothing is de-duplicated: the measure counts a label as often as it is written."""
+    gap: float = 0.0
+    """Video frames since the previous annotated one, 0 on a video's first."""
 
     def relations_MR(self) -> np.ndarray:
         """Return the multi-hot relations of each object, bool ``(M, 26)``."""

@@ -2,7 +2,7 @@
 
 A pickle may call any importable function. Here `find_class` knows the few names that numpy arrays
 and scalars are made of, and refuses all others before they are imported. Numpy's own dtype is not
-among them, since a pickle can set its flags so that the bytes of an array count as pointers to
+one of them, since a pickle can set its flags so that the bytes of an array count as pointers to
 objects. `_Dtype` takes its place.
 
 A hostile file runs no code; it can still exhaust memory, or nest so deeply that Python ends.
@@ -12,13 +12,14 @@ import gc
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bload.errors import InputError
-from datasets.annotations.problems import shown
-from datasets.write_whole import plain_file
+from bload import InputError
+from datasets.annotations.problems import short_repr
+from datasets.machine import plain_file
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 
@@ -31,12 +32,12 @@ class _Dtype:
     def __init__(self, code: str, *_: object) -> None:
         self.checked = np.dtype(code)
         if self.checked.kind not in _KINDS:
-            raise pickle.UnpicklingError(f"it has values of dtype {shown(code)}")
+            raise UnpicklingError(f"it has values of dtype {short_repr(code)}")
 
     def __setstate__(self, state: tuple) -> None:
         """Take numpy's ``(version, byte order, subtype, names, fields, size, ...)``."""
         if state[2:5] != (None, None, None):
-            raise pickle.UnpicklingError(f"it has a dtype of state {shown(state)}")
+            raise UnpicklingError(f"it has a dtype of state {short_repr(state)}")
         self.checked = self.checked.newbyteorder(state[1])
 
 
@@ -45,7 +46,9 @@ class _Array(np.ndarray):
 
     __slots__ = ()
 
-    def __new__(cls, *_: object) -> "_Array":
+    def __new__(cls, kind: type, *_: object) -> "_Array":
+        if kind is not _Array:
+            raise UnpicklingError(f"it reconstructs a {short_repr(kind)} instead of an array")
         return super().__new__(cls, 0)  # without a state it is empty, whatever shape it asks for
 
     def __setstate__(self, state: tuple) -> None:
@@ -63,12 +66,6 @@ class _Fixed(NamedTuple):
         return self.function(*arguments)
 
 
-def _reconstruct(kind: type[_Array], *_: object) -> _Array:
-    if kind is not _Array:
-        raise pickle.UnpicklingError(f"it reconstructs a {shown(kind)} instead of an array")
-    return _Array()
-
-
 def _scalar(dtype: _Dtype, data: bytes) -> np.generic:
     return np.frombuffer(data, dtype.checked, 1)[0]
 
@@ -84,7 +81,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("__builtin__", "bytes"): bytes,  # empty bytes under protocols 0 to 2
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
-    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Fixed(_reconstruct)
+    _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Array
     _ALLOWED[f"{_core}.multiarray", "scalar"] = _Fixed(_scalar)
     _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _Fixed(_frombuffer)
 
@@ -92,9 +89,9 @@ for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(
-                f"it asks for {shown(f'{module}.{name}')}, which annotations never need: do not "
-                "trust it"
+            raise UnpicklingError(
+                f"it asks for {short_repr(f'{module}.{name}')}, which annotations never need: "
+                "do not trust it"
             )
         return _ALLOWED[module, name]
 

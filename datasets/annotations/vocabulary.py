@@ -1,12 +1,12 @@
 """The object and relation classes of Action Genome, and the two ways they are spelt.
 
 Pickles write ``closet/cabinet`` and ``looking_at``; class files drop the separators
-(``closetcabinet``, ``lookingat``). Here classes are named as in the pickles, and found by either
+(``closetcabinet``, ``lookingat``). Classes are named as in the pickles, and looked up by either
 spelling.
 """
 
-from bload.errors import InputError
-from datasets.annotations.problems import shown
+from bload import InputError
+from datasets.annotations.problems import short_repr
 
 OBJECTS = (
     "__background__", "person", "bag", "bed", "blanket", "book", "box", "broom", "chair",
@@ -45,8 +45,8 @@ def without_separators(name: str) -> str:
 
 
 def _lookup(names: tuple[str, ...]) -> dict[str, int]:
-    both = {name: index for index, name in enumerate(names)}
-    return both | {without_separators(name): index for index, name in enumerate(names)}
+    spellings = {name: index for index, name in enumerate(names)}
+    return spellings | {without_separators(name): index for name, index in spellings.items()}
 
 
 _OBJECT_INDEX = _lookup(OBJECTS)
@@ -59,7 +59,7 @@ def object_index(name: str) -> int:
     Raises `InputError` for another name.
     """
     if not _OBJECT_INDEX.get(name):
-        raise InputError(f"object class {shown(name)} is not one of the 36 of Action Genome")
+        raise InputError(f"object class {short_repr(name)} is not one of the 36 of Action Genome")
     return _OBJECT_INDEX[name]
 
 
@@ -73,5 +73,5 @@ def relation_index(name: str, group: str) -> int:
     index = _RELATION_INDEX.get(name, -1)
     if index not in members:
         allowed = ", ".join(RELATIONS[member] for member in members)
-        raise InputError(f"relation {shown(name)} is not a {group}, which are: {allowed}")
+        raise InputError(f"relation {short_repr(name)} is not a {group}, which are: {allowed}")
     return index

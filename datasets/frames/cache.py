@@ -16,9 +16,10 @@ T frames, F frames of a table, h x w pixels.
 
 import hashlib
 import json
+import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,14 +30,12 @@ import torch
 from torchvision.transforms.v2 import functional as transforms
 from tqdm import tqdm
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
-from datasets.cores import cores
 from datasets.frames.files import FrameFiles
-from datasets.frames.one_writer import one_writer
 from datasets.frames.sizes import fit, gib
-from datasets.write_whole import plain_file, write_whole
+from datasets.machine import core_count, lock_folder, plain_file, write_whole
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
@@ -46,7 +45,7 @@ Sizes = dict[tuple[int, int], tuple[int, int]]
 
 
 class FrameCache:
-    """A `FrameStore` that reads a finished cache; open or make one with `open_cache`.
+    """The frames of a finished cache, read as `FrameFiles` reads them; `open_cache` opens one.
 
     Frame f begins at byte ``offsets_F1[f]`` of the file; the last offset is the file's size.
     """
@@ -60,18 +59,18 @@ class FrameCache:
         return self.sizes[size_hw]
 
     def read(self, first: int, targets: Sequence[FrameTargets]) -> torch.Tensor:
-        """Read consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``, see `FrameStore`."""
+        """Read consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``."""
         size_hw, start = self.stored_size(targets[0].size_hw), int(self.offsets_F1[first])
         frames_T3hw = torch.empty((len(targets), 3, *size_hw), dtype=torch.uint8)
         buffer, done = frames_T3hw.numpy().data.cast("B"), 0
         while done < len(buffer):  # one call reads 2 GiB at most
-            got = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
-            if not got:
+            count = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
+            if not count:
                 raise InputError(
                     f"the frame cache {self.folder / DATA} ends at byte {start + done}; remove "
                     f"{self.folder} and it is made again"
                 )
-            done += got
+            done += count
         return frames_T3hw
 
     def __del__(self) -> None:
@@ -88,7 +87,7 @@ def open_cache(
     size_hw: tuple[int, int],
     progress: bool = False,
 ) -> FrameCache:
-    """Open the cache at `folder` of the frames of `table`; make it first if it is not there.
+    """Open the cache at `folder` of the frames of `table`; make it first if it does not exist.
 
     Concurrent processes wait for the one that makes it.
 
@@ -104,7 +103,7 @@ def open_cache(
     """
     folder = Path(folder)
     sizes, offsets_F1 = _layout(table, files, size_hw)
-    manifest = {
+    manifest: dict[str, Any] = {
         "version": VERSION,
         "size": list(size_hw),
         "frames": len(table.names_F),
@@ -113,8 +112,15 @@ def open_cache(
         "source": files.identity(table),
     }
     if not (folder / MANIFEST).exists():
-        write = partial(_write_frames, files, table, sizes, offsets_F1, progress)
-        _make(folder, manifest, write, progress)
+        with lock_folder(folder):
+            if not (folder / MANIFEST).exists():  # another process may have made it
+                _make_room(folder, manifest["bytes"])
+                if progress:
+                    size = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
+                    print(f"frame cache {folder}: {size}", flush=True)
+                write = partial(_write_frames, files, table, sizes, offsets_F1, progress)
+                write_whole(folder / DATA, write)
+                write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
     _check(folder, manifest)
     return FrameCache(folder, sizes, offsets_F1)
 
@@ -123,13 +129,13 @@ def _layout(
     table: FrameTable, files: FrameFiles, size_hw: tuple[int, int]
 ) -> tuple[Sizes, np.ndarray]:
     """Return kept sizes, none larger than `size_hw` or than in `files`, and ``offsets_F1``."""
-    annotated_S2, which_F = np.unique(table.sizes_F2, axis=0, return_inverse=True)
-    sizes = {}
-    for annotated_hw in ((int(h), int(w)) for h, w in annotated_S2):
-        fitted_hw, own_hw = fit(annotated_hw, size_hw), files.stored_size(annotated_hw)
-        sizes[annotated_hw] = min(fitted_hw, own_hw, key=lambda hw: hw[0] * hw[1])
+    annotated_S2, size_F = np.unique(table.sizes_F2, axis=0, return_inverse=True)
+    sizes = {
+        (h, w): min(fit((h, w), size_hw), files.stored_size((h, w)), key=math.prod)
+        for h, w in annotated_S2.tolist()
+    }
     bytes_S = np.array([3 * h * w for h, w in sizes.values()], dtype=np.int64)
-    return sizes, np.concatenate([[0], np.cumsum(bytes_S[which_F.reshape(-1)])])
+    return sizes, np.concatenate([[0], np.cumsum(bytes_S[size_F.reshape(-1)])])
 
 
 def _names_checksum(table: FrameTable) -> str:
@@ -140,29 +146,15 @@ def _names_checksum(table: FrameTable) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _make(
-    folder: Path, manifest: dict[str, Any], write: Callable[[BinaryIO], None], progress: bool
-) -> None:
-    """Write the frames, then the manifest, unless another process has done so by now."""
-    with one_writer(folder):
-        if not (folder / MANIFEST).exists():
-            _make_room(folder, manifest["bytes"])
-            if progress:
-                size = f"{manifest['frames']} frames, {gib(manifest['bytes'])}"
-                print(f"frame cache {folder}: {size}", flush=True)
-            write_whole(folder / DATA, write)
-            write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
-
-
 def _make_room(folder: Path, needed: int) -> None:
     """Make the folder, and remove from it what a killed run left behind."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.part")]
-    if len(left) < len(os.listdir(folder)):
+    leftovers = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.part")]
+    if len(leftovers) < len(os.listdir(folder)):
         raise InputError(
             f"{folder} exists and is no frame cache; remove it or give another path for the cache"
         )
-    for file in left:
+    for file in leftovers:
         file.unlink()
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -190,25 +182,25 @@ def _write_frames(
         while done < len(content):  # one call writes 2 GiB at most
             done += os.pwrite(file.fileno(), content[done:], int(offsets_F1[first]) + done)
 
-    videos = range(len(table.lengths))
-    bar = partial(tqdm, desc="caching", unit="video", disable=None if progress else True)
+    count, hidden = len(table.lengths), None if progress else True
     file.truncate(int(offsets_F1[-1]))
-    with ThreadPoolExecutor(min(16, cores())) as pool:
-        for _ in bar(pool.map(write, videos), total=len(videos)):
+    with ThreadPoolExecutor(min(16, core_count())) as pool:
+        written = pool.map(write, range(count))
+        for _ in tqdm(written, "caching", count, unit="video", disable=hidden):
             pass
 
 
-def _check(folder: Path, wanted: dict[str, Any]) -> None:
+def _check(folder: Path, expected: dict[str, Any]) -> None:
     try:
-        found = json.loads(plain_file(folder / MANIFEST).read_text())
-        differ = [name for name, value in wanted.items() if found.get(name) != value]
-        if (folder / DATA).stat().st_size != wanted["bytes"]:
-            differ.append("bytes on disk")
-        wrong = f"is of other frames, of another size or not whole ({', '.join(differ)})"
+        manifest = json.loads(plain_file(folder / MANIFEST).read_text())
+        wrong = [name for name, value in expected.items() if manifest.get(name) != value]
+        if (folder / DATA).stat().st_size != expected["bytes"]:
+            wrong.append("bytes on disk")
+        problem = f"is of other frames, of another size or not whole ({', '.join(wrong)})"
     except (OSError, ValueError, AttributeError) as error:
-        differ, wrong = [str(error)], f"cannot be read ({error})"
-    if differ:
+        wrong, problem = [str(error)], f"cannot be read ({error})"
+    if wrong:
         raise InputError(
-            f"the frame cache {folder} {wrong}; remove {folder} and it is made again, or give "
+            f"the frame cache {folder} {problem}; remove {folder} and it is made again, or give "
             "another path"
         )

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from bload.errors import InputError
-from datasets.write_whole import plain_file
+from bload import InputError
+from datasets.machine import plain_file
 
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 
@@ -29,7 +29,7 @@ def decode(path: Path) -> np.ndarray:
     """
     data = read_file(path)
     check_image(data, path)
-    with _damage_named(data, path), Image.open(BytesIO(data)) as image:
+    with _errors_with_path(data, path), Image.open(BytesIO(data)) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return np.array(_rgb(image))
 
@@ -41,7 +41,7 @@ def check_image(data: bytes, path: Path) -> tuple[int, int]:
     89 million pixels, a PNG with a wrong checksum, and a file that is not whole.
     """
     with (
-        _damage_named(data, path),
+        _errors_with_path(data, path),
         Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image,
     ):
         if image.format == "JPEG" and b"\xff\xd9" not in data:
@@ -61,7 +61,7 @@ def read_file(path: Path) -> bytes:
 
 
 @contextmanager
-def _damage_named(data: bytes, path: Path) -> Iterator[None]:
+def _errors_with_path(data: bytes, path: Path) -> Iterator[None]:
     try:
         yield
     except MemoryError:  # of this machine: no image of a huge claimed size gets here

@@ -7,56 +7,39 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
-from datasets.annotations.read import FRAMES_FOLDER, MADE_BY
+from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.decode import decode
-from datasets.frames.manifest import file_of, read_manifest
+from datasets.frames.manifest import file_name, read_manifest
 from datasets.frames.sizes import stored_size
-from datasets.write_whole import plain_file
-
-
-class FrameStore(Protocol):
-    """Source of the frames of a split for data loaders, files or a cache; cheap to pickle."""
-
-    def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:
-        """Return the size (h, w) in which a frame annotated as `size_hw` is stored."""
-        ...
-
-    def read(self, first: int, targets: Sequence[FrameTargets]) -> torch.Tensor:
-        """Read consecutive frames of one video, all of one size, as uint8 RGB ``(T, 3, h, w)``.
-
-        `first` is the number of the first of them in the split. Raises `InputError` naming a
-        frame that cannot be read.
-        """
-        ...
+from datasets.machine import plain_file
 
 
 class FrameFiles:
-    """A `FrameStore` that decodes the files of the root at `root`."""
+    """The frames of the root at `root`, for data loaders; cheap to pickle, as `FrameCache` is."""
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
         self.folder = self.root / FRAMES_FOLDER
         self.manifest = read_manifest(self.folder)
-        """Record of the files; None in an official dump: native size, annotated names."""
+        """None in an official dump: native size, annotated names."""
 
     def path(self, name: str) -> Path:
-        """Return where the frame `name` of the annotations lies."""
-        return self.folder / (file_of(name, self.manifest.format) if self.manifest else name)
+        """Return the file of the frame that the annotations call `name`."""
+        return self.folder / (file_name(name, self.manifest.format) if self.manifest else name)
 
-    def check_all_there(self, names: Iterable[str]) -> None:
+    def check_all_exist(self, names: Iterable[str]) -> None:
         """Raise `InputError` with the number of missing frames among `names`; read none."""
-        there = {file.name: set(os.listdir(file)) for file in self.folder.glob("*/")}
+        existing = {path.name: set(os.listdir(path)) for path in self.folder.glob("*/")}
         problems = Problems()
         for path in map(self.path, names):
-            if path.name not in there.get(path.parent.name, ()):
+            if path.name not in existing.get(path.parent.name, ()):
                 problems.add("missing frames", str(path.relative_to(self.folder)))
         problems.refuse(
             self.folder,
@@ -72,9 +55,9 @@ class FrameFiles:
         another format or size, and videos extracted or copied again, but not a later frame of a
         video that was replaced by hand. A missing file counts as one of size 0.
         """
-        digest = hashlib.sha256(self.manifest.stored_as().encode() if self.manifest else b"")
-        made_by = plain_file(self.root / MADE_BY)
-        digest.update(made_by.read_bytes() if made_by.exists() else b"")
+        digest = hashlib.sha256(self.manifest.describe().encode() if self.manifest else b"")
+        recipe = plain_file(self.root / KNOBS_FILE)
+        digest.update(recipe.read_bytes() if recipe.exists() else b"")
         for name in table.names_F[table.video_offsets[:-1]].tolist():
             path = self.path(name)
             status = path.stat() if path.exists() else None
@@ -87,10 +70,11 @@ class FrameFiles:
         return stored_size(size_hw, self.manifest.short_side if self.manifest else None)
 
     def read(self, first: int, targets: Sequence[FrameTargets]) -> torch.Tensor:
-        """Decode consecutive frames of one video, see `FrameStore`.
+        """Read consecutive frames of one video, all of one size, as uint8 RGB ``(T, 3, h, w)``.
 
-        Raises `InputError` naming the path for a frame that is missing, does not decode or has
-        another size than annotated: a frame is never replaced by another.
+        `first` is the number of the first of them in the split. Raises `InputError` naming the path
+        for a frame that is missing, does not decode or has another size than annotated: a frame is
+        never replaced by another.
         """
         size_hw = self.stored_size(targets[0].size_hw)
         frames_TChw = torch.empty((len(targets), 3, *size_hw), dtype=torch.uint8)

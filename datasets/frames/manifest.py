@@ -1,4 +1,4 @@
-"""The record of a frames folder: how its files were made, and what is there.
+"""The record of a frames folder: how its files were made, and how many exist.
 
 ``manifest.json`` is written before the first video, so that a killed run leaves the format,
 whenever a video turns out to be bad, and at the end. Frames without a manifest are PNG files of
@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-from bload.errors import InputError
-from datasets.write_whole import plain_file, write_whole
+from bload import InputError
+from datasets.machine import plain_file, write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -50,14 +50,14 @@ class Manifest:
         if self.format == "jpeg" and not 1 <= (self.quality or 0) <= 100:
             raise InputError(f"quality {self.quality} of jpeg is not between 1 and 100")
 
-    def stored_as(self) -> str:
+    def describe(self) -> str:
         """Describe the files, like ``JPEG 95, short side 256`` or ``PNG, native size``."""
         quality = f" {self.quality}" if self.quality else ""
         size = f"short side {self.short_side}" if self.short_side else "native size"
         return f"{self.format.upper()}{quality}, {size}"
 
 
-def file_of(frame: str, format: Format) -> str:
+def file_name(frame: str, format: Format) -> str:
     """Return ``001YG.mp4/000089.png`` as a file of `format`, like ``001YG.mp4/000089.jpg``."""
     return frame.rpartition(".")[0] + SUFFIXES[format]
 
@@ -72,7 +72,7 @@ def read_manifest(frames_folder: Path | str) -> Manifest | None:
         saved = json.loads(plain_file(path).read_text(encoding="utf-8"))
         if saved["version"] != VERSION:
             raise InputError(f"its version is {saved['version']}, not {VERSION}")
-        return Manifest(**{each.name: saved[each.name] for each in fields(Manifest)})
+        return Manifest(**{key.name: saved[key.name] for key in fields(Manifest)})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError) as error:

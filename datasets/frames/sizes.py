@@ -10,10 +10,10 @@ def fit(size_hw: tuple[int, int], into_hw: tuple[int, int]) -> tuple[int, int]:
     Each side is at least 1 and at most that of `into_hw`; a small image grows. All sizes are
     positive.
     """
-    (height, width), (high, wide) = size_hw, into_hw
-    if high * width <= wide * height:
-        return high, min(wide, max(1, _scaled(width, high, height)))
-    return min(high, max(1, _scaled(height, wide, width))), wide
+    (height, width), (most_h, most_w) = size_hw, into_hw
+    if most_h * width <= most_w * height:
+        return most_h, min(most_w, max(1, _scaled(width, most_h, height)))
+    return min(most_h, max(1, _scaled(height, most_w, width))), most_w
 
 
 def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, int]:

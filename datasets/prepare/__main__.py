@@ -11,12 +11,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER
-from datasets.cores import cores
 from datasets.frames.manifest import MANIFEST, Manifest
 from datasets.frames.sizes import gib
+from datasets.machine import core_count
 from datasets.prepare.check import check
 from datasets.prepare.extract import prepare
 
@@ -24,23 +24,23 @@ JPEG_QUALITY = 95
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     parser = argparse.ArgumentParser("python -m datasets.prepare", description=__doc__)
     add = parser.add_argument
     add("--root", required=True, help="folder with videos/ and annotations/")
     add("--format", choices=("png", "jpeg"), default="png", help="default png")
     add("--quality", type=int, help=f"of jpeg, 1 to 100; default {JPEG_QUALITY}")
     add("--short-side", type=int, help="pixels; default: native size")
-    add("--workers", type=int, default=cores(), help="videos at a time; default: one per core")
+    add("--workers", type=int, default=core_count(), help="videos at a time; default: one per core")
     add("--check", action="store_true", help="report what is there; write nothing")
     args = parser.parse_args(arguments)
     if args.format == "jpeg" and args.quality is None:
         args.quality = JPEG_QUALITY
     try:
         if args.check:
-            found, command = check(Path(args.root), max(1, args.workers))
-            print(f"{found}\n\nnext: {command or 'fix the problems above, then this again'}")
-            return 1 if found.problems else 0
+            findings, command = check(Path(args.root), max(1, args.workers))
+            print(f"{findings}\n\nnext: {command or 'fix the problems above, then this again'}")
+            return 1 if findings.problems else 0
         stored_as = Manifest(args.format, args.quality, args.short_side)
         manifest = prepare(args.root, stored_as, workers=max(1, args.workers))
     except InputError as error:
@@ -54,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
         f"all of theirs; {manifest.frames_missing:,} frames missing"
     )
     problems = Problems()
-    for video, why in manifest.problems.items():
-        kind, _, details = why.partition(": ")
+    for video, problem in manifest.problems.items():
+        kind, _, details = problem.partition(": ")
         problems.add(f"videos that are {kind}", f"{video}: {details}")
     if problems:
         path = Path(args.root) / FRAMES_FOLDER / MANIFEST

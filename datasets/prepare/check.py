@@ -1,4 +1,4 @@
-"""Check of an Action Genome root: what is there, what is missing, and what to type next.
+"""Check of an Action Genome root: files that exist, that are missing, and the next command.
 
 Nothing is written.
 
@@ -14,14 +14,13 @@ import numpy as np
 from tabulate import tabulate
 from tqdm import tqdm
 
-from bload.errors import InputError
-from bload.lengths import action_genome_lengths
+from bload import InputError, action_genome_lengths
 from datasets.annotations import read
 from datasets.annotations.frame_names import video_of
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.frames.decode import check_image, read_file
-from datasets.frames.manifest import Manifest, file_of, read_manifest
+from datasets.frames.manifest import Manifest, file_name, read_manifest
 from datasets.frames.sizes import gib, stored_size
 from datasets.prepare.folder import VIDEOS_FOLDER
 from datasets.synthetic.world import SPLITS
@@ -32,7 +31,7 @@ OTHER_SIZE = "frames of another size than annotated"
 
 
 class Findings:
-    """Findings about a root: `problems` are what is missing or wrong, `remarks` the rest."""
+    """Findings about a root: `problems` are missing or wrong, `remarks` are the rest."""
 
     def __init__(self, title: str) -> None:
         self.lines, self.problems, self.remarks = [title], Problems(), Problems()
@@ -45,7 +44,7 @@ class Findings:
 
 
 def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
-    """Compare all files at `root` with its annotations, in both splits.
+    """Compare all files at `root` with its annotations, in every split.
 
     Args:
         workers: files read at a time.
@@ -56,48 +55,53 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
     Raises:
         InputError: annotation files are missing or cannot be read.
     """
-    made = (root / read.MADE_BY).exists()
-    small_boxes = "keep" if made else "computed"
+    synthetic = (root / read.KNOBS_FILE).exists()
+    small_boxes = "keep" if synthetic else "computed"
     entries_of, person_of = read.read_files(root, small_boxes)
     report = Findings(f"{root}: small boxes {small_boxes}, {len(entries_of):,} annotated frames")
     size_of: dict[str, tuple[int, int]] = {}
-    for split in SPLITS if made else read.SPLITS:
-        found = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
-        report.problems.merge(found.problems)
-        _report_counts(found, split, report, compared=not made)
-        if found.videos:
-            _check_boxes(FrameTable.of(found.videos), report)
+    for split in SPLITS if synthetic else read.SPLITS:
+        annotations = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
+        report.problems.merge(annotations.problems)
+        _report_counts(annotations, split, report, compared=not synthetic)
+        if annotations.videos:
+            _check_boxes(FrameTable.from_videos(annotations.videos), report)
         else:
             report.problems.add("splits without a video that counts", split)
-        size_of |= {f.name: f.size_hw for video in found.videos for f in video.frames}
-    annotations_sound = not report.problems
-    frames_sound = _check_frames(root, size_of, report, workers)
-    if not made:
-        _report_videos(root, {video_of(name) for name in entries_of}, report)
-    if not annotations_sound:
-        return report, ""
-    if frames_sound:
-        data = "dataset=synthetic" if made else "experiment=action_genome"
+        size_of |= {frame.name: frame.size_hw for v in annotations.videos for frame in v.frames}
+    annotations_fine = not report.problems
+    frames_fine = _check_frames(root, size_of, report, workers)
+    if not synthetic:
+        videos = {video_of(name) for name in entries_of}
+        count = sum((root / VIDEOS_FOLDER / video).is_file() for video in videos)
+        report.lines += [
+            f"of {len(videos):,} annotated videos {count:,} are in {VIDEOS_FOLDER}/",
+            f"{gib(shutil.disk_usage(root).free)} of the disk are free",
+        ]
+    if annotations_fine and frames_fine:
+        data = "dataset=synthetic" if synthetic else "experiment=action_genome"
         return report, f"torchrun --shutdown-timeout 120 train.py {data} dataset.root={root}"
-    return report, "" if made else f"python -m datasets.prepare --root {root}"
+    extract = annotations_fine and not synthetic
+    return report, f"python -m datasets.prepare --root {root}" if extract else ""
 
 
 def _report_counts(
-    found: read.Annotations, split: str, report: Findings, *, compared: bool
+    annotations: read.Annotations, split: str, report: Findings, *, compared: bool
 ) -> None:
     """Report what each rule left, `compared` with the lengths embedded in `bload`."""
     headers = (split, "frames", "videos", "objects")
-    rows = [(step.rule, step.frames, step.videos, step.objects) for step in found.steps]
+    rows = [(step.rule, step.frames, step.videos, step.objects) for step in annotations.steps]
     report.lines += ["", tabulate(rows, headers, intfmt=",")]
     if not compared:
         return
     lengths = action_genome_lengths(split)
     report.lines += [f"published are {len(lengths):,} videos, {lengths.sum():,} frames"]
-    here, there = Counter(len(video.frames) for video in found.videos), Counter(lengths.tolist())
-    for n in sorted(here | there):
-        if here[n] != there[n]:
-            counts = f"{n} frames: {here[n]:,} here, {there[n]:,} published"
-            report.remarks.add(f"{split} videos of a length that is not as published", counts)
+    counts = Counter(len(video.frames) for video in annotations.videos)
+    published = Counter(lengths.tolist())
+    for n in sorted(counts | published):
+        if counts[n] != published[n]:
+            example = f"{n} frames: {counts[n]:,} here, {published[n]:,} published"
+            report.remarks.add(f"{split} videos of a length that is not as published", example)
 
 
 def _check_boxes(table: FrameTable, report: Findings) -> None:
@@ -106,65 +110,57 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
         table.sizes()
     except InputError as error:
         report.problems.add("frames annotated in another size than their video", str(error))
-    every_F = np.arange(len(table.names_F))
-    for what, boxes_N4, frame_of_N in (
-        ("object", table.object_boxes_M4, np.repeat(every_F, np.diff(table.object_offsets))),
-        ("person", table.person_boxes_F4, every_F),
+    frames_F = np.arange(len(table.names_F))
+    for owner, boxes_N4, frame_N in (
+        ("object", table.object_boxes_M4, np.repeat(frames_F, np.diff(table.object_offsets))),
+        ("person", table.person_boxes_F4, frames_F),
     ):
-        high_N, wide_N = table.sizes_F2[frame_of_N].T
+        height_N, width_N = table.sizes_F2[frame_N].T
         x1_N, y1_N, x2_N, y2_N = boxes_N4.T
         flat_N = (x2_N <= x1_N) | (y2_N <= y1_N)
-        away_N = (x1_N >= wide_N) | (y1_N >= high_N) | (x2_N <= 0) | (y2_N <= 0)
-        out_N = (x2_N > wide_N + SLACK) | (y2_N > high_N + SLACK)
-        out_N |= np.minimum(x1_N, y1_N) < -SLACK
-        odd_N = np.select([flat_N, away_N, out_N], [0, 1, 2], 3)
-        for row in np.flatnonzero(odd_N < 3):
+        outside_N = (x1_N >= width_N) | (y1_N >= height_N) | (x2_N <= 0) | (y2_N <= 0)
+        partly_N = (x2_N > width_N + SLACK) | (y2_N > height_N + SLACK)
+        partly_N |= np.minimum(x1_N, y1_N) < -SLACK
+        kind_N = np.select([flat_N, outside_N, partly_N], [0, 1, 2], 3)
+        for row in np.flatnonzero(kind_N < 3):
             corners = ", ".join(f"{number:g}" for number in boxes_N4[row])
-            frame, size = table.names_F[frame_of_N[row]], f"{wide_N[row]} x {high_N[row]}"
-            notes = report.remarks if odd_N[row] == 2 else report.problems
-            notes.add(f"{what} boxes {ODD_BOXES[odd_N[row]]}", f"{frame} ({corners} in {size})")
-
-
-def _report_videos(root: Path, wanted: set[str], report: Findings) -> None:
-    """Report how many videos are there to extract, and the free space of the disk."""
-    there = sum((root / VIDEOS_FOLDER / video).is_file() for video in wanted)
-    free = shutil.disk_usage(root).free
-    report.lines.append(f"of {len(wanted):,} annotated videos {there:,} are in {VIDEOS_FOLDER}/")
-    report.lines.append(f"{gib(free)} of the disk are free")
+            frame, size = table.names_F[frame_N[row]], f"{width_N[row]} x {height_N[row]}"
+            notes = report.remarks if kind_N[row] == 2 else report.problems
+            notes.add(f"{owner} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})")
 
 
 def _check_frames(
     root: Path, size_of: dict[str, tuple[int, int]], report: Findings, workers: int
 ) -> bool:
     """Read every frame that counts; return True if all are as they should be."""
-    folder, problems, manifest = root / read.FRAMES_FOLDER, report.problems, None
+    folder, manifest = root / read.FRAMES_FOLDER, None
     try:
         manifest = read_manifest(folder)
     except InputError as error:
-        problems.add("manifests that cannot be read", str(error))
+        report.problems.add("manifests that cannot be read", str(error))
     stored_as = manifest or Manifest()
 
-    def wrong(name: str) -> tuple[str, str] | None:
-        """Return the kind of problem that a frame has, if any, and where."""
-        file = file_of(name, stored_as.format) if manifest else name
-        path, (height, width) = folder / file, stored_size(size_of[name], stored_as.short_side)
+    def find_problem(name: str) -> tuple[str, str] | None:
+        """Return the kind of problem that a frame has, if any, and its place."""
+        path = folder / (file_name(name, stored_as.format) if manifest else name)
         if not path.exists():
             return "missing frames", str(path)
         try:
-            found_h, found_w = check_image(read_file(path), path)
+            height, width = check_image(read_file(path), path)
         except InputError as error:
             return "unreadable frames", str(error)
-        if (found_h, found_w) != (height, width):
-            return OTHER_SIZE, f"{path} is {found_w} x {found_h}, not {width} x {height}"
+        right_h, right_w = stored_size(size_of[name], stored_as.short_side)
+        if (height, width) != (right_h, right_w):
+            return OTHER_SIZE, f"{path} is {width} x {height}, not {right_w} x {right_h}"
         return None
 
     with ThreadPoolExecutor(workers) as pool:  # reading and checksums free the lock
-        bar = tqdm(pool.map(wrong, size_of), "frames", len(size_of), disable=None)
-        found = [each for each in bar if each]
-    for kind, example in found:
-        problems.add(kind, example)
-    for video, why in stored_as.problems.items():
-        report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {why}")
-    sound = f"{len(size_of) - len(found):,} are as they should be ({stored_as.stored_as()})"
-    report.lines += ["", f"of {len(size_of):,} frames that count {sound}"]
-    return not found
+        results = tqdm(pool.map(find_problem, size_of), "frames", len(size_of), disable=None)
+        wrong = [problem for problem in results if problem]
+    for kind, example in wrong:
+        report.problems.add(kind, example)
+    for video, problem in stored_as.problems.items():
+        report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {problem}")
+    fine = f"{len(size_of) - len(wrong):,} are as they should be ({stored_as.describe()})"
+    report.lines += ["", f"of {len(size_of):,} frames that count {fine}"]
+    return not wrong

@@ -17,7 +17,7 @@ from pathlib import Path
 import imageio_ffmpeg
 from PIL import Image
 
-from bload.errors import InputError
+from bload import InputError
 
 _PPM = re.compile(rb"P6\n(\d+) (\d+)\n255\n")
 
@@ -90,15 +90,10 @@ def _command(video: Path, frames: int) -> list[str]:
     return [*command, "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "pipe:"]
 
 
-def _complaints(log: str) -> list[str]:
-    """Return ffmpeg's messages, line by line, without memory addresses; one empty line if none."""
-    lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
-    return [line.rstrip(".")[:120] for line in lines if line] or [""]
-
-
 def _judge(numbers: Collection[int], decoded: int, log: str) -> None:
     """Raise `VideoError` unless all `numbers` were decoded and the decoder said nothing."""
-    complaint = _complaints(log)[0]
+    lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
+    complaint = next((line.rstrip(".")[:120] for line in lines if line), "")  # without addresses
     beyond = sorted(number for number in numbers if number > decoded)
     if not decoded:
         raise VideoError(f"not decodable: {complaint}")

@@ -11,14 +11,14 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.read import read_annotations
 from datasets.annotations.rules import SMALL_BOXES
+from datasets.machine import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
 from datasets.synthetic.world import SPLITS
-from datasets.write_whole import write_whole
 
 _CHUNK = 256  # frames
 
@@ -38,7 +38,7 @@ def score(
     """
     annotations = read_annotations(root, split, small_boxes=small_boxes)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
-    frames, meter, left = read_predictions(path), RecallMeter(convention), dict(target_of)
+    frames, meter, missing = read_predictions(path), RecallMeter(convention), dict(target_of)
     where = f"the {len(target_of):,} frames that count in {root}, {split}"
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
@@ -47,12 +47,12 @@ def score(
                     f"{path} has frame {name}, which is not one of {where}; give the root and "
                     "split it was made on"
                 )
-            left.pop(name, None)
+            missing.pop(name, None)
         meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
-    if left:
+    if missing:
         raise InputError(
-            f"{path} has {len(meter):,} of {where}; {next(iter(left))} is the first one missing: "
-            "add it, with a null in pair if nothing is predicted there"
+            f"{path} has {len(meter):,} of {where}; {next(iter(missing))} is the first one "
+            "missing: add it, with a null in pair if nothing is predicted there"
         )
     return meter
 
@@ -75,22 +75,19 @@ def main(arguments: list[str] | None = None) -> int:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
         small_boxes = args.small_boxes or metadata.get("small_boxes", "keep")
         meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
-        _report(args, meter, f"{root}, {split}", metadata.get("checkpoint", args.file))
+        figures, model = meter.summary(), metadata.get("checkpoint", args.file)
+        print(
+            f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames, "
+            f"{figures['triplets']:,.0f} relations\nIoU {args.iou}\n\n{format_recall(figures)}"
+        )
+        if args.relations:
+            write_relations(args.relations, relation_rows(meter, model))
+        if args.out:
+            write_whole(args.out, json.dumps(figures, indent=2) + "\n")
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _report(args: argparse.Namespace, meter: RecallMeter, data: str, made_by: str) -> None:
-    figures = meter.summary()
-    print(f"{args.file}: {made_by}")
-    print(f"{data}: {figures['frames']:,.0f} frames, {figures['triplets']:,.0f} relations")
-    print(f"IoU {args.iou}\n\n{format_recall(figures)}")
-    if args.relations:
-        write_relations(args.relations, relation_rows(meter, made_by))
-    if args.out:
-        write_whole(args.out, json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

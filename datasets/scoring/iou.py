@@ -25,9 +25,9 @@ def overlaps(
     a_4, b_4 = boxes_4.astype(np.float64), others_4.astype(np.float64)
     low_2 = np.maximum(a_4[..., :2], b_4[..., :2])
     high_2 = np.minimum(a_4[..., 2:], b_4[..., 2:])
-    meet_2 = np.maximum(high_2 - low_2 + border, 0.0)
+    shared_2 = np.maximum(high_2 - low_2 + border, 0.0)
     side_a_2 = a_4[..., 2:] - a_4[..., :2] + border
     side_b_2 = b_4[..., 2:] - b_4[..., :2] + border
-    meet = meet_2[..., 0] * meet_2[..., 1]
-    union = side_a_2[..., 0] * side_a_2[..., 1] + side_b_2[..., 0] * side_b_2[..., 1] - meet
-    return np.divide(meet, union, out=np.zeros_like(meet), where=meet > 0)
+    intersection = shared_2[..., 0] * shared_2[..., 1]
+    union = side_a_2[..., 0] * side_a_2[..., 1] + side_b_2[..., 0] * side_b_2[..., 1] - intersection
+    return np.divide(intersection, union, out=np.zeros_like(intersection), where=intersection > 0)

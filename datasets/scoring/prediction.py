@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.vocabulary import OBJECT_CLASSES, RELATIONS
 
 _ROUNDING = 1e-6

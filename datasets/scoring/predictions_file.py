@@ -20,12 +20,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
+from datasets.machine import new_file, plain_file, reading, write_whole
 from datasets.scoring.prediction import FramePrediction
-from datasets.write_whole import new_file, plain_file, reading, write_whole
 
 VERSION = 1
 METADATA_KEY = b"bload_predictions"
@@ -67,9 +67,8 @@ class PredictionsWriter:
 
     def write(self, frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
         """Add frames; those of a video come one after another, in order of time."""
-        both = zip(frames, predictions, strict=True)
-        for _, video in groupby(both, key=lambda pair: video_of(pair[0].name)):
-            self._writer.write_table(_table(*zip(*video, strict=True)))  # a row group, to sort by
+        for video in _by_video(zip(frames, predictions, strict=True)):
+            self._writer.write_table(_table(*video))  # a row group, to sort by
 
 
 def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> None:
@@ -78,22 +77,22 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     `metadata` says what made the file: ``checkpoint``, ``split``, ``root``, ``small_boxes``.
     """
     paths = [_part(path, rank) for rank in range(parts)]
-    encoded = json.dumps({"version": VERSION, **metadata})
+    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps({"version": VERSION, **metadata})})
 
-    def write(whole: BinaryIO) -> None:
-        files = [pq.ParquetFile(part) for part in paths]
+    def write(output: BinaryIO) -> None:
         groups = [
-            (rank, group) for rank, file in enumerate(files) for group in range(file.num_row_groups)
+            (file, group)
+            for file in map(pq.ParquetFile, paths)
+            for group in range(file.num_row_groups)
         ]
 
-        def place(of: tuple[int, int]) -> tuple[str, int]:
-            rows = files[of[0]].read_row_group(of[1], columns=["frame"])
-            name = rows["frame"][0].as_py()
+        def first_frame(group: tuple[pq.ParquetFile, int]) -> tuple[str, int]:
+            name = group[0].read_row_group(group[1], columns=["frame"])["frame"][0].as_py()
             return video_of(name), frame_number(name)
 
-        with _open_writer(whole, SCHEMA.with_metadata({METADATA_KEY: encoded})) as writer:
-            for rank, group in sorted(groups, key=place):
-                writer.write_table(files[rank].read_row_group(group))
+        with _open_writer(output, schema) as writer:
+            for file, group in sorted(groups, key=first_frame):
+                writer.write_table(file.read_row_group(group))
 
     try:
         write_whole(path, write)
@@ -109,25 +108,17 @@ def write_predictions(
 ) -> None:
     """Write a file in one process; the frames of a video come one after another, in order."""
     with PredictionsWriter(path) as writer:
-        for _, video in groupby(frames, key=lambda pair: video_of(pair[0].name)):
-            writer.write(*zip(*video, strict=True))
+        for video in _by_video(frames):
+            writer.write(*video)
     join_parts(path, 1, metadata)
 
 
 def read_metadata(path: Path | str) -> dict[str, Any]:
-    """Return what a file says about itself; empty for a file that another tool wrote.
+    """Return what a file says frame_rows itself; empty for a file that another tool wrote.
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
-    encoded = (_open(path).schema_arrow.metadata or {}).get(METADATA_KEY, b"{}")
-    with reading(path, _REMEDY):
-        metadata: dict[str, Any] = dict(json.loads(encoded))
-    if metadata.get("version", VERSION) != VERSION:
-        raise InputError(
-            f"{path} is of version {metadata['version']} of the predictions format and this "
-            f"program reads version {VERSION}; write the file again"
-        )
-    return metadata
+    return _open(path)[1]
 
 
 def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
@@ -135,68 +126,70 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
 
     Raises `InputError` for a file that lacks columns or holds no valid predictions.
     """
-    read_metadata(path)
-    file = _open(path)
-    if wrong := [name for name in _NEEDED if name not in file.schema_arrow.names]:
+    file, _ = _open(path)
+    types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+    if missing := [name for name in _NEEDED if name not in types]:
         raise InputError(
-            f"{path} has no column {wrong[0]} ({len(wrong)} of {len(_NEEDED)} are missing); the "
-            "columns are those of datasets/scoring/predictions_file.py"
+            f"{path} has no column {missing[0]} ({len(missing)} of {len(_NEEDED)} are missing); "
+            "the columns are those of datasets/scoring/predictions_file.py"
         )
     for name in _NEEDED[1:]:
-        kind = file.schema_arrow.types[file.schema_arrow.names.index(name)]
+        kind = types[name]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise InputError(f"{path} has values of type {kind} in column {name}; give numbers")
-    last = None  # the last frame, which may go on
+    last_frame = None  # which the next row group may continue
     # By row group: iter_batches keeps what it has read, and so grows with the file.
     for group in range(file.num_row_groups):
         with reading(path, _REMEDY):
-            read = file.read_row_group(group, columns=_NEEDED).to_pandas()
-        if read["frame"].isna().any():
+            rows = file.read_row_group(group, columns=_NEEDED).to_pandas()
+        if rows["frame"].isna().any():
             raise InputError(f"{path} has a row without a frame; give its name")
-        rows = pd.concat([last, read], ignore_index=True)
-        goes_on = rows["frame"].isin(rows["frame"].tail(1))
-        yield from _frames(path, rows[~goes_on])
-        last = rows[goes_on]
-    if last is not None:
-        yield from _frames(path, last)
+        rows = pd.concat([last_frame, rows], ignore_index=True)
+        is_last = rows["frame"].isin(rows["frame"].tail(1))
+        yield from _frames(path, rows[~is_last])
+        last_frame = rows[is_last]
+    if last_frame is not None:
+        yield from _frames(path, last_frame)
 
 
 def _frames(path: Path | str, rows: pd.DataFrame) -> Iterator[tuple[str, FramePrediction]]:
-    there_N, values_NV = rows["pair"].notna().to_numpy(), rows[_VALUES].to_numpy()
+    is_pair_N, values_NV = rows["pair"].notna().to_numpy(), rows[_VALUES].to_numpy()
     classes_N = rows["object_class"].to_numpy(float)  # a column may be of nulls alone
     row_of = rows.groupby("frame", sort=False).indices
     for name in rows["frame"].unique():
-        row_P = row_of[name][there_N[row_of[name]]]
+        row_P = row_of[name][is_pair_N[row_of[name]]]
         values_PV, classes_P = values_NV[row_P], classes_N[row_P]
         if (classes_P == np.round(classes_P)).all():
             classes_P = classes_P.astype(np.int64)
+        people, objects = values_PV[:, 0:4], values_PV[:, 4:8]
+        scores = values_PV[:, 8], values_PV[:, 9], values_PV[:, 10:]
         try:
-            yield (
-                name,
-                FramePrediction(
-                    person_boxes_P4=values_PV[:, 0:4],
-                    object_boxes_P4=values_PV[:, 4:8],
-                    object_classes_P=classes_P,
-                    person_scores_P=values_PV[:, 8],
-                    object_scores_P=values_PV[:, 9],
-                    relation_scores_PR=values_PV[:, 10:],
-                ),
-            )
+            prediction = FramePrediction(people, objects, classes_P, *scores)
         except InputError as error:
             raise InputError(f"{path}, frame {name}: {error}") from error
+        yield name, prediction
+
+
+def _by_video(
+    frames: Iterable[tuple[FrameTargets, FramePrediction]],
+) -> Iterator[tuple[tuple[FrameTargets, ...], tuple[FramePrediction, ...]]]:
+    """Yield the targets and the predictions of each video's frames, which follow one another."""
+    for _, video in groupby(frames, key=lambda pair: video_of(pair[0].name)):
+        targets, predictions = zip(*video, strict=True)
+        yield targets, predictions
 
 
 def _table(frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> pa.Table:
-    about = pd.DataFrame(
+    frame_rows = pd.DataFrame(
         [(video_of(frame.name), frame.name, *frame.size_hw) for frame in frames],
         columns=["video", "frame", "height", "width"],
     )
     pairs = pd.DataFrame(np.concatenate([_values(p) for p in predictions]), columns=_VALUES)
-    pairs["frame"] = about["frame"].repeat([len(p) for p in predictions]).to_numpy()
+    pairs["frame"] = frame_rows["frame"].repeat([len(p) for p in predictions]).to_numpy()
     pairs["pair"] = pairs.groupby("frame").cumcount()
     pairs["object_class"] = np.concatenate([p.object_classes_P for p in predictions])
     pairs["object_name"] = np.array(OBJECTS, object)[pairs["object_class"]]
-    rows = about.merge(pairs, how="left", on="frame")  # nulls for a frame without
+    rows = frame_rows.merge(pairs, how="left", on="frame")  # nulls for a frame without
     return pa.Table.from_pandas(rows, SCHEMA, preserve_index=False)
 
 
@@ -207,9 +200,17 @@ def _values(prediction: FramePrediction) -> np.ndarray:
     return np.column_stack([*boxes, *scores, prediction.relation_scores_PR]).astype(np.float32)
 
 
-def _open(path: Path | str) -> pq.ParquetFile:
+def _open(path: Path | str) -> tuple[pq.ParquetFile, dict[str, Any]]:
     with reading(path, _REMEDY):
-        return pq.ParquetFile(plain_file(path))
+        file = pq.ParquetFile(plain_file(path))
+        encoded = (file.schema_arrow.metadata or {}).get(METADATA_KEY, b"{}")
+        metadata: dict[str, Any] = dict(json.loads(encoded))
+    if metadata.get("version", VERSION) != VERSION:
+        raise InputError(
+            f"{path} is of version {metadata['version']} of the predictions format and this "
+            f"program reads version {VERSION}; write the file again"
+        )
+    return file, metadata
 
 
 def _open_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:

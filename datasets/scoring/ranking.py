@@ -39,7 +39,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, GROUPS, RELATIONS
 from datasets.scoring.iou import overlaps
@@ -109,8 +109,8 @@ def _all_fine(targets: Sequence[FrameTargets]) -> bool:
         return False
     objects_F = [len(target.object_classes_M) for target in targets]
     labels_G2 = np.concatenate([target.relations_G2 for target in targets])
-    above_G2 = np.full(labels_G2.shape, len(RELATIONS))
-    above_G2[:, 0] = np.repeat(objects_F, labels_F)
+    limit_G2 = np.full(labels_G2.shape, len(RELATIONS))
+    limit_G2[:, 0] = np.repeat(objects_F, labels_F)
     try:
         check_classes("", np.concatenate([target.object_classes_M for target in targets]))
         check_boxes("", np.concatenate([target.object_boxes_M4 for target in targets]))
@@ -118,7 +118,7 @@ def _all_fine(targets: Sequence[FrameTargets]) -> bool:
         check_boxes("", people_N.reshape(-1, 4))
     except InputError:
         return False
-    return bool(((labels_G2 >= 0) & (labels_G2 < above_G2)).all())
+    return bool(((labels_G2 >= 0) & (labels_G2 < limit_G2)).all())
 
 
 def _check_target(target: FrameTargets) -> None:
@@ -208,7 +208,7 @@ def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.
     best_N = (np.arange(0, scores_FL.size, len(RELATIONS)) + best_FP3.reshape(-1, 3).T).T.ravel()
     best_N = best_N[_highest(scores_FL.ravel()[best_N].reshape(len(scores_FL), -1))]
     listed = (best_N, np.flatnonzero(semi_FPR), _highest(scores_FL))
-    return [_in_order(scores_FL, at_N) for at_N in listed]
+    return [_in_order(scores_FL, entry_N) for entry_N in listed]
 
 
 def _highest(scores_FL: np.ndarray) -> np.ndarray:
@@ -219,25 +219,25 @@ def _highest(scores_FL: np.ndarray) -> np.ndarray:
     return np.flatnonzero(scores_FL >= np.partition(scores_FL, last, axis=1)[:, last, None])
 
 
-def _in_order(scores_FL: np.ndarray, at_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort the entries `at_N`, ascending, of the flat table by score; see `_lists`."""
-    frame_N, place_N = np.divmod(at_N, scores_FL.shape[1])
+def _in_order(scores_FL: np.ndarray, entry_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the entries `entry_N`, ascending, of the flat table by score; see `_lists`."""
+    frame_N, place_N = np.divmod(entry_N, scores_FL.shape[1])
     listed_F = np.bincount(frame_N, minlength=len(scores_FL))
-    there_FK = np.arange(listed_F.max()) < listed_F[:, None]
-    score_FK = np.full(there_FK.shape, -1.0)
-    place_FK = np.full(there_FK.shape, scores_FL.shape[1])
-    score_FK[there_FK], place_FK[there_FK] = scores_FL.ravel()[at_N], place_N
+    listed_FK = np.arange(listed_F.max()) < listed_F[:, None]
+    score_FK = np.full(listed_FK.shape, -1.0)
+    place_FK = np.full(listed_FK.shape, scores_FL.shape[1])
+    score_FK[listed_FK], place_FK[listed_FK] = scores_FL.ravel()[entry_N], place_N
     order_FK = np.argsort(-score_FK, axis=1, kind="stable")[:, :LIST_LENGTH]
     return np.take_along_axis(place_FK, order_FK, 1), np.take_along_axis(score_FK, order_FK, 1)
 
 
-def _padded(rows: list[np.ndarray], more: int = 0) -> np.ndarray:
-    """Stack arrays ``(P_f, ...)`` into one ``(F, P + more, ...)`` in float64, zeros behind."""
+def _padded(rows: list[np.ndarray], extra: int = 0) -> np.ndarray:
+    """Stack arrays ``(P_f, ...)`` into one ``(F, P + extra, ...)`` in float64, zeros behind."""
     pairs_F = np.array([len(row) for row in rows])
-    there_FP = np.arange(pairs_F.max() + more) < pairs_F[:, None]
-    shape = *there_FP.shape, *rows[0].shape[1:]
-    if there_FP.all():
+    is_pair_FP = np.arange(pairs_F.max() + extra) < pairs_F[:, None]
+    shape = *is_pair_FP.shape, *rows[0].shape[1:]
+    if is_pair_FP.all():
         return np.concatenate(rows, dtype=np.float64).reshape(shape)
     padded = np.zeros(shape)
-    padded[there_FP] = np.concatenate(rows)
+    padded[is_pair_FP] = np.concatenate(rows)
     return padded

@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bload.errors import InputError, check_choice
+from bload import InputError
+from bload.errors import check_choice
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
 from datasets.scoring.iou import CONVENTIONS
@@ -114,7 +115,7 @@ class RecallMeter:
 
         The mean is then over the frames that have a chosen triplet; NaN if none has.
         """
-        found_G, frame_G = self._found(constraint, k), self._frame_of_triplet()
+        found_G, frame_G = self._is_found(constraint, k), self._frame_of_triplet()
         if chosen_G is not None:
             found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
@@ -127,7 +128,7 @@ class RecallMeter:
         Classes are the 26 relations, or by ``group`` attention, spatial and contacting. The recall
         is the mean over the frames that have the class, or `pooled`: found / ground truth.
         """
-        found_G, class_of_R = self._found(constraint, k), _CLASS_OF_R[by]
+        found_G, class_of_R = self._is_found(constraint, k), _CLASS_OF_R[by]
         class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
         frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
         return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
@@ -136,8 +137,8 @@ class RecallMeter:
         """Return, for each class, its ground-truth triplets and the frames that have it, int64."""
         class_of_R = _CLASS_OF_R[by]
         class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
-        having = np.unique(self._frame_of_triplet() * classes + class_G) % classes
-        return np.bincount(class_G, minlength=classes), np.bincount(having, minlength=classes)
+        frames = np.unique(self._frame_of_triplet() * classes + class_G) % classes
+        return np.bincount(class_G, minlength=classes), np.bincount(frames, minlength=classes)
 
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
         """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts.
@@ -166,10 +167,10 @@ class RecallMeter:
         return figures
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
-        twice = [name for name, count in Counter(names).items() if count > 1 or name in self._names]
-        if twice:
+        repeated = [n for n, count in Counter(names).items() if count > 1 or n in self._names]
+        if repeated:
             raise InputError(
-                f"frame {twice[0]!r} was counted already and a frame counts once; "
+                f"frame {repeated[0]!r} was counted already and a frame counts once; "
                 "leave out repeated frames (padding, overlapping clips) before the measure"
             )
         self._names |= dict.fromkeys(names)
@@ -180,7 +181,7 @@ class RecallMeter:
         self._parts[name] = [np.concatenate(self._parts[name], axis=-1)]
         return self._parts[name][0]
 
-    def _found(self, constraint: str, k: int) -> np.ndarray:
+    def _is_found(self, constraint: str, k: int) -> np.ndarray:
         if constraint not in CONSTRAINTS:
             raise InputError(f"constraint is {constraint!r} but must be one of {CONSTRAINTS}")
         if not 1 <= k <= LIST_LENGTH:
@@ -201,8 +202,8 @@ def _mean_over_frames(
     It is NaN for a class that no frame has.
     """
     cell_G = frame_G * classes + class_G
-    there_FC = np.bincount(cell_G, minlength=frames * classes).reshape(frames, classes)
+    total_FC = np.bincount(cell_G, minlength=frames * classes).reshape(frames, classes)
     found_FC = np.bincount(cell_G, found_G, frames * classes).reshape(frames, classes)
-    recall_FC = np.divide(found_FC, there_FC, out=np.zeros(there_FC.shape), where=there_FC > 0)
-    having_C = np.count_nonzero(there_FC, axis=0)
-    return np.divide(recall_FC.sum(0), having_C, out=np.full(classes, np.nan), where=having_C > 0)
+    recall_FC = np.divide(found_FC, total_FC, out=np.zeros(total_FC.shape), where=total_FC > 0)
+    frames_C = np.count_nonzero(total_FC, axis=0)
+    return np.divide(recall_FC.sum(0), frames_C, out=np.full(classes, np.nan), where=frames_C > 0)

@@ -13,9 +13,9 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
+from datasets.machine import write_whole
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
-from datasets.write_whole import write_whole
 
 MEASURES = {"recall": "R", "mean_recall": "mR", "pooled_mean_recall": "pooled mR"}
 """Measures of `RecallMeter.summary` and their short names."""

@@ -2,6 +2,6 @@
 
 from datasets.synthetic.script import Script, write_script, write_scripts
 from datasets.synthetic.world import World
-from datasets.synthetic.writer import ensure
+from datasets.synthetic.writer import make_if_missing
 
-__all__ = ["Script", "World", "ensure", "write_script", "write_scripts"]
+__all__ = ["Script", "World", "make_if_missing", "write_script", "write_scripts"]

@@ -8,10 +8,10 @@ import argparse
 import sys
 from dataclasses import fields
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.synthetic.observers import observers_table
 from datasets.synthetic.world import SPLITS, World
-from datasets.synthetic.writer import ensure
+from datasets.synthetic.writer import make_if_missing
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("the following arguments are required: --root")
     try:
         if command == "make":
-            print(ensure(root, **knobs))
+            print(make_if_missing(root, **knobs))
         else:
             print(observers_table(World(**knobs), split))
     except InputError as error:

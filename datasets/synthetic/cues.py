@@ -67,11 +67,11 @@ def draw_states(
     cue_TM = np.stack([_cues(visible_T, chances, world, rng) for visible_T in visible_TM.T], axis=1)
     t_T1 = np.arange(len(cue_TM))[:, None]
     last_TM = np.maximum.accumulate(np.where(cue_TM == NO_CUE, -1, t_T1), axis=0)
-    shown = last_TM >= 0
+    is_shown_TM = last_TM >= 0
     return States(
         cue_TM=cue_TM,
-        code_TM=np.where(shown, np.take_along_axis(cue_TM, last_TM, axis=0), null),
-        age_TM=np.where(shown, t_T1 - last_TM, NO_CUE),
+        code_TM=np.where(is_shown_TM, np.take_along_axis(cue_TM, last_TM, axis=0), null),
+        age_TM=np.where(is_shown_TM, t_T1 - last_TM, NO_CUE),
     )
 
 

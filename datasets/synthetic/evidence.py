@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bload.errors import InputError
+from bload import InputError
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING
@@ -30,8 +30,8 @@ def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
         object_G = np.flatnonzero(script.visible_TM[t])[row_G]
         age_G = np.zeros(len(row_G), np.int64)
         for states, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
-            of_G = (relation_G >= group.start) & (relation_G < group.stop)
-            age_G[of_G] = states.age_TM[t, object_G[of_G]]
+            in_group_G = (relation_G >= group.start) & (relation_G < group.stop)
+            age_G[in_group_G] = states.age_TM[t, object_G[in_group_G]]
         ages_T.append(age_G)
     return tuple(ages_T)
 
@@ -61,6 +61,6 @@ def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str,
 
 
 def _triplets(target: FrameTargets) -> list[tuple[str, int, int]]:
-    """Frame, object class and relation of each triplet; the classes of a video are distinct."""
+    """Return frame, object class and relation of each triplet; a video's classes are distinct."""
     classes_M = target.object_classes_M.tolist()
     return [(target.name, classes_M[m], r) for m, r in target.relations_G2.tolist()]

@@ -51,17 +51,17 @@ def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) ->
 def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np.ndarray:
     """Draw centres of a person of the given width and height, ``(T, 2)`` as x, y."""
     path_T2 = np.empty((frames, 2))
-    here, t = _stop(rng), 0
+    position_2, t = _stop(rng), 0
     while t < frames:
-        rest = int(rng.geometric(1 / REST))
-        path_T2[t : t + rest] = here
-        t += rest
-        there = _stop(rng)
+        stay = int(rng.geometric(1 / REST))
+        path_T2[t : t + stay] = position_2
+        t += stay
+        stop_2 = _stop(rng)
         for step in range(1, WALK + 1):
             if t < frames:
-                path_T2[t] = here + _ease(step / WALK) * (there - here)
+                path_T2[t] = position_2 + _ease(step / WALK) * (stop_2 - position_2)
                 t += 1
-        here = there
+        position_2 = stop_2
     path_T2 += _sway((frames, 2), rng)
     return np.clip(path_T2, side_2 / 2, CANVAS - side_2 / 2)
 
@@ -73,8 +73,8 @@ def _stop(rng: np.random.Generator) -> np.ndarray:
 
 def _neighbours(cell: tuple[int, int]) -> list[tuple[int, int]]:
     x, y = cell
-    around = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
-    return [(a, b) for a, b in around if 0 <= a < 3 and 0 <= b < 3]
+    cells = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
+    return [(a, b) for a, b in cells if 0 <= a < 3 and 0 <= b < 3]
 
 
 def _ease(share: float) -> float:
@@ -93,13 +93,13 @@ def appearances(objects: int, frames: int, rng: np.random.Generator) -> np.ndarr
     """Draw which objects are in sight, bool ``(T, M)``, for whiles; at least one always is."""
     leave_TM = rng.random((frames, objects)) < 1 / 25
     enter_TM = rng.random((frames, objects)) < 1 / 4
-    now_M = rng.random(objects) < 0.8
+    visible_M = rng.random(objects) < 0.8
     visible_TM = np.empty((frames, objects), dtype=bool)
     last = int(rng.integers(objects))
     for t in range(frames):
-        now_M = np.where(now_M, ~leave_TM[t], enter_TM[t])
-        if not now_M.any():
-            now_M[last] = True
-        last = int(np.argmax(now_M))
-        visible_TM[t] = now_M
+        visible_M = np.where(visible_M, ~leave_TM[t], enter_TM[t])
+        if not visible_M.any():
+            visible_M[last] = True
+        last = int(np.argmax(visible_M))
+        visible_TM[t] = visible_M
     return visible_TM

@@ -69,8 +69,8 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
     sure_T = (counts_a_TM + counts_s_TM * spatial_TM + counts_c_TM * labels_TM).sum(axis=1)
     open_T = (counts_c_TM & ~known_c_TM).sum(axis=1)
     per_label_T11 = _mean_inverse(sure_T, open_T)[:, None, None]
-    one_T11 = _mean_inverse(sure_T, open_T - 1)[:, None, None]
-    two_T11 = _mean_inverse(sure_T + 1, open_T - 1)[:, None, None]
+    single_T11 = _mean_inverse(sure_T, open_T - 1)[:, None, None]
+    double_T11 = _mean_inverse(sure_T + 1, open_T - 1)[:, None, None]
 
     weights_TMR = np.where(known_a_TM1, _ATTENTION_CR[attention.code_TM], 0) * per_label_T11
     chances_R = cues.ATTENTION_CHANCES @ _ATTENTION_CR
@@ -80,13 +80,13 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
     weights_TMR += counts_c_TM[..., None] * np.where(
         known_c_TM[..., None],
         _CONTACTING_CR[contacting.code_TM] * per_label_T11,
-        _ALONE_R * one_T11 + _PAIRED_R * two_T11,
+        _ALONE_R * single_T11 + _PAIRED_R * double_T11,
     )
     return weights_TMR
 
 
 def _mean_inverse(sure_T: np.ndarray, open_T: np.ndarray) -> np.ndarray:
-    """``E[1 / (sure + Binomial(open, _TWO))]``, float64 ``(T,)``; 0 where that is 1 / 0."""
+    """Return ``E[1 / (sure + Binomial(open, _TWO))]``, float64 ``(T,)``; 0 where that is 1 / 0."""
     two_N = np.arange(max(open_T.max(initial=0), 0) + 1)  # codes of two relations
     chances_TN = binom.pmf(two_N, np.maximum(open_T, 0)[:, None], _TWO)
     return (chances_TN / np.maximum(sure_T[:, None] + two_N, 1)).sum(axis=1) * (sure_T > 0)

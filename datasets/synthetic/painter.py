@@ -17,7 +17,7 @@ from datasets.synthetic.world import CANVAS
 
 
 def _colours(text: str) -> np.ndarray:
-    """Red, green and blue of hexadecimal colours, uint8 ``(N, 3)``."""
+    """Return red, green and blue of hexadecimal colours, uint8 ``(N, 3)``."""
     return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 3)
 
 
@@ -37,16 +37,16 @@ def paint(script: Script, position: int) -> np.ndarray:
     t, kind = int(script.source_F[position]), int(script.kind_F[position])
     size = script.image_size
     canvas_HW3 = np.full((size, size, 3), script.background_3, np.uint8)
-    seen = [] if kind == NO_OBJECT else np.flatnonzero(script.visible_TM[t]).tolist()
-    for m in seen:
+    visible = [] if kind == NO_OBJECT else np.flatnonzero(script.visible_TM[t]).tolist()
+    for m in visible:
         if not script.in_front_TM[t, m]:
             _paint_object(canvas_HW3, script, t, m)
     if kind != NO_PERSON:
         _paint_person(canvas_HW3, script.person_boxes_T4[t])
-    for m in seen:
+    for m in visible:
         if script.in_front_TM[t, m]:
             _paint_object(canvas_HW3, script, t, m)
-    for m in seen:
+    for m in visible:
         codes = (script.contacting.cue_TM[t, m], script.attention.cue_TM[t, m])
         if kind != COUNTS:
             codes = (NO_CUE, NO_CUE)
@@ -70,7 +70,7 @@ def _cell_height(image_size: int) -> int:
 
 
 def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Colours of the three cells for a contacting and an attention code, or `NO_CUE`."""
+    """Return the colours of the three cells for a contacting and an attention code, or `NO_CUE`."""
     first, second, third = BLANK, BLANK, BLANK
     if contacting != NO_CUE:
         first, second = CUE_COLOURS[list(divmod(int(contacting), len(CUE_COLOURS)))[::-1]]
@@ -109,13 +109,13 @@ def _paint_object(canvas_HW3: np.ndarray, script: Script, t: int, m: int) -> Non
     x1, y1, x2, y2 = script.object_boxes_TM4[t, m].tolist()
     in_front = bool(script.in_front_TM[t, m])
     look = tile(int(script.classes_M[m]), y2 - y1, x2 - x1, in_front, script.image_size)
-    under = canvas_HW3[y1:y2, x1:x2]
-    under[:] = INK * look + (1 - INK) * under
+    region = canvas_HW3[y1:y2, x1:x2]
+    region[:] = INK * look + (1 - INK) * region
 
 
 @lru_cache(maxsize=1024)
 def _figure(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels of a person's head and of its body, bool ``(height, width)``; touches all edges."""
+    """Return a person's head and body, bool ``(height, width)``; together they touch all edges."""
     y = (np.arange(height)[:, None] + 0.5) / height
     x = (np.arange(width)[None, :] + 0.5) / width * 2 - 1
     head = (x / 0.5) ** 2 + ((y - 0.14) / 0.14) ** 2 <= 1
@@ -127,6 +127,6 @@ def _figure(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _paint_person(canvas_HW3: np.ndarray, box_4: np.ndarray) -> None:
     x1, y1, x2, y2 = box_4.tolist()
-    under = canvas_HW3[y1:y2, x1:x2]
+    region = canvas_HW3[y1:y2, x1:x2]
     for part, colour in zip(_figure(y2 - y1, x2 - x1), (SKIN, SHIRT), strict=True):
-        under[part] = INK * np.array(colour) + (1 - INK) * under[part]
+        region[part] = INK * np.array(colour) + (1 - INK) * region[part]

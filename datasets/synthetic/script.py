@@ -54,7 +54,7 @@ class Script:
         return len(self.person_boxes_T4)
 
     def file_name(self, position: int) -> str:
-        """Name of frame `position` of the files, ``train00001.mp4/000001.png``."""
+        """Return the name of frame `position` of the files, ``train00001.mp4/000001.png``."""
         return f"{self.name}/{position + 1:06d}.png"
 
     def relations(self, t: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -70,10 +70,10 @@ class Script:
         """Return the targets that a reader of the annotations has to find, frame by frame."""
         targets = []
         for t, position in enumerate(np.flatnonzero(self.kind_F == COUNTS).tolist()):
-            seen = np.flatnonzero(self.visible_TM[t])
+            visible = np.flatnonzero(self.visible_TM[t])
             relations = [
                 (row, relation)
-                for row, m in enumerate(seen.tolist())
+                for row, m in enumerate(visible.tolist())
                 for group in self.relations(t, m)
                 for relation in group
             ]
@@ -81,8 +81,8 @@ class Script:
                 name=self.file_name(position),
                 size_hw=(self.image_size, self.image_size),
                 person_box_4=self.person_boxes_T4[t].astype(np.float32),
-                object_boxes_M4=self.object_boxes_TM4[t, seen].astype(np.float32),
-                object_classes_M=self.classes_M[seen],
+                object_boxes_M4=self.object_boxes_TM4[t, visible].astype(np.float32),
+                object_classes_M=self.classes_M[visible],
                 relations_G2=np.array(relations, dtype=np.int64),
             )
             targets.append(target)
@@ -157,6 +157,6 @@ def _with_dropped(
     source_F = np.repeat(np.arange(frames), 1 + extra_T)
     kind_F = np.full(len(source_F), COUNTS)
     # The t-th labelled frame comes after the extra ones up to it, its own included.
-    own_T = np.arange(frames) + np.cumsum(extra_T)
-    kind_F[own_T[extra_T] - 1] = kind_T[extra_T]
+    position_T = np.arange(frames) + np.cumsum(extra_T)
+    kind_F[position_T[extra_T] - 1] = kind_T[extra_T]
     return source_F, kind_F

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bload.errors import InputError
-from bload.lengths import action_genome_lengths
+from bload import InputError, action_genome_lengths
 from datasets.annotations.vocabulary import OBJECTS, PERSON
 
 VERSION = 2
@@ -17,11 +16,8 @@ VERSION = 2
 CANVAS = 64.0
 """Side of the world in units; an image of another size shows the same world, scaled."""
 
-
 SPLITS = ("train", "test", "validation", "final")
 """Splits; their order is in the seeds. Choices are made on validation, figures read on final."""
-stream = SPLITS.index
-"""Number of a split in the seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +66,23 @@ class World:
             )
 
     def manifest(self) -> dict[str, int | float]:
-        """Version and every knob, as written beside the annotations."""
+        """Return version and every knob, as written beside the annotations."""
         return {"version": VERSION} | asdict(self)
 
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
-        others = np.arange(PERSON + 1, len(OBJECTS))
-        return others[np.arange(self.object_classes) * len(others) // self.object_classes]
+        classes = np.arange(PERSON + 1, len(OBJECTS))
+        return classes[np.arange(self.object_classes) * len(classes) // self.object_classes]
 
     def lengths(self, split: str) -> np.ndarray:
         """Return the number of labelled frames of every video of `split`, int64 ``(videos,)``."""
-        rng = np.random.default_rng([self.seed, 0, stream(split)])
+        rng = np.random.default_rng([self.seed, 0, SPLITS.index(split)])
         law = "train" if split == "train" else "test"
         return draw_lengths(law, getattr(self, f"{split}_videos"), rng)
 
     def video_rng(self, split: str, index: int) -> np.random.Generator:
         """Return the generator from which everything in one video is drawn."""
-        return np.random.default_rng([self.seed, 1, stream(split), index])
+        return np.random.default_rng([self.seed, 1, SPLITS.index(split), index])
 
 
 def draw_lengths(split: str, videos: int, rng: np.random.Generator) -> np.ndarray:

@@ -15,28 +15,38 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from bload.errors import InputError
-from datasets.annotations.read import FRAMES_FOLDER, MADE_BY, OBJECTS_FILE, PERSONS_FILE
+from bload import InputError
+from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
-from datasets.frames.one_writer import one_writer
+from datasets.machine import lock_folder, plain_file, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
-from datasets.write_whole import plain_file, reading
 
 
-def ensure(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
-    """Make a synthetic root at `root` if there is none yet, and return it; knobs as in `World`.
+def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
+    """Make a synthetic root at `root` if none exists, and return it; knobs as in `World`.
 
     Concurrent processes wait for the one that writes. Raises `InputError` if something else is
     there, or a synthetic root of other knobs, naming both values of each.
     """
     root, world = Path(root), World(**knobs)
-    if not (root / MADE_BY).exists():
-        with one_writer(root):
-            if not (root / MADE_BY).exists():
+    if not (root / KNOBS_FILE).exists():
+        with lock_folder(root):
+            if not (root / KNOBS_FILE).exists():  # another process may have made it
                 _write_root(root, world, progress)
-    _check_manifest(root, world)
+    with reading(root / KNOBS_FILE, "put it back, or make another root"):
+        made = dict(json.loads(plain_file(root / KNOBS_FILE).read_text()))
+    differences = [
+        f"{name} is {made.get(name)} there and {value} here"
+        for name, value in world.manifest().items()
+        if made.get(name) != value
+    ]
+    if differences:
+        raise InputError(
+            f"the synthetic root {root} was made differently: {', '.join(differences)}; "
+            "remove it, ask for what it holds, or give another path"
+        )
     return root
 
 
@@ -49,11 +59,6 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
     if partial.is_symlink():
         partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
-    _write_files(partial, root, world, progress)
-    os.replace(partial, root)
-
-
-def _write_files(partial: Path, root: Path, world: World, progress: bool) -> None:
     (partial / "annotations").mkdir(parents=True)
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
@@ -64,32 +69,16 @@ def _write_files(partial: Path, root: Path, world: World, progress: bool) -> Non
             f"{total:,} frames",
             flush=True,
         )
-    with tqdm(
-        total=total, desc=f"drawing {root.name}", unit="frame", disable=None if progress else True
-    ) as bar:
+    hidden = None if progress else True
+    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=hidden) as bar:
         for script in scripts:
             (partial / FRAMES_FOLDER / script.name).mkdir(parents=True)
             for position in range(len(script.kind_F)):
                 image = Image.fromarray(paint(script, position))
                 image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
                 bar.update()
-    (partial / MADE_BY).write_text(json.dumps(world.manifest(), indent=2) + "\n")
-
-
-def _check_manifest(root: Path, world: World) -> None:
-    with reading(root / MADE_BY, "put it back, or make another root"):
-        found = json.loads(plain_file(root / MADE_BY).read_text())
-    wanted = world.manifest()
-    differences = [
-        f"{name} is {found.get(name)} there and {wanted[name]} here"
-        for name in wanted
-        if found.get(name) != wanted[name]
-    ]
-    if differences:
-        raise InputError(
-            f"the synthetic root {root} was made differently: {', '.join(differences)}; "
-            "remove it, ask for what it holds, or give another path"
-        )
+    (partial / KNOBS_FILE).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    os.replace(partial, root)
 
 
 def _write_annotations(folder: Path, scripts: list[Script]) -> None:

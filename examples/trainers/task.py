@@ -42,8 +42,8 @@ class Tagger(nn.Module):
 
 def checked(model: Tagger) -> Tagger:
     """The model, after a look at a few blocks: does it keep the sequences there apart?"""
-    plan, source = make_plan(Source.lengths, "bload_exact"), BlockDataset(Source())
-    check_boundaries(model.logits, collate_blocks([source[plan.block(b)] for b in range(3)]))
+    plan, data = make_plan(Source.lengths, "bload_exact"), BlockDataset(Source())
+    check_boundaries(model.logits, collate_blocks([data[plan.block(b)] for b in range(3)]))
     return model
 
 

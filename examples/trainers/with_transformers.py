@@ -93,7 +93,7 @@ def make_trainer(folder, **options):
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=50, num_attention_heads=4, **sizes))
     trainer = BlockTrainer(model, args, train_dataset=texts(200, 0), eval_dataset=texts(40, 1))
-    first = next(iter(trainer.blocks(trainer.train_dataset).loader))
+    first = next(iter(trainer.blocks(trainer.train_dataset).loader)).to(model.device)
     check_boundaries(lambda batch: model(**batch.transformers(rows=True)).logits, first)
     return trainer
 

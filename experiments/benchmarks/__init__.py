@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import yaml
 from tabulate import tabulate
 
+from datasets.config import SyntheticConfig
 from experiments.study import RESULTS, ROOT
-from training.config import TrainJob, compose_job
+from models.config import LossConfig, ModelConfig
+from training.config import CONFIGS, TrainConfig, TrainJob
+from training.loader_config import loader_schema
 
 PERFORMANCE, CSV = ROOT / "docs" / "performance.md", RESULTS / "benchmarks"
 Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
+ROOTS = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
+ROOTS += "-{image_size}px-s{seed}"
 QUICK_VIDEOS = {"train_videos": 24, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
 
 
@@ -34,30 +40,48 @@ class Table:
         """Format the rows under their caption, in the columns that they have; gaps stay empty."""
         if self.by:
             rows = rows.groupby([*self.by], sort=False, as_index=False).mean(numeric_only=True)
-        columns = {name: how for name, how in self.columns.items() if name in rows}
+        forms = {name: form for name, form in self.columns.items() if name in rows}
         cells = [
-            ["" if pd.isna(row[name]) else format(row[name], how) for name, how in columns.items()]
-            for row in rows[[*columns]].to_dict("records")
+            ["" if pd.isna(row[name]) else format(row[name], form) for name, form in forms.items()]
+            for row in rows.to_dict("records")
         ]
-        sides = ["right" if how else "left" for how in columns.values()]
-        table = tabulate(cells, [*columns], "pipe", disable_numparse=True, colalign=sides)
+        sides = ["right" if form else "left" for form in forms.values()]
+        table = tabulate(cells, [*forms], "pipe", disable_numparse=True, colalign=sides)
         return f"{self.caption}\n\n{table}"
 
 
-def in_markdown(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
+def format_tables(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
     """Format the tables that have rows, and the machine and versions that measured them."""
-    there = [name for name in kinds if name in {*rows.table}]
-    parts = [kinds[name].markdown(rows[rows.table == name]) for name in there]
-    commits = {f"{of[:7]}{of[40:]}" for of in rows.commit.fillna("unknown")}  # of[40:]: -dirty
+    tables = dict([*rows.groupby("table")])
+    parts = [kind.markdown(tables[name]) for name, kind in kinds.items() if name in tables]
+    names = rows.commit.fillna("unknown")
+    commits = {f"{name[:7]}{name[40:]}" for name in names}  # beyond 40: -dirty
     machine, version = "; ".join(rows.cpu.unique()), "; ".join(rows.torch.unique())
     parts.append(f"{machine}, PyTorch {version}, commit {', '.join(sorted(commits))}.")
     return "\n\n".join(parts)
 
 
-def job(quick: bool, *overrides: str) -> TrainJob:
-    """Return the first run's job, on frames decoded before; a `quick` one has fewer videos."""
-    small = [f"dataset.{key}={count}" for key, count in QUICK_VIDEOS.items()] if quick else []
-    cache = f"dataset.cache=data/cache64{'-quick' if quick else ''}"
-    chosen = ("loader=bload_exact", "train.workers=0", cache, *small, *overrides)
-    made: TrainJob = compose_job("train", chosen)
-    return made
+def make_job(
+    quick: bool, loader: str = "bload_exact", network: str = "dds_tiny", **changes: dict[str, Any]
+) -> TrainJob:
+    """Return the job ``train.py loader=LOADER model=NETWORK``, without workers and without Hydra.
+
+    A `quick` one has fewer videos. `changes` are new values by the names of their groups.
+    """
+
+    def read(name: str) -> Any:
+        return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+
+    recipe, data = read(f"recipe/{network}"), read("dataset/synthetic")
+    del data["defaults"]
+    data |= QUICK_VIDEOS if quick else {}
+    data |= {"frame_size": 2 * [data["image_size"]], "cache": "data/cache64" + "-quick" * quick}
+    data |= changes.get("dataset", {})
+    data["root"] = ROOTS.format(**data)
+    return TrainJob(
+        loader=loader_schema(loader)(loader),
+        dataset=SyntheticConfig(**data),
+        model=ModelConfig(**read(f"model/{network}") | changes.get("model", {})),
+        loss=LossConfig(**recipe["loss"]),
+        train=TrainConfig(**recipe["train"] | {"workers": 0} | changes.get("train", {})),
+    )

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import torch
 
-from experiments.benchmarks import CSV, PERFORMANCE, in_markdown
-from experiments.study import command, publish, read_rows, refusal, write_rows
+from experiments.benchmarks import CSV, PERFORMANCE, format_tables
+from experiments.study import exit_on_input_error, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
 ALL = (*NAMES, "gpu", "trainer")
 
 
-@refusal()
+@exit_on_input_error()
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = command("benchmarks", __doc__)
+    parser = make_parser("benchmarks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
     parser.add_argument("--tables", action="store_true", help="measure nothing")
     parser.add_argument("--quick", action="store_true", help="measure little, for runs/")
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\n{name}\n", flush=True)
         if not args.tables:
             write_rows(path, [*module.measure(args.quick)])
-        block = in_markdown(read_rows(path), module.TABLES)
+        block = format_tables(read_rows(path), module.TABLES)
         publish(f"benchmarks.{name}", block, committed=not args.quick, document=PERFORMANCE)
 
 

@@ -30,9 +30,8 @@ from datasets.frames.cache import DATA, open_cache
 from datasets.frames.files import FrameFiles
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
-from experiments.benchmarks import Row, Table, job
-from experiments.benchmarks.loading import ALONE
-from experiments.interleaved import Way
+from experiments.benchmarks import Row, Table, make_job
+from experiments.interleaved import ALONE, Contender
 from training.evaluation import evaluate
 
 ROUNDS, PAIRS = 4, 100
@@ -44,39 +43,40 @@ NATIVE_HW, LENGTH, WAYS = (270, 480), 40, ("decoded and resized", "from the cach
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of evaluation, in turns with training, and of reading."""
-    way = Way(job(quick), ALONE)
-    source = build_source(way.cfg.dataset, "test", progress=True)
-    slots, turns, seconds, frames = way.cfg.train.batch_slots, [], 0.0, 0.0
+    contender = Contender(make_job(quick))
+    source = build_source(contender.cfg.dataset, "test", progress=True)
+    model, slots = contender.training.model, contender.cfg.train.batch_slots
+    frames, seconds = np.zeros(2), np.zeros(2)  # of training and evaluation
     for _ in range(1 if quick else ROUNDS):
-        turns.append(way.take(10))
-        figures = evaluate(way.training.model, source, ALONE, batch_slots=slots)
-        seconds, frames = seconds + figures["seconds"], frames + figures["frames"]
-    rate = sum(sum(turn.frames) for turn in turns) / sum(sum(turn.seconds) for turn in turns)
+        turn, figures = contender.take_steps(10), evaluate(model, source, ALONE, batch_slots=slots)
+        frames += (sum(turn.frames), figures["frames"])
+        seconds += (sum(turn.seconds), figures["seconds"])
+    training, evaluation = frames / seconds
     count = 200 if quick else FRAMES
     alone = f"the measure alone, {PAIRS} pairs per frame"
-    speeds = {"training": rate, "evaluation": frames / seconds}
-    for what, found in (speeds | {alone: count / time_measure(source, count)}).items():
-        row = {"table": "evaluation", "of `dds_tiny`": what, "frames/s": found}
-        yield row | ({} if what == alone else {"of training": found / rate})
+    speeds = {"training": training, "evaluation": evaluation}
+    for name, speed in (speeds | {alone: count / time_measure(source, count)}).items():
+        row = {"table": "evaluation", "of `dds_tiny`": name, "frames/s": speed}
+        yield row | ({"of training": speed / training} if name in speeds else {})
     with tempfile.TemporaryDirectory() as folder:
-        yield from reading(Path(folder), quick)
+        yield from time_reading(Path(folder), quick)
 
 
-def time_measure(source: VideoSource, frames: int) -> float:
+def time_measure(source: VideoSource, count: int) -> float:
     """Return the seconds of checks, ranking and summary, on the source's targets, repeated."""
     rng, meter, spent, counted = np.random.default_rng(0), RecallMeter(), 0.0, 0
-    for video in cycle(range(len(source))):
-        if counted >= frames:
-            break
-        found = enumerate(source.targets(video, 0, int(source.lengths[video])), start=counted)
-        targets = [replace(one, name=str(number)) for number, one in found]  # each counts once
+    videos = cycle(range(len(source)))
+    while counted < count:
+        video = next(videos)
+        frames = source.targets(video, 0, int(source.lengths[video]))
+        targets = [replace(target, name=f"{counted} {target.name}") for target in frames]  # new
         predictions = [FramePrediction(**draw_pairs(rng, target)) for target in targets]
         began = time.perf_counter()
         meter.update(predictions, targets)
         spent, counted = spent + time.perf_counter() - began, counted + len(targets)
     began = time.perf_counter()
     meter.summary()
-    return (spent + time.perf_counter() - began) * frames / counted
+    return (spent + time.perf_counter() - began) * count / counted
 
 
 def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.ndarray]:
@@ -97,15 +97,15 @@ def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.n
     }
 
 
-def reading(root: Path, quick: bool) -> Iterator[Row]:
+def time_reading(root: Path, quick: bool) -> Iterator[Row]:
     """Yield a row for each size in which frames are kept."""
-    table, files = FrameTable.of([make_video(root)]), FrameFiles(root)
+    table, files = FrameTable.from_videos([make_video(root)]), FrameFiles(root)
     targets = [table.frame(0, step) for step in range(LENGTH)]
     for size_hw in ((64, 64), (256, 256), NATIVE_HW):
         folder = root / f"cache-{size_hw[0]}x{size_hw[1]}"
         cache = open_cache(folder, files, table, size_hw)
         row: Row = {"table": "reading", "kept within": f"{size_hw[0]} x {size_hw[1]}"}
-        from_files = partial(decoded, files, targets, cache.stored_size(NATIVE_HW))
+        from_files = partial(decode, files, targets, cache.stored_size(NATIVE_HW))
         for name, read in zip(WAYS, (from_files, partial(cache.read, 0, targets)), strict=True):
             timer = Timer("read()", globals={"read": read})
             seconds = timer.blocked_autorange(min_run_time=0.01 if quick else 2).median
@@ -113,7 +113,8 @@ def reading(root: Path, quick: bool) -> Iterator[Row]:
         yield row | {GB: TRAIN_FRAMES * (folder / DATA).stat().st_size / LENGTH / 1e9}
 
 
-def decoded(files: FrameFiles, targets: list[FrameTargets], size_hw: tuple[int, int]) -> Tensor:
+def decode(files: FrameFiles, targets: list[FrameTargets], size_hw: tuple[int, int]) -> Tensor:
+    """Read frames from their files, and resize them."""
     return transforms.resize(files.read(0, targets), [*size_hw], antialias=True)
 
 

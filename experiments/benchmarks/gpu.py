@@ -1,40 +1,34 @@
 """`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
 
-    python -m experiments.benchmarks gpu            # 15 minutes on a card; no Hydra, no wandb
+    python -m experiments.benchmarks gpu            # minutes on an H200; no Hydra, no wandb
     python -m experiments.benchmarks gpu --quick    # a toy on the CPU, two minutes; for runs/
 
-Frames are those of the default synthetic data, enlarged on the card to about as many pixels as
-Action Genome's; whole training steps are timed, reading from a cache included. Frames a second are
-an epoch's frames per step over the mean seconds of a step, since a few steps could hold more frames
-than usual. Each loader trains its own network, one after another; the walk's share of a step is
-what ``temporal=none`` saves.
-
-The share of the peak counts all computed slots, padding included, a backward pass as two forward
-ones, and nothing for recomputation (``model.checkpoint=auto``). The peak is the data sheet's, for
-other cards the best of a few matrix products.
+Each loader trains its own network, one after another, on frames enlarged on the card. Frames a
+second are an epoch's frames per step over the mean seconds of a step, since a few steps could hold
+more frames than usual. The peak is the data sheet's, for other cards the best of a few matrix
+products. Then a step of `bload_exact` is timed, and looked into under `torch.profiler`.
 """
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import torch
-import yaml
+from torch.autograd import DeviceType
+from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
 from bload import InputError
-from datasets.config import SyntheticConfig
-from experiments.benchmarks import QUICK_VIDEOS, Row, Table
-from experiments.interleaved import Way
-from models.config import LossConfig, ModelConfig
+from experiments.benchmarks import QUICK_VIDEOS, Row, Table, make_job
+from experiments.interleaved import Contender
 from models.cost import measure_cost
-from training.config import CONFIGS, TrainConfig, TrainJob
-from training.loader_config import loader_schema
-from training.memory import SHARE, free_memory, peak_memory_mib
+from training.config import TrainJob
+from training.memory import free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
+from training.sidings.recompute import SHARES
 
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
 TERAFLOPS = {
@@ -42,50 +36,52 @@ TERAFLOPS = {
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
 """Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
+WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
+ENLARGED = {"frame_size": [544, 544], "cache": "data/cache-gpu"}
 TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
 TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
 
 
-def job(toy: bool, loader: str, **changes: Any) -> TrainJob:
-    """Return the job ``train.py model=dds train.amp=bf16``, with model `changes`, without Hydra."""
-
-    def read(name: str) -> Any:
-        return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
-
-    recipe, data = read("recipe/dds"), read("dataset/synthetic")
-    videos = QUICK_VIDEOS if toy else {}
-    data = {key: value for key, value in data.items() if key != "defaults"} | videos
-    root = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
-    root += "-{image_size}px-s{seed}"
-    data |= {"root": root.format(**data), "cache": f"data/cache-gpu-{data['train_videos']}"}
-    data["frame_size"] = [32, 32] if toy else [544, 544]
-    return TrainJob(
-        loader=loader_schema(loader)(loader),
-        dataset=SyntheticConfig(**data),
-        model=ModelConfig(**read("model/dds") | (TOY if toy else {}) | changes),
-        loss=LossConfig(**recipe["loss"]),
-        train=replace(TrainConfig(**recipe["train"]), amp="bf16", workers=0 if toy else 1),
+def make_gpu_job(toy: bool, loader: str, *, data: Mapping = {}, **model: Any) -> TrainJob:
+    """Return the job ``train.py model=dds train.amp=bf16``, with changes of data and model."""
+    frames = {"frame_size": [32, 32], "cache": "data/cache-toy"} if toy else ENLARGED
+    return make_job(
+        toy,
+        loader,
+        "dds",
+        dataset={**frames, **data},
+        model=(TOY if toy else {}) | model,
+        train={"amp": "bf16", "workers": 0 if toy else 1},
     )
 
 
+def make_step_job(toy: bool) -> TrainJob:
+    """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
+    few: dict[str, Any] = QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
+    few |= {} if toy else {"frame_size": [600, 800]}
+    job = make_gpu_job(toy, LOADERS[-1], data=few, checkpoint="none")
+    return replace(job, loader=replace(job.loader, t_max=94))
+
+
 def measure(toy: bool) -> Iterator[Row]:
-    """Yield a row for each loader, and one for the card."""
+    """Yield a row for each loader, one for the card, and one for a step."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
-    ranks, usual = Ranks(0, 1, device), job(toy, LOADERS[-1])
+    ranks, usual = Ranks(0, 1, device), make_gpu_job(toy, LOADERS[-1])
     slots, size = usual.train.batch_slots, usual.dataset.frame_size
     precision = autocast("bf16", device)
     cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
-    share = cost.share(slots, SHARE * free_memory(device))  # model.checkpoint=auto
+    share = cost.share(slots, SHARES[device.type] * free_memory(device))  # model.checkpoint=auto
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
-    known = next((of for name, of in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)), None)
-    rates = {}
-    for loader, temporal in [*((one, "dds") for one in LOADERS), (LOADERS[-1], "none")]:
-        way = Way(job(toy, loader, temporal=temporal, checkpoint=str(share)), ranks)
-        seconds = fmean(way.take(1 if toy else 40).seconds)
-        account, peak = way.loader.account, peak_memory_mib(device) / 2**10
+    sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]
+    known, rates = sheets[0] if sheets else None, {}
+    for loader, temporal in [*((loader, "dds") for loader in LOADERS), (LOADERS[-1], "none")]:
+        job = make_gpu_job(toy, loader, temporal=temporal, checkpoint=str(share))
+        contender = Contender(job, ranks)
+        seconds = fmean(contender.take_steps(1 if toy else 40).seconds)
+        account, peak = contender.loader.account, peak_memory_mib(device) / 2**10
         rates[loader, temporal] = account.frames / account.steps / seconds
         flops = 3 * sum(cost.flops.values()) * account.processed / account.steps / seconds
         row = {"table": "loaders", "loader": loader, "frames/s": rates[loader, temporal]}
@@ -93,11 +89,39 @@ def measure(toy: bool) -> Iterator[Row]:
         row |= {"steps": account.steps, "padded": account.padding, "deleted": account.deleted}
         if temporal == "dds":
             yield row
-        del way
+        del contender
         gc.collect()
     walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
     row = {"table": "card", "card": card, "matrix product, TFLOP/s": product, "data sheet": known}
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
+    try:
+        yield step_row(Contender(make_step_job(toy), ranks), toy)
+    except torch.OutOfMemoryError:
+        print(f"no row for a step of 600 x 800: it does not fit into the memory of {card}")
+
+
+def step_row(contender: Contender, toy: bool) -> Row:
+    """Time steps, and look into one of them."""
+    turn, device = contender.take_steps(1 if toy else 10), contender.ranks.device
+    seconds, peak = fmean(turn.seconds), peak_memory_mib(device) / 2**10
+    with profile() as profiler:
+        contender.take_steps(1)
+    events = profiler.events() or ()
+    kernels = [
+        event.time_range.elapsed_us()
+        for event in events
+        if event.device_type == DeviceType.CUDA
+        and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
+    ]
+    return {
+        "table": "steps",
+        "frames/s": fmean(turn.frames) / seconds,
+        "ms": 1e3 * seconds,
+        "GiB": peak,
+        "kernels": len(kernels),
+        "kernels, ms": sum(kernels) / 1e3,
+        "waits": sum(event.name in WAITS for event in events),
+    }
 
 
 def matrix_product(device: torch.device, size: int) -> float:
@@ -109,9 +133,12 @@ def matrix_product(device: torch.device, size: int) -> float:
 
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
 CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
-FOUND = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
-FOUND |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
+LOADED = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
+LOADED |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
+STEP = {"frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f", "kernels": ",.0f"}
+STEP |= {"kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),
-    "loaders": Table("`model=dds`, bf16, one block per step:", FOUND),
+    "loaders": Table("`model=dds`, bf16, one block per step:", LOADED),
+    "steps": Table("A step of `bload_exact`, 94 slots of 600 x 800:", STEP),
 }

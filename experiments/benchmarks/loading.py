@@ -1,10 +1,8 @@
 """Batches: their assembly beside torch's DataLoader, waiting in training, and whether blocks pay.
 
-Lengths are multiples of Action Genome's. Tokens lie in memory, so a batch costs what the library
-adds to reading. torch is a `DataLoader` of as many sequences per batch, padded by `pad_sequence`.
-
-Whether blocks pay is measured on a bidirectional GRU, whose `PackedSequence` computes no padding,
-alone and behind an encoder that computes every slot. Ways take turns, epoch by epoch.
+Assembly is of tokens in memory, so a batch costs what the library adds to reading. Whether blocks
+pay is measured on a bidirectional GRU, whose `PackedSequence` computes no padding, alone and behind
+an encoder that computes every slot. Ways take turns, epoch by epoch.
 """
 
 import time
@@ -20,31 +18,19 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from torch.utils.data import DataLoader
 
 from bload import Batch, BlockLoader, action_genome_lengths, from_dataset
-from experiments.benchmarks import Row, Table, job
-from experiments.interleaved import Way
-from training.ranks import Ranks
-from training.step import train_step
+from experiments.benchmarks import Row, Table, make_job
+from experiments.interleaved import Contender
+from training.step import Position, train_step
 
 SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
-ALONE = Ranks(0, 1, torch.device("cpu"))
+Logits = Iterator[tuple[Tensor, Tensor]]
+"""Logits and labels of batches."""
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Yield rows of batches, and of epochs of `dds_tiny`."""
-    batches, collate = 2 if quick else 30, partial(pad_sequence, batch_first=True)
+    """Yield rows of batches, of epochs of sequence models, and of epochs of `dds_tiny`."""
     for factor in (64,) if quick else (64, 8, 1):
-        usual = action_genome_lengths()
-        count = round(SLOTS / (factor * usual.mean()))
-        lengths = factor * np.random.default_rng(0).choice(usual, int(1.2 * (batches + 1) * count))
-        sequences = torch.randint(50_000, (int(lengths.sum()),)).split(lengths.tolist())
-        source = from_dataset(sequences, lengths)
-        row = {"table": "batches", "sequences": count}
-        for workers in (0, 2):
-            blocks = BlockLoader(source, t_max=T_MAX, batch_slots=SLOTS, num_workers=workers)
-            padded = DataLoader(sequences, count, num_workers=workers, collate_fn=collate)
-            row[f"{workers} workers"] = 1e3 * _seconds(blocks, batches)
-            row[f"torch, {workers} workers"] = 1e3 * _seconds(padded, batches)
-        yield row
+        yield assemble_batches(factor, batches=2 if quick else 30)
     rng = np.random.default_rng(0)
     for data, lengths in (
         ("270 of 7 to 26", rng.integers(7, 27, 270)),
@@ -52,9 +38,33 @@ def measure(quick: bool) -> Iterator[Row]:
         ("300 of Action Genome, 3 to 94", rng.choice(action_genome_lengths(), 300)),
     ):
         for encoder in (False, True):
-            yield _whether_blocks_pay(data, lengths[:40] if quick else lengths, encoder, quick)
+            yield train_three_ways(data, lengths[:40] if quick else lengths, encoder, quick)
     for workers, cached in ((0, True), (1, True), (1, False)):
-        yield _epoch(workers, cached, quick)
+        yield wait_for_workers(workers, cached, quick)
+
+
+def assemble_batches(factor: int, batches: int) -> Row:
+    """Time the assembly of batches, and torch's; lengths are Action Genome's times a factor."""
+    usual, collate = action_genome_lengths(), partial(pad_sequence, batch_first=True)
+    count = round(SLOTS / (factor * usual.mean()))
+    lengths = factor * np.random.default_rng(0).choice(usual, int(1.2 * (batches + 1) * count))
+    sequences = torch.randint(50_000, (int(lengths.sum()),)).split(lengths.tolist())
+    source, row = from_dataset(sequences, lengths), {"table": "batches", "sequences": count}
+    for workers in (0, 2):
+        blocks = BlockLoader(source, t_max=T_MAX, batch_slots=SLOTS, num_workers=workers)
+        padded = DataLoader(sequences, count, num_workers=workers, collate_fn=collate)
+        row[f"{workers} workers"] = 1e3 * seconds_per_batch(blocks, batches)
+        row[f"torch, {workers} workers"] = 1e3 * seconds_per_batch(padded, batches)
+    return row
+
+
+def seconds_per_batch(batches: Iterable[object], count: int) -> float:
+    """Time batches without the first, which waits for workers to start."""
+    steps = iter(batches)
+    next(steps)
+    began = time.perf_counter()
+    taken = sum(1 for _ in islice(steps, count))
+    return (time.perf_counter() - began) / taken
 
 
 class Classifier(nn.Module):
@@ -80,7 +90,7 @@ class Classifier(nn.Module):
         return self.head(batch.mean(batch.from_packed(packed)))
 
 
-def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bool) -> Row:
+def train_three_ways(data: str, lengths: np.ndarray, encoder: bool, quick: bool) -> Row:
     """Time epochs of three ways, in turns; return seconds over those of blocks, and steps."""
     torch.manual_seed(0)
     frames, labels = [torch.randn(n, WIDTH) for n in lengths], torch.arange(len(lengths)) % 2
@@ -90,71 +100,60 @@ def _whether_blocks_pay(data: str, lengths: np.ndarray, encoder: bool, quick: bo
     source = from_dataset(pairs, lengths, targets_per="sequence")
     loader = BlockLoader(source, batch_slots=max(round(16 * lengths.mean()), lengths.max()))
 
-    def padded(sort: bool, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def padded(sort: bool, epoch: int) -> Logits:
         order = np.random.default_rng(epoch).permutation(len(frames))
         order = order[np.argsort(lengths[order], kind="stable")] if sort else order
-        for some in np.split(order, range(16, len(order), 16)):
-            several = pad_sequence([frames[i] for i in some], batch_first=True)
-            yield model.padded(several, torch.from_numpy(lengths[some])), labels[some]
+        for chosen in np.split(order, range(16, len(order), 16)):
+            sequences = pad_sequence([frames[i] for i in chosen], batch_first=True)
+            yield model.padded(sequences, torch.from_numpy(lengths[chosen])), labels[chosen]
 
-    def blocks(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def blocks(epoch: int) -> Logits:
         loader.set_epoch(epoch)
         for batch in loader:
             yield model.blocks(batch), batch.targets_S
 
-    ways: dict[str, Callable[[int], Iterator[tuple[Tensor, Tensor]]]]
+    ways: dict[str, Callable[[int], Logits]]
     ways = {"padded": partial(padded, False), "buckets": partial(padded, True), "blocks": blocks}
     seconds, steps = {way: list[float]() for way in ways}, dict[str, int]()
     for epoch in range(2 if quick else 6):
-        for way, batches_of in ways.items():
+        for way, batches in ways.items():
             began, steps[way] = time.perf_counter(), 0
-            for logits_S, labels_S in batches_of(epoch):
+            for logits_S, labels_S in batches(epoch):
                 optimiser.zero_grad()
                 cross_entropy(logits_S, labels_S).backward()
                 optimiser.step()
                 steps[way] += 1
             seconds[way].append(time.perf_counter() - began)
-    middle = {way: float(np.median(of[1:])) for way, of in seconds.items()}
-    row: Row = {
-        "table": "whether blocks pay",
-        "data": data,
-        "encoder": "each frame" if encoder else "",
-    }
-    row |= {way: of / middle["blocks"] for way, of in middle.items() if way != "blocks"}
-    return row | {"blocks, s": middle["blocks"]} | {f"{way}, steps": n for way, n in steps.items()}
+    middle = {way: float(np.median(epochs[1:])) for way, epochs in seconds.items()}
+    row: Row = {"table": "whether blocks pay", "data": data}
+    row |= {"encoder": "each frame" if encoder else "", "blocks, s": middle["blocks"]}
+    row |= {way: middle[way] / middle["blocks"] for way in ("padded", "buckets")}
+    return row | {f"{way}, steps": count for way, count in steps.items()}
 
 
-def _seconds(batches: Iterable[object], count: int) -> float:
-    """Return the seconds per batch, without the first, which waits for workers to start."""
-    steps = iter(batches)
-    next(steps)
-    began = time.perf_counter()
-    taken = sum(1 for _ in islice(steps, count))
-    return (time.perf_counter() - began) / taken
-
-
-def _epoch(workers: int, cached: bool, quick: bool) -> Row:
+def wait_for_workers(workers: int, cached: bool, quick: bool) -> Row:
     """Return the seconds of an epoch with started workers, and its share of waiting for data."""
-    files = () if cached else ("dataset.cache=null",)
-    way = Way(job(quick, f"train.workers={workers}", *files), ALONE)
-    way.loader.set_epoch(1)
+    files = {} if cached else {"cache": None}
+    contender = Contender(make_job(quick, train={"workers": workers}, dataset=files))
+    contender.loader.set_epoch(1)
     waited, began = 0.0, time.perf_counter()
     asked = began
-    for number, batches in enumerate(islice(way.loader.by_step(), 4 if quick else None)):
+    for number, batches in enumerate(islice(contender.loader.by_step(), 4 if quick else None)):
         waited += time.perf_counter() - asked
-        train_step(way.training, batches, 1, number, way.loader.steps)
+        position = Position(1, number, contender.loader.steps)
+        train_step(contender.training, batches, position)
         asked = time.perf_counter()
     row = {"table": "waiting", "workers": workers, "frames from": "cache" if cached else "files"}
-    seconds = asked - began
-    return row | {"epoch, s": seconds, "waited, %": 100 * waited / seconds}
+    return row | {"epoch, s": asked - began, "waited, %": 100 * waited / (asked - began)}
 
 
-WAYS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
+WORKERS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
 WAITING = {"workers": ".0f", "frames from": "", "epoch, s": ".1f", "waited, %": ".1f"}
 PAY = {"data": "", "encoder": "", "padded": ".2f", "buckets": ".2f", "blocks, s": ".2f"}
 PAY |= {f"{way}, steps": ".0f" for way in ("padded", "buckets", "blocks")}
+BATCHES = {"sequences": ",.0f"} | WORKERS
 TABLES = {
-    "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", {"sequences": ",.0f"} | WAYS),
+    "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", BATCHES),
     "whether blocks pay": Table("Seconds of an epoch, over those of blocks:", PAY),
     "waiting": Table("Epochs of `dds_tiny`, whose workers are there already:", WAITING),
 }

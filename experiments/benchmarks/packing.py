@@ -17,9 +17,9 @@ import sys
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,52 +39,42 @@ PAIRS = 200_000
 STEP = 8
 """Blocks that multipack fills in a step, one per rank, and bins that Grain keeps open."""
 Blocks = list[list[int]]
-Pack = Callable[[np.ndarray, int], tuple[Blocks, float]]
-"""Blocks of lengths for a `T_max`, and seconds."""
+Planned = tuple[Plan, float, float]
+"""A plan, its seconds, and the peak of memory in MiB above that held before."""
 
 
-class Case(NamedTuple):
-    """Lengths to pack into blocks of `t_max`."""
-
-    name: str
-    lengths: np.ndarray
-    t_max: int
-
-
-def cases(most: int) -> list[Case]:
-    """Return Action Genome's lengths, and drawn ones of up to `most` sequences."""
-    train, test = (action_genome_lengths(split) for split in ("train", "test"))
-    found = [Case("Action Genome, train", train, 94), Case("Action Genome, test", test, 121)]
-    for number in (n for n in (100_000, 1_000_000, 10_000_000) if n <= most):
-        drawn = np.random.default_rng(0).lognormal(6.0, 1.3, number).astype(np.int64)
-        name = f"{number:,} of lognormal(6.0, 1.3)"
-        found.append(Case(name, drawn.clip(1, 8_192), 8_192))
-        if number == 1_000_000:
-            drawn = np.random.default_rng(0).choice(train, number)
-            found.append(Case("1,000,000 drawn from train", drawn, 94))
-    return found
+def cases(limit: int) -> Iterator[tuple[str, np.ndarray, int]]:
+    """Yield names, lengths and `T_max`: Action Genome's, and drawn ones of up to `limit`."""
+    train = action_genome_lengths("train")
+    yield "Action Genome, train", train, 94
+    yield "Action Genome, test", action_genome_lengths("test"), 121
+    for count in (n for n in (100_000, 1_000_000, 10_000_000) if n <= limit):
+        drawn = np.random.default_rng(0).lognormal(6.0, 1.3, count).astype(np.int64)
+        yield f"{count:,} of lognormal(6.0, 1.3)", drawn.clip(1, 8_192), 8_192
+        if count == 1_000_000:
+            yield "1,000,000 drawn from train", np.random.default_rng(0).choice(train, count), 94
 
 
-def own(packer: str, case: Case, seed: int) -> tuple[Plan, float, float]:
-    """Return a plan of bload's, its seconds, and its peak in MiB above the memory held before."""
+def plan_alone(packer: str, lengths: np.ndarray, t_max: int, seed: int) -> Planned:
+    """Plan with one of bload's packers."""
     trim_memory()
     before = taken_memory(CPU) / 2**20
     reset_peak_memory(CPU)
     began = time.perf_counter()
-    plan = make_plan(case.lengths, packer, t_max=case.t_max, seed=seed)
+    plan = make_plan(lengths, packer, t_max=t_max, seed=seed)
     return plan, time.perf_counter() - began, peak_memory_mib(CPU) - before
 
 
-def other(pack: Pack, case: Case, seed: int) -> tuple[Plan, float, float]:
-    """Return the plan that `pack` makes of the lengths in random order, and its seconds."""
-    order = np.random.default_rng(seed).permutation(len(case.lengths))
-    blocks, seconds = pack(case.lengths[order], case.t_max)
-    pieces = whole_pieces(case.lengths, case.t_max, "error")
-    named = [order[block].tolist() for block in blocks]
-    return plan_from_blocks(named, pieces, case.lengths, case.t_max), seconds, np.nan
+def plan_by(pack: Callable, lengths: np.ndarray, t_max: int, seed: int) -> Planned:
+    """Plan with `pack`, which makes blocks of lengths, here in random order, and times itself."""
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    blocks, seconds = pack(lengths[order], t_max)
+    pieces = whole_pieces(lengths, t_max, "error")
+    blocks = [order[block].tolist() for block in blocks]
+    return plan_from_blocks(blocks, pieces, lengths, t_max), seconds, np.nan
 
 
-def installed(name: str, lengths: np.ndarray, t_max: int) -> tuple[Blocks, float]:
+def pack_installed(name: str, lengths: np.ndarray, t_max: int) -> tuple[Blocks, float]:
     """Return blocks and seconds of a package, from an interpreter without this project."""
     code = f"{inspect.getsource(pack_alone)}\nimport sys\npack_alone(*sys.argv[1:])"
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
@@ -111,26 +101,29 @@ def pack_alone(name: str, file: str, t_max: str, bins: str) -> None:
     package, lengths, slots = import_module(name), np.load(file), int(t_max)
     rows = [np.full(length, number, np.int32) for number, length in enumerate(lengths)]
     if name == "trl":
-        data = import_module("datasets").Dataset.from_dict({"of": rows})
+        data = import_module("datasets").Dataset.from_dict({"item": rows})
         pack = partial(package.pack_dataset, data, slots, "bfd")
     elif name == "grain":
-        data = package.MapDataset.source([{"of": row} for row in rows]).to_iter_dataset()
+        data = package.MapDataset.source([{"item": row} for row in rows]).to_iter_dataset()
         packer = import_module("grain.experimental").FirstFitPackIterDataset
-        pack = partial(list, packer(data, length_struct={"of": slots}, num_packing_bins=int(bins)))
+        pack = partial(
+            list, packer(data, length_struct={"item": slots}, num_packing_bins=int(bins))
+        )
     else:
         pack = partial(package.to_constant_volume, dict(enumerate(lengths.tolist())), slots)
     began = time.perf_counter()
-    found = pack()
+    packed = pack()
     seconds = time.perf_counter() - began
     if name == "trl":
-        found = found.with_format("numpy")["of"]
+        packed = packed.with_format("numpy")["item"]
     elif name == "grain":
-        found = [row["of"][row["of_segment_ids"] > 0] for row in found]
-    blocks = [[*dict.fromkeys(map(int, block))] for block in found]
+        packed = [row["item"][row["item_segment_ids"] > 0] for row in packed]
+    blocks = [[*dict.fromkeys(map(int, block))] for block in packed]
     print(f"\n{json.dumps([blocks, seconds])}")
 
 
-def timed(pack: Callable, lengths: np.ndarray, t_max: int) -> tuple[Blocks, float]:
+def pack_by_rule(pack: Callable, lengths: np.ndarray, t_max: int) -> tuple[Blocks, float]:
+    """Return the blocks of a rule, and its seconds."""
     began = time.perf_counter()
     return pack(lengths, t_max), time.perf_counter() - began
 
@@ -154,66 +147,76 @@ def multipack(lengths: np.ndarray, t_max: int) -> Blocks:
     """
     blocks, first, ends = Blocks(), 0, np.concatenate([[0], np.cumsum(lengths)])
     while first < len(lengths):
-        most = int(np.searchsorted(ends, ends[first] + STEP * t_max, "right")) - first
-        counts = range(1, min(most, len(lengths) - first) + 1)
-        of = partial(_first_fit_decreasing, lengths, t_max, first)
-        count = bisect_right(counts, STEP, key=lambda count: len(of(count)))
-        blocks += of(count)
+        limit = int(np.searchsorted(ends, ends[first] + STEP * t_max, "right")) - first
+        counts = range(1, min(limit, len(lengths) - first) + 1)
+        fill = partial(first_fit_decreasing, lengths, t_max, first)
+        count = bisect_right(counts, STEP, key=lambda count: len(fill(count)))
+        blocks += fill(count)
         first += count
     return blocks
 
 
-def _first_fit_decreasing(lengths: np.ndarray, t_max: int, first: int, count: int) -> Blocks:
+def first_fit_decreasing(lengths: np.ndarray, t_max: int, first: int, count: int) -> Blocks:
+    """Put `count` sequences from `first` on into the first block with room, the longest first."""
     blocks, rooms = Blocks(), list[int]()
     for sequence in (first + np.argsort(-lengths[first : first + count], kind="stable")).tolist():
         length = int(lengths[sequence])
-        place = next((b for b, room in enumerate(rooms) if room >= length), len(rooms))
-        if place == len(rooms):
+        block = next((b for b, room in enumerate(rooms) if room >= length), len(rooms))
+        if block == len(rooms):
             blocks.append([])
             rooms.append(t_max)
-        blocks[place].append(sequence)
-        rooms[place] -= length
+        blocks[block].append(sequence)
+        rooms[block] -= length
     return blocks
 
 
-OTHERS: dict[str, tuple[Pack, int]] = {
-    "TRL `pack_dataset`, bfd": (partial(installed, "trl"), PAIRS),
-    f"Grain first-fit, {STEP} bins": (partial(installed, "grain"), 10_000),
-    "`binpacking`": (partial(installed, "binpacking"), 10_000),
-    "torchtune's rule": (partial(timed, torchtune), PAIRS),
-    f"multipack's rule, {STEP} ranks": (partial(timed, multipack), PAIRS),
+PACKERS = {
+    "bload": (partial(plan_alone, "bload"), 10_000_000),
+    "bload_exact": (partial(plan_alone, "bload_exact"), 10_000_000),
+    "TRL `pack_dataset`, bfd": (partial(plan_by, partial(pack_installed, "trl")), PAIRS),
+    f"Grain first-fit, {STEP} bins": (partial(plan_by, partial(pack_installed, "grain")), 10_000),
+    "`binpacking`": (partial(plan_by, partial(pack_installed, "binpacking")), 10_000),
+    "torchtune's rule": (partial(plan_by, partial(pack_by_rule, torchtune)), PAIRS),
+    f"multipack's rule, {STEP} ranks": (partial(plan_by, partial(pack_by_rule, multipack)), PAIRS),
 }
-"""Other packers, and the most sequences that they plan: `PAIRS`, fewer for the slowest."""
+"""Packers, and the most sequences that they plan: `PAIRS`, fewer for the slowest."""
 
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield a row for each set of lengths and packer."""
-    for case in cases(10_000 if quick else 10_000_000):
-        size = len(case.lengths)
-        times = next((many for most, many in SEEDS.items() if size <= most), 1)
-        for name in ("bload", "bload_exact"):
-            yield _row(case, name, partial(own, name), 2 if quick else times)
-        for name, (pack, most) in OTHERS.items():
-            if size <= most and "test" not in case.name:
-                try:
-                    yield _row(case, name, partial(other, pack), 2)
-                except ModuleNotFoundError as error:
-                    print(f"{name} is left out: {error}")
+    for case, lengths, t_max in cases(10_000 if quick else 10_000_000):
+        seeds = next((count for limit, count in SEEDS.items() if len(lengths) <= limit), 1)
+        for name, (plan, limit) in PACKERS.items():
+            own = name.startswith("bload")
+            if len(lengths) > limit or (not own and "test" in case):
+                continue
+            row = {"table": "packing", "lengths": case, "packer": name}
+            planned = (
+                plan(lengths, t_max, seed) for seed in range(seeds if own and not quick else 2)
+            )
+            try:
+                yield row | summarise(planned, len(lengths) <= PAIRS)
+            except ModuleNotFoundError as error:
+                print(f"{name} is left out: {error}")
 
 
-def _row(case: Case, name: str, pack: Callable, times: int) -> Row:
-    plans, seconds, mibs, above = list[Plan](), [], [], []
-    for seed in range(times):
-        plans = plans[-1:] if len(case.lengths) <= PAIRS else []  # few large ones fit into memory
-        plan, took, mib = pack(case, seed)
+def summarise(planned: Iterable[Planned], compare: bool) -> Row:
+    """Return the median seconds, the most memory, and what the last plans leave empty and repeat.
+
+    Args:
+        compare: keep two plans and compare them; few large ones fit into memory.
+    """
+    plans: deque[Plan] = deque(maxlen=2 if compare else 1)
+    seconds, mibs, above = [], [], []
+    for plan, took, mib in planned:
         plans.append(plan)
         seconds.append(took)
         mibs.append(mib)
         above.append(plan.blocks - plan.lower_bound)
-    row = {"table": "packing", "lengths": case.name, "packer": name, "above the bound": max(above)}
-    row |= {"s": statistics.median(seconds), "MiB": max(mibs), "empty": plans[-1].padding}
+    row = {"above the bound": max(above), "s": statistics.median(seconds), "MiB": max(mibs)}
+    row |= {"empty": plans[-1].padding}
     if len(plans) == 2:
-        row |= {"repeat": repeat_share(*plans), "partner": partner_information(plans)}
+        row |= {"repeat": repeat_share(*plans), "partner": partner_information([*plans])}
     return row
 
 

@@ -1,12 +1,8 @@
 """Frames a second on one rank and on two, and what the schedule alone allows on 8 to 512.
 
-Measured: blocks of `bload_exact` under `dds_tiny`, on 1 and 2 ranks that torchrun starts, in turns.
-Steps are those of training, whose all-reduce overlaps with the backward pass. Forward and backward,
-waiting for the other rank, and the all-reduce of the gradients are also timed separately, one after
-another.
-
-Predicted: Action Genome's lengths, on so many ranks. A step lasts as long as the slots of its
-fullest rank, and communication is free: the most that a machine can reach.
+Measured: blocks of `bload_exact` under `dds_tiny`, on ranks that torchrun starts, in turns. Parts
+of a step are also timed separately, one after another. Predicted: Action Genome's lengths; a step
+lasts as long as the slots of its fullest rank, and communication is free.
 """
 
 import os
@@ -24,8 +20,8 @@ import pandas as pd
 import torch
 
 from bload import BlockSampler, Cost, action_genome_lengths
-from experiments.benchmarks import Row, Table, job
-from experiments.interleaved import Way, on_ranks
+from experiments.benchmarks import Row, Table, make_job
+from experiments.interleaved import Contender, on_ranks
 from experiments.study import ROOT, write_rows
 from training.ranks import Ranks
 from training.step import backward
@@ -42,74 +38,74 @@ RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of what is measured, and of what is predicted."""
-    turns = [_start(ranks, quick) for _ in range(1 if quick else ROUNDS) for ranks in BLOCKS]
+    turns = [run_ranks(ranks, quick) for _ in range(1 if quick else ROUNDS) for ranks in BLOCKS]
     keys = ["ranks", "blocks per rank"]
-    found = pd.concat(turns).groupby(keys).median(numeric_only=True)
-    for row in found.reset_index().to_dict("records"):
-        ranks, blocks = row["ranks"], row[keys[1]]
-        for work, of_one in zip(WORK, (blocks, ranks * blocks), strict=True):
-            row[work] = row["frames/s"] / found["frames/s"][1, of_one]
+    medians = pd.concat(turns).groupby(keys).median(numeric_only=True)
+    for row in medians.reset_index().to_dict("records"):
+        ranks, blocks = (row[key] for key in keys)
+        for name, alone in zip(WORK, (blocks, ranks * blocks), strict=True):
+            row[name] = row["frames/s"] / medians["frames/s"][1, alone]
         yield {"table": "measured", **row}
     for loader in LOADERS:
-        yield from _predicted(loader)
+        yield from predict(loader)
 
 
-def _start(ranks: int, quick: bool) -> pd.DataFrame:
+def run_ranks(ranks: int, quick: bool) -> pd.DataFrame:
     """Run so many ranks with torchrun, for at most `MINUTES`; return their rows."""
     with tempfile.TemporaryDirectory() as folder:
         run = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         run += [f"--nproc_per_node={ranks}", "-m", "experiments.benchmarks.scaling"]
         run += [f"{folder}/rows.csv", *["quick"] * quick]
-        around = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        subprocess.run(run, env=around, timeout=60 * MINUTES, check=True)
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        subprocess.run(run, env=environment, timeout=60 * MINUTES, check=True)
         return pd.read_csv(f"{folder}/rows.csv")
 
 
-def on_these(ranks: Ranks, quick: bool) -> list[Row]:
+def time_ranks(ranks: Ranks, quick: bool) -> list[Row]:
     """Return a row for each number of blocks, with means over torchrun's ranks."""
     rows, steps = [], 2 if quick else STEPS
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
-        way = Way(job(quick, f"train.batch_slots={94 * blocks}"), ranks)
-        turn = way.take(steps)
-        mine = pd.DataFrame(_apart(way, steps)).mean().to_dict()
-        mine["frames/s"] = sum(turn.frames) / sum(turn.seconds)
+        contender = Contender(make_job(quick, train={"batch_slots": 94 * blocks}), ranks)
+        turn = contender.take_steps(steps)
+        means = pd.DataFrame(time_parts(contender, steps)).mean().to_dict()
+        means["frames/s"] = turn.frames_per_second
         row = {"ranks": ranks.world_size, "blocks per rank": blocks}
-        rows.append(row | pd.DataFrame(ranks.gather(mine)).mean().to_dict())
+        rows.append(row | pd.DataFrame(ranks.gather(means)).mean().to_dict())
     return rows
 
 
-def _apart(way: Way, steps: int) -> Iterator[Row]:
+def time_parts(contender: Contender, steps: int) -> Iterator[Row]:
     """Yield the milliseconds of each part of a step, one after another."""
-    training, now = replace(way.training, parallel=way.training.model), time.perf_counter
-    for batches in islice(way.steps, steps):
-        way.ranks.barrier()
+    ranks, now = contender.ranks, time.perf_counter
+    training = replace(contender.training, parallel=contender.training.model)
+    for batches in islice(contender.steps, steps):
+        ranks.barrier()
         began = now()
         backward(training, batches, 0)  # nothing is exchanged
         done = now()
-        way.ranks.barrier()
+        ranks.barrier()
         met = now()
         parameters = training.model.parameters()
-        flat = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+        gradient = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
         flattened = now()
-        way.ranks.sum(flat)
-        times = done - began, met - done, now() - flattened
-        yield dict(zip(PARTS, (1e3 * seconds for seconds in times), strict=True))
+        ranks.sum(gradient)
+        seconds = done - began, met - done, now() - flattened
+        yield dict(zip(PARTS, (1e3 * part for part in seconds), strict=True))
 
 
-def _predicted(loader: str) -> Iterator[Row]:
+def predict(loader: str) -> Iterator[Row]:
     """Predict the first epoch of a loader on each number of ranks, in turn and by `window`."""
-    first, sampler = 0.0, partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94)
+    sampler, alone = partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94), 0.0
     for ranks in RANKS:
-        turns, window = (sampler(rank=0, world_size=ranks, balance=of).schedule for of in BALANCES)
-        account, load_SR = turns.account, turns.loads()
-        seconds = float(load_SR.max(axis=1).sum()) / account.frames  # slots, for a frame
-        first = first or seconds
-        even = first * account.frames / float(window.loads().max(axis=1).sum())
+        samplers = [sampler(rank=0, world_size=ranks, balance=balance) for balance in BALANCES]
+        schedule, account = samplers[0].schedule, samplers[0].schedule.account
+        slots = [float(each.schedule.loads().max(axis=1).sum()) for each in samplers]
+        alone = alone or slots[0]
         row = {"table": "predicted", "loader": loader, "ranks": ranks, "steps": account.steps}
-        row |= {"speed-up": first / seconds, "of the ranks, %": 100 * first / seconds / ranks}
-        row |= {DEALT: 100 * even / ranks}
+        row |= {"speed-up": alone / slots[0], "of the ranks, %": 100 * alone / slots[0] / ranks}
+        row |= {DEALT: 100 * alone / slots[1] / ranks}
         row |= {"fillers, %": 100 * account.filler / account.processed}
-        row |= {IMBALANCE: turns.imbalance(Cost(slot=0, frame=1))}
+        row |= {IMBALANCE: schedule.imbalance(Cost(slot=0, frame=1))}
         if ranks > 1:
             yield row
 
@@ -124,5 +120,5 @@ TABLES = {
 }
 
 if __name__ == "__main__":
-    if rows := on_ranks(on_these)(quick="quick" in sys.argv[2:]):
+    if rows := on_ranks(time_ranks)(quick="quick" in sys.argv[2:]):
         write_rows(Path(sys.argv[1]), rows)

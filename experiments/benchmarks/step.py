@@ -12,9 +12,8 @@ from typing import Any
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.benchmarks import Row, Table, job
-from experiments.benchmarks.loading import ALONE
-from experiments.interleaved import Way
+from experiments.benchmarks import Row, Table, make_job
+from experiments.interleaved import Contender
 from experiments.intervals import ratio
 from models.temporal import PARTS
 from training.step import backward
@@ -37,34 +36,38 @@ class CallCounter(TorchDispatchMode):
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of steps, and of the profile."""
     for blocks in (1,) if quick else (1, 4):
-        yield from _steps(quick, blocks)
-    yield from _profile(quick)
+        yield from time_parts(quick, blocks)
+    yield from profile_steps(quick)
 
 
-def _steps(quick: bool, blocks: int) -> Iterator[Row]:
-    size = f"train.batch_slots={94 * blocks}"
-    ways = [Way(job(quick, size, f"model.temporal={part}"), ALONE) for part in PARTS]
-    turns = [[way.take(STEPS) for way in ways] for _ in range(1 if quick else ROUNDS)]
-    rates = [
-        [sum(turn.frames) / sum(turn.seconds) for turn in mine] for mine in zip(*turns, strict=True)
-    ]
-    for part, way, mine in zip(PARTS, ways, rates, strict=True):
+def time_parts(quick: bool, blocks: int) -> Iterator[Row]:
+    """Yield a row for each temporal part; the parts take turns."""
+    size = {"batch_slots": 94 * blocks}
+    parts = {
+        part: Contender(make_job(quick, train=size, model={"temporal": part})) for part in PARTS
+    }
+    rates: dict[str, list[float]] = {part: [] for part in parts}
+    for _ in range(1 if quick else ROUNDS):
+        for part, contender in parts.items():
+            rates[part].append(contender.take_steps(STEPS).frames_per_second)
+    for part, contender in parts.items():
         with CallCounter() as counter:
-            backward(way.training, next(iter(way.loader.by_step())), 0)
-        row = {"table": "steps", "blocks": blocks, "memory": part, "frames/s": fmean(mine)}
-        beside = ratio(mine, rates[0])
-        row |= {"of the first": beside.mean, "from": beside.low, "to": beside.high}
+            backward(contender.training, next(iter(contender.loader.by_step())), 0)
+        row = {"table": "steps", "blocks": blocks, "memory": part, "frames/s": fmean(rates[part])}
+        share = ratio(rates[part], rates[next(iter(parts))])
+        row |= {"of the first": share.mean, "from": share.low, "to": share.high}
         yield row | {"operator calls": counter.calls.total()}
 
 
-def _profile(quick: bool) -> Iterator[Row]:
+def profile_steps(quick: bool) -> Iterator[Row]:
     """Yield the calls that take the most time by themselves, and all others together."""
-    way = Way(job(quick), ALONE)
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        way.take(1 if quick else PROFILED)
-    calls = sorted(found.key_averages(), key=lambda call: -call.self_cpu_time_total)
+    contender = Contender(make_job(quick))
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        contender.take_steps(1 if quick else PROFILED)
+    calls = sorted(profiler.key_averages(), key=lambda call: -call.self_cpu_time_total)
     micros = {f"`{call.key}`": call.self_cpu_time_total for call in calls[:SHOWN]}
-    micros[f"{len(calls) - SHOWN} others"] = sum(of.self_cpu_time_total for of in calls[SHOWN:])
+    rest = sum(call.self_cpu_time_total for call in calls[SHOWN:])
+    micros[f"{len(calls) - SHOWN} others"] = rest
     for name, spent in micros.items():
         yield {"table": "profile", "calls": name, "share, %": 100 * spent / sum(micros.values())}
 

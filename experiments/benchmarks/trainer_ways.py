@@ -37,13 +37,13 @@ def texts(count: int, seed: int) -> list[Item]:
     draw = np.random.default_rng([seed, 1])
     follows = np.random.default_rng(0).integers(0, VOCABULARY, (VOCABULARY, VOCABULARY, 4))
     lengths = np.clip(draw.lognormal(5.0, 1.0, count).astype(int), 16, T_MAX)
-    found = []
+    items = []
     for length in lengths:
         tokens = draw.integers(0, VOCABULARY, 2).tolist()
-        for which in draw.choice(4, length - 2, p=[0.7, 0.1, 0.1, 0.1]):
-            tokens.append(int(follows[tokens[-2], tokens[-1], which]))
-        found.append({"input_ids": tokens})
-    return found
+        for choice in draw.choice(4, length - 2, p=[0.7, 0.1, 0.1, 0.1]):
+            tokens.append(int(follows[tokens[-2], tokens[-1], choice]))
+        items.append({"input_ids": tokens})
+    return items
 
 
 def padded(items: list[Item]) -> dict[str, torch.Tensor]:
@@ -90,28 +90,28 @@ def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) 
     kind, (packer, _, one_row) = transformers.Trainer, way.partition(", ")
     if packer not in (*STRATEGIES, "flattening"):
         kind = type("Way", (Packed,), {"packer": packer, "rows": not one_row})
-    found = kind(model, args, train_dataset=data, data_collator=collate).train()
+    output = kind(model, args, train_dataset=data, data_collator=collate).train()
     tokens = sum(len(item["input_ids"]) for item in data)
-    row = {"way": way, "ranks": args.world_size, "seed": seed, "steps": found.global_step}
-    row |= {"tokens/s": tokens / found.metrics["train_runtime"], "loss": _loss(model, test)}
+    row = {"way": way, "ranks": args.world_size, "seed": seed, "steps": output.global_step}
+    row |= {"tokens/s": tokens / output.metrics["train_runtime"], "loss": test_loss(model, test)}
     return {"table": "trainer", **row}
 
 
 @torch.no_grad()
-def _loss(model: transformers.PreTrainedModel, test: list[Item]) -> float:
+def test_loss(model: transformers.PreTrainedModel, test: list[Item]) -> float:
     """Return nats per token."""
     pairs = [(float(model(**padded([item])).loss), len(item["input_ids"]) - 1) for item in test]
     return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
 
 
-def counted(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
+def count_slots(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
     """Count padding with fillers, and slots that ranks compute or wait for per frame."""
     options = {"effective_batch_size": each * ranks, "dp_size": ranks, "grad_accum": 1}
     samplers = [BatchRebalanceSampler(lengths.tolist(), rank=r, **options) for r in range(ranks)]
-    size_RS3 = [[(len(of), lengths[of].max(), lengths[of].sum()) for of in s] for s in samplers]
-    count_SR, most_SR, frames_SR = np.array(size_RS3).T
+    size_RS3 = [[(len(b), lengths[b].max(), lengths[b].sum()) for b in each] for each in samplers]
+    count_SR, longest_SR, frames_SR = np.array(size_RS3).T
     loads_SR = make_schedule(make_plan(lengths, "bload_exact"), ranks).loads()
-    ways = {"batch_rebalance": (count_SR * most_SR, frames_SR.sum())}
+    ways = {"batch_rebalance": (count_SR * longest_SR, frames_SR.sum())}
     rows = []
     for way, (slots_SR, frames) in {**ways, "bload_exact": (loads_SR, lengths.sum())}.items():
         row = {"empty slots, %": 100 * (1 - frames / slots_SR.sum())}
@@ -127,7 +127,7 @@ def main(file: str, quick: str) -> None:
     for seed in range(1 if quick == "1" else 3):
         rows += [train(way, seed, data, test, f"{file}.folder") for way in WAYS]
     if rows[0]["ranks"] == 1:
-        rows += counted(action_genome_lengths(), ranks=8, each=4)
+        rows += count_slots(action_genome_lengths(), ranks=8, each=4)
     Path(file).write_text(json.dumps(rows, default=float))
 
 

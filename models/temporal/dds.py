@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bload.batch.walk import walk
 from bload.batch.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
+from models.slots import Slots
 from models.temporal.layers import MemorylessLayer, exactly, gate_bias
 from models.transformer import LayerSizes
 
@@ -91,11 +92,11 @@ class TemporalLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        computed_BT: Tensor | None = None,
+        slots: Slots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        present = self.present(embeddings_BTND, query_position_ND, computed_BT)
+        present = self.present(embeddings_BTND, query_position_ND, slots)
         with exactly(present.device):
             present = self.present_norm(present.to(self.empty.dtype))
             position_ND = query_position_ND.to(self.empty.dtype)

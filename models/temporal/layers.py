@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.padding import put, take
+from models.slots import Slots
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -21,11 +21,11 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, computed_BT,
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, slots,
     order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. Its outputs may be anything where `computed_BT` is
-    False; None means True everywhere. `order` is that of `bload.walk` over these starts. `sizes`
-    are as in `models.dds.DDS`.
+    does all slots before the next one begins. Its outputs may be anything outside the computed
+    `slots`; None means that all are computed. `order` is that of `bload.walk` over these starts.
+    `sizes` are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
-        computed_BT: Tensor | None = None,
+        slots: Slots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
@@ -53,7 +53,7 @@ class TemporalStack(nn.Module):
         for index, layer in enumerate(self.layers):
             before = None if state is None else state[index]
             embeddings_BTND, after = layer(
-                embeddings_BTND, query_position_ND, start_BT, before, computed_BT, order
+                embeddings_BTND, query_position_ND, start_BT, before, slots, order
             )
             outputs_L.append(embeddings_BTND)
             states.append(after)
@@ -66,7 +66,7 @@ def in_chunks(
     query_position_ND: Tensor,
     start_BT: Tensor,
     orders: Sequence[WalkOrder],
-    computed_BT: Tensor | None = None,
+    slots: Slots,
     state: Any = None,
 ) -> tuple[Tensor, Any]:
     """Run a temporal part a chunk of slots at a time; return its outputs ``(L, B, T, N, D)``.
@@ -78,9 +78,13 @@ def in_chunks(
     outputs, first = [], 0
     for order in orders:
         chunk = slice(first, first + order.slots)
-        computed = None if computed_BT is None else computed_BT[:, chunk]
         output, state = part(
-            embeddings_BTND[:, chunk], query_position_ND, start_BT[:, chunk], state, computed, order
+            embeddings_BTND[:, chunk],
+            query_position_ND,
+            start_BT[:, chunk],
+            state,
+            slots.chunk(first, order.slots),
+            order,
         )
         state = tree_map_only(Tensor, Tensor.detach, state)
         outputs.append(output)
@@ -112,12 +116,12 @@ class MemorylessLayer(nn.Module):
         self.frame = EncoderLayer(**sizes)
 
     def present(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, computed_BT: Tensor | None = None
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: Slots | None = None
     ) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        frames_IND = self.frame(take(embeddings_BTND, computed_BT), query_position_ND)
-        blocks, slots = embeddings_BTND.shape[:2]
-        return put(frames_IND[None], (blocks, slots), computed_BT)[0]
+        slots = slots or Slots((embeddings_BTND.shape[0], embeddings_BTND.shape[1]))
+        frames_IND = self.frame(slots.take(embeddings_BTND), query_position_ND)
+        return slots.put(frames_IND[None])[0]
 
     def forward(
         self,
@@ -125,11 +129,11 @@ class MemorylessLayer(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        computed_BT: Tensor | None = None,
+        slots: Slots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
-        return self.present(embeddings_BTND, query_position_ND, computed_BT), None
+        return self.present(embeddings_BTND, query_position_ND, slots), None
 
 
 class MemoryLayer(MemorylessLayer):
@@ -154,10 +158,10 @@ class MemoryLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        computed_BT: Tensor | None = None,
+        slots: Slots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
-        present_BTND = self.present(embeddings_BTND, query_position_ND, computed_BT)
+        present_BTND = self.present(embeddings_BTND, query_position_ND, slots)
         read_BTND = self.sublayer.before(present_BTND)
         remembered_BTND, state = self.memory(read_BTND, start_BT, state, order)
         return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state

@@ -100,8 +100,8 @@ def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
         ([5, 10], r"\[5, 10\] and the largest block has 20 slots"),
         ([0, 20], "block sizes from 1 slot on"),
         ([20, 40], "leave out what is larger"),
-        ("20", "a number of block sizes, or their list"),
-        (0, "a number of block sizes"),
+        ("20", "give a list of block sizes from 1 slot on"),
+        (0, "or the number of sizes"),
     ]:
         with pytest.raises(InputError, match=words):
             BlockSampler(lengths, batch_slots=40, block_sizes=shapes)

@@ -68,15 +68,6 @@ def test_the_picture_in_the_module_docstring():
     assert shifted.tolist() == [[*first[1:], -100, *second[1:], -100, -100]]
 
 
-def test_positions_and_segments_follow_from_the_masks(batch):
-    position_BT = torch.zeros_like(batch.segment_BT)
-    for b, slot, length in by_hand(batch):
-        position_BT[b, slot : slot + length] = torch.arange(length)
-    assert torch.equal(batch.segment_position_BT, position_BT)
-    assert torch.equal(batch.position_BT, position_BT)  # no sequence is cut
-    assert batch.max_seqlen == max(LENGTHS)
-
-
 def alone_and_packed(sequences, batch, model, packed):
     """Outputs and gradients of `model` on each sequence alone, and of `packed` on the batch."""
     inputs = [one.clone().requires_grad_() for one in sequences]

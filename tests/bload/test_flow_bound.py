@@ -3,19 +3,24 @@
 import numpy as np
 import pytest
 
-from bload import action_genome_lengths, make_plan
-from bload.packing.pieces import whole_pieces
+from bload import action_genome_lengths, make_plan, whole_pieces
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 coo_array = pytest.importorskip("scipy.sparse").coo_array
 TRAIN, RNG = action_genome_lengths(), np.random.default_rng(0)
-HARD = {
+CASES = {
     "train, split at 16": (TRAIN, 16, 10_456),
     "train, split at 32": (TRAIN, 32, 5_231),
     "train, split at 47": (TRAIN, 47, 3_549),
     "two values": (np.repeat([34, 41], 1_500), 100, 1_500),
     "33 to 46": (RNG.integers(33, 47, 3_000), 100, None),
+    "33 33 33 and 40 40, or 33 33 and 40": (np.repeat([33, 40], [1500, 1500]), 100, 1250),
+    "5 and 7": (np.repeat([5, 7], [1500, 1500]), 24, 750),
+    "6, 7 and 10": (np.repeat([6, 7, 10], 2000), 15, 4000),
+    "three": (np.array([5, 5, 5]), 9, 3),
+    "one": (np.array([1]), 1, 1),
 }
+"""Lengths, T_max, and the fewest blocks where they are known."""
 
 
 def flow_bound(size_P, t_max):
@@ -39,26 +44,10 @@ def flow_bound(size_P, t_max):
     return int(np.ceil(found.fun - 1e-6))
 
 
-@pytest.mark.parametrize(
-    ("lengths", "t_max", "least"),
-    [
-        (np.repeat([33, 40], [1500, 1500]), 100, 1250),  # 33 33 33 and 40 40, or 33 33 and 40
-        (np.repeat([5, 7], [1500, 1500]), 24, 750),
-        (np.repeat([6, 7, 10], 2000), 15, 4000),
-        (np.array([5, 5, 5]), 9, 3),
-        (np.array([1]), 1, 1),
-    ],
-)
-def test_the_linear_program_and_the_packer_find_the_fewest_blocks_that_are_known(
-    lengths, t_max, least
-):
-    assert flow_bound(lengths, t_max) == make_plan(lengths, "bload_exact", t_max).blocks == least
-
-
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", CASES)
 def test_exact_plans_of_hard_lengths_have_the_fewest_blocks_that_are_possible(name):
-    lengths, t_max, known = HARD[name]
+    lengths, t_max, known = CASES[name]
     plan = make_plan(lengths, "bload_exact", t_max=t_max, long="split")
-    least = flow_bound(whole_pieces(lengths, t_max, "split")[2], t_max)
-    assert plan.blocks == least
-    assert known in (None, least)
+    fewest = flow_bound(whole_pieces(lengths, t_max, "split")[2], t_max)
+    assert plan.blocks == fewest
+    assert known in (None, fewest)

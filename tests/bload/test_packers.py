@@ -154,7 +154,7 @@ def test_wrong_arguments_are_refused_by_name_and_number():
         ({"packer": "bload", "t_max": 5.5}, "t_max is 5.5; give a whole number"),
         ({"packer": "bload", "t_max": 0}, "t_max is 0; .* 1 "),
         ({"packer": "bload", "t_max": 10**20}, "t_max is 1000.* 2147483647"),
-        ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1 and epoch is 3"),
+        ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1; give a whole number from 0 on"),
     ]:
         with pytest.raises(InputError, match=words):
             make_plan([2, 3, 5], **arguments)

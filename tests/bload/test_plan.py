@@ -68,7 +68,8 @@ def test_a_plan_cannot_be_changed():
 
 
 def test_an_error_about_a_long_sequence_survives_pickling_with_its_name():
-    error = TooLongError(1, 97, 99, 94, "", True).named(["000", "001YG"])
+    error = TooLongError(1, 97, 99, 94, True)
+    error.name = "001YG"
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (TooLongError, str(error))
     assert all(fact in str(again) for fact in ("001YG", "97", "94", "to 99"))

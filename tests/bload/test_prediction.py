@@ -33,14 +33,6 @@ def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks, 
         assert (work.steps, work.slots) == by_hand, seed
 
 
-def test_predicted_work_is_what_the_ranks_are_dealt(small_lengths):
-    plans = [make_plan(small_lengths, "bload", 13, epoch=epoch) for epoch in range(4)]
-    for ranks, batch_slots in [(1, 13), (3, 13), (2, 40)]:
-        group = ranks * (batch_slots // 13)
-        slots = [-(-plan.blocks // group) * group * 13 for plan in plans]
-        assert predict_work(plans, ranks, batch_slots).slots == np.mean(slots)
-
-
 def test_the_longest_sequence_is_recommended_where_few_slots_are_empty():
     advice = recommend_t_max(action_genome_lengths("train"), ranks=8)
     assert (advice.t_max, advice.long, advice.cut) == (94, "error", 0)

@@ -1,7 +1,5 @@
 """The library under DDP: ranks from the process group, one plan, one loss, one result."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 import torch
@@ -74,41 +72,6 @@ def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
     assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
 
 
-def accumulated(ranks, together):
-    """The gradient of steps of `together` batches each, as docs/start.md writes them."""
-    model = network()
-    parallel = DistributedDataParallel(model)
-    steps = iter(BlockLoader(source(), t_max=10, packer="bload"))
-    gradients = []
-    while batches := [*islice(steps, together)]:
-        count = sum(batch.valid_BT.sum() for batch in batches)
-        for batch in batches:
-            logits_BT = parallel(batch.inputs_BT)
-            loss_sum = cross_entropy(logits_BT.mT, batch.targets_BT, reduction="sum")
-            mean_loss(loss_sum, batches, count).backward()
-        gradients.append(model.weight.grad.numpy().copy())
-        model.zero_grad()
-    sequences = [batch.sequence_BT for batch in BlockLoader(source(), t_max=10, packer="bload")]
-    return gradients, sequences
-
-
-@pytest.mark.dist
-def test_batches_of_one_step_share_a_mean(ranks):
-    model, data, together = network(), source(), 2
-    results = ranks.run(accumulated, together)
-    steps = zip(*(gradients for gradients, _ in results), strict=True)
-    for step, gradients in enumerate(steps):
-        part = slice(step * together, (step + 1) * together)
-        numbers = {int(s) for _, rows in results for row in rows[part] for s in row.unique()} - {-1}
-        items = [data.dataset[s] for s in sorted(numbers)]
-        logits = model(torch.cat([frames for frames, _ in items]))
-        model.zero_grad()
-        cross_entropy(logits, torch.cat([labels for _, labels in items])).backward()
-        for gradient in gradients:
-            np.testing.assert_allclose(gradient, model.weight.grad.numpy(), rtol=1e-12, atol=1e-15)
-    assert step > 0 or ranks.world_size > 1
-
-
 def test_a_mean_over_no_frame_is_zero():
     model = network()
     logits = model(torch.zeros(3, 6, dtype=torch.float64))
@@ -125,9 +88,12 @@ def test_a_mean_takes_single_numbers():
     for loss_sum, count, words in (
         (torch.ones(3), 3, r"loss_sum has the shape \(3,\); give its sum"),
         (torch.ones(()), torch.ones(3, dtype=torch.bool), r"count has the shape \(3,\)"),
+        (torch.ones(()), -1, "count is -1; give the number of terms"),
     ):
         with pytest.raises(InputError, match=words):
             mean_loss(loss_sum, batch, count)
+    with pytest.raises(InputError, match="there is no batch"):
+        mean_loss(torch.ones(()), [])
 
 
 def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
@@ -281,7 +247,7 @@ def test_a_loader_made_before_the_process_group_says_so(tmp_path):
     loader = BlockLoader(source(), rank=2, world_size=4)
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/f", rank=0, world_size=1)
     try:
-        with pytest.raises(InputError, match=r"rank 2 of 4.* rank 0 of 1; make it after"):
+        with pytest.raises(InputError, match=r"rank 2 of 4.* rank 0 of 1 .*make the loader after"):
             next(iter(loader))
     finally:
         dist.destroy_process_group()

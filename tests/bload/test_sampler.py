@@ -116,7 +116,7 @@ def test_wrong_settings_are_refused_at_once():
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
-        ({"seed": 1.5}, "seed is 1.5 .* whole numbers"),
+        ({"seed": 1.5}, "seed is 1.5; give a whole number"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
     ]:
         with pytest.raises(InputError, match=words):

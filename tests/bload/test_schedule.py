@@ -15,7 +15,7 @@ from bload import (
     make_plan,
     make_schedule,
 )
-from bload.schedule.shares import SHARES
+from bload.schedule.shares import equal_counts
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
@@ -92,14 +92,13 @@ def cases():
 
 @pytest.mark.parametrize("how", BALANCES)
 def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
-    for (plan, ranks, micro, rng), even in product(cases(), (False, True)):
-        schedule = make_schedule(
-            plan, ranks, 16, micro_batches=micro, balance=how, cost=SQUARES, rng=rng, even=even
-        )
+    for (plan, ranks, micro, rng), equal in product(cases(), (False, True)):
+        options = {"balance": how, "cost": SQUARES, "rng": rng, "even": equal}
+        schedule = make_schedule(plan, ranks, 16, micro_batches=micro, **options)
         trained = schedule.block[schedule.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
         counts = np.diff(schedule.shares).reshape(schedule.steps, ranks)
-        if even:
+        if equal:
             assert (counts == counts[:, :1]).all()
         assert counts.min() >= 1
         if how != "counts":
@@ -130,7 +129,7 @@ def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
 
 
 def test_equal_shares_are_the_same_on_every_machine_and_in_every_version():
-    rank_U = SHARES["equal"](np.arange(19.0) ** 2 % 17, 4)
+    rank_U = equal_counts(np.arange(19.0) ** 2 % 17, 4)
     assert "".join(map(str, rank_U)) == "1002022201333131120"
 
 
@@ -173,29 +172,37 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
 
 
-def test_what_is_dealt_is_refused_if_it_is_wrong():
-    plan, one = plan_of_sizes(blocks=3), np.array([0, 1, 2, 3])
-    right = Schedule(plan, 1, np.arange(3), plan.slots, one, one)
-    assert right.steps == 3
-    with pytest.raises(ValueError, match="twice"):
-        Schedule(plan, 1, np.array([0, 1, 1]), plan.slots, one, one)
-    with pytest.raises(ValueError, match="another size"):
-        Schedule(plan, 1, np.arange(3), np.full(3, 16), one, one)
-    with pytest.raises(ValueError, match="nothing to compute"):
-        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 1, 3]))
-    with pytest.raises(ValueError, match="must be those of the steps"):
-        Schedule(plan, 1, np.arange(3), plan.slots, one, np.array([0, 1, 2]))
-    with pytest.raises(ValueError, match="begin at 0"):
-        Schedule(plan, 2, np.arange(3), plan.slots, one, one)
-    with pytest.raises(ValueError, match="does not have"):
-        Schedule(plan, 1, np.array([0, 1, 3]), plan.slots, one, one)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"block": [0, 1, 1]}, "twice"),
+        ({"block": [0, 1, 3]}, "does not have"),
+        ({"slots": [16] * 3}, "another size"),
+        ({"shares": [0, 1, 1, 3]}, "nothing to compute"),
+        ({"shares": [0, 1, 2]}, "must be those of the steps"),
+        ({"ranks": 2}, "begin at 0"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(changes, words):
+    plan = plan_of_sizes(blocks=3)
+    right = {"block": [0, 1, 2], "slots": plan.slots, "offsets": range(4), "shares": range(4)}
+
+    def schedule(ranks=1, **columns):
+        return Schedule(plan, ranks, *(np.array(columns[name]) for name in right))
+
+    assert schedule(**right).steps == 3
     with pytest.raises(ValueError, match="read-only"):
-        right.block[0] = 2
-    long = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], one, carries=True)
-    rows = np.full(3, 4), one, one
-    assert Schedule(long, 1, np.arange(3), *rows).steps == 3
+        schedule(**right).block[0] = 2
+    with pytest.raises(ValueError, match=words):
+        schedule(**right | changes)
+
+
+def test_a_block_that_goes_on_in_another_row_is_refused():
+    each = np.arange(4)
+    plan = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], each, carries=True)
+    assert Schedule(plan, 1, np.arange(3), np.full(3, 4), each, each).steps == 3
     with pytest.raises(ValueError, match="go on in the row"):
-        Schedule(long, 1, np.array([0, 2, 1]), *rows)
+        Schedule(plan, 1, np.array([0, 2, 1]), np.full(3, 4), each, each)
 
 
 @pytest.mark.parametrize(

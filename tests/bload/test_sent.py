@@ -36,15 +36,13 @@ def test_a_batch_arrives_as_it_was_and_can_be_written_to(batch, send):
     assert torch.equal(arrived.cu_seqlens, 2 * batch.cu_seqlens)
 
 
-def test_small_whole_numbers_alone_are_sent_inside_the_message(batch):
+def test_small_whole_numbers_are_sent_inside_the_message_and_large_masks_by_shared_memory(
+    batch, numbered_source
+):
     tensors = [v for v in batch.__getstate__() if isinstance(v, torch.Tensor)]
     assert all(tensor.is_floating_point() for tensor in tensors)
     assert not any(isinstance(value, torch.Tensor) for value in batch.segments.__getstate__())
-
-
-def test_large_masks_go_through_shared_memory(numbered_source):
-    source = numbered_source([SMALL])
-    (batch,) = BlockLoader(source)
-    sent = batch.__getstate__()
+    (large,) = BlockLoader(numbered_source([SMALL]))
+    sent = large.__getstate__()
     assert sum(isinstance(value, torch.Tensor) for value in sent) == 3  # inputs and two masks
-    assert torch.equal(pickle.loads(pickle.dumps(batch)).position_BT, batch.position_BT)
+    assert torch.equal(pickle.loads(pickle.dumps(large)).position_BT, large.position_BT)

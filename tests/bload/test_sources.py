@@ -11,6 +11,7 @@ import torch
 from bload import BlockLoader, InputError, from_dataset, unpack
 
 LENGTHS = np.array([3, 5, 2, 9, 1, 4, 9, 6])
+SEQUENCE = {"targets_per": "sequence"}
 
 
 class Source:
@@ -58,13 +59,10 @@ def test_a_dict_of_tensors_and_arrays_becomes_one_of_blocks():
         assert batch.targets_S is None
 
 
-def test_frames_may_come_without_targets():
+def test_targets_may_be_left_out_or_be_other_objects():
     for batch in batches(Source(lambda numbers: numbers)):
         assert torch.equal(batch.inputs_BT[batch.valid_BT], numbers(batch))
         assert (batch.targets_BT, batch.targets, batch.targets_S) == (None, (), None)
-
-
-def test_other_objects_per_frame_stay_as_they_are():
     for batch in batches(Source(lambda numbers: (numbers, [str(int(n)) for n in numbers]))):
         assert batch.targets == tuple(str(int(number)) for number in numbers(batch))
         assert batch.targets_BT is None
@@ -110,69 +108,57 @@ def test_targets_per_sequence_may_be_a_dict():
         assert batch.to("meta").targets_S["label"].device.type == "meta"
 
 
-def test_a_target_per_sequence_keeps_its_kind():
-    for other, words in ((lambda s: s / 2, "float32"), (str, "objects"), (torch.ones, "(6,)")):
-
-        def make(numbers, other=other):
-            sequence = int(numbers[0]) // 100
-            return numbers, other(sequence) if sequence == 6 else sequence
-
-        source = Source(make, "sequence")
-        with pytest.raises(InputError, match=rf"read\(6, 0, 9\) .*{words}.*int64"):
-            batches(source)
+def good(n):
+    return {"a": n, "b": n.float()}, n
 
 
-def test_what_changes_on_the_way_is_reported_with_the_call():
-    def broken(change):
-        return Source(lambda numbers: change(numbers) if numbers[0] // 100 == 6 else good(numbers))
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda n: (good(n)[0], n[1:]), "8 targets; give 9"),
+        (lambda n: (good(n)[0], n.repeat(2)), "18 targets; give 9"),
+        (lambda n: (n.repeat(2), n), "18 frames; give 9"),
+        (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 frames; give 9"),
+        (lambda n: (n[1:], n), "8 frames; give 9"),
+        (lambda n: ({"a": n}, n), r".*a: int64 \(\)}.* b: float32 \(\)"),
+        (lambda n: ({"a": n, "b": n.double()}, n), r".*b: float64 \(\).*b: float32 \(\)"),
+        (lambda n: ({"a": n, "b": n.float()[:, None]}, n), r".*float32 \(1,\).*float32 \(\)"),
+        (lambda n: (good(n)[0], n.float()), "targets .*float32.*int64"),
+        (lambda n: good(n)[0], "targets .*nothing.*int64"),
+        (lambda n: n[0], "frames of type Tensor.*tensor or array"),
+        (lambda n: n.tolist(), "frames of type list"),
+        (lambda n: np.array(["a"] * len(n)), "frames of type ndarray"),
+        (lambda n: {"a": {"b": n}}, "frames of type dict"),
+        (lambda n: {}, "frames of type dict"),
+        (lambda n: None, "frames of type NoneType"),
+        (lambda n: (good(n)[0], 3), 'targets of type int.*targets_per="sequence"'),
+        (lambda n: (good(n)[0], n[0]), 'targets of type Tensor.*targets_per="sequence"'),
+        (lambda n: (n, 1, 2), "3 parts; give frames"),
+        (lambda n: n.float().requires_grad_(), "a tensor that requires a gradient; give it detach"),
+    ],
+)
+def test_what_read_may_not_return_is_reported_with_the_call(make, words):
+    source = Source(lambda n: make(n) if n[0] // 100 == 6 else good(n))
+    for workers in (0, 1) if "float64" in words else (0,):
+        with pytest.raises(InputError, match=rf"^read\(6, 0, 9\) returned {words}[^\n]*$"):
+            batches(source, num_workers=workers)
 
-    def good(numbers):
-        return {"a": numbers, "b": numbers.float()}, numbers
 
-    for change, words in (
-        (lambda n: (good(n)[0], n[1:]), ("returned 8 targets", "return 9")),
-        (lambda n: (good(n)[0], n.repeat(2)), ("returned 18 targets", "return 9")),
-        (lambda n: ({"a": n, "b": n.float()[1:]}, n), ("returned 8 and 9 frames", "return 9")),
-        (lambda n: ({"a": n}, n), ("a: () int64}", "b: () float32")),
-        (lambda n: ({"a": n, "b": n.double()}, n), ("b: () float64", "b: () float32")),
-        (lambda n: ({"a": n, "b": n.float()[:, None]}, n), ("b: (1,) float32", "b: () float32")),
-        (lambda n: (good(n)[0], n.float()), ("targets", "float32", "int64")),
-        (lambda n: good(n)[0], ("targets", "nothing", "int64")),
-    ):
-        for workers in (0, 1):
-            if workers and "float64" not in str(words):
-                continue
-            with pytest.raises(InputError) as error:
-                batches(broken(change), num_workers=workers)
-            message = str(error.value)
-            assert message.startswith("read(6, 0, 9) returned")
-            assert all(word in message for word in words), message
-            assert "\n" not in message
-    for parts, frames in ((slice(1, None), 8), (np.r_[:9, 0], 10)):
-        source = Source(lambda n, parts=parts: n[parts] if n[0] // 100 == 6 else n)
-        with pytest.raises(InputError, match=rf"^read\(6, 0, 9\) returned {frames} frames.* 9$"):
-            batches(source)
+def test_the_first_frame_that_read_returns_is_checked_too():
+    with pytest.raises(InputError, match=r"^read\(0, 0, 1\) returned frames of type Tensor"):
+        batches(Source(lambda n: n[0]))
 
 
-def test_what_is_no_frames_is_reported_with_the_call():
-    def with_targets(targets):
-        return lambda numbers: (numbers, targets(numbers))
+@pytest.mark.parametrize(
+    ("make", "words"), [(lambda s: s / 2, "float32"), (str, "objects"), (torch.ones, r"\(6,\)")]
+)
+def test_a_target_per_sequence_keeps_its_kind(make, words):
+    def read(n):
+        sequence = int(n[0]) // 100
+        return n, make(sequence) if sequence == 6 else sequence
 
-    for make, words in (
-        (lambda numbers: numbers[0], "frames of type Tensor.*tensor or array"),
-        (lambda numbers: numbers.tolist(), "frames of type list"),
-        (lambda numbers: np.array(["a"] * len(numbers)), "frames of type ndarray"),
-        (lambda numbers: {"a": {"b": numbers}}, "frames of type dict"),
-        (lambda numbers: {}, "frames of type dict"),
-        (lambda numbers: None, "frames of type NoneType"),
-        (with_targets(lambda numbers: 3), 'targets of type int.*targets_per="sequence"'),
-        (
-            with_targets(lambda numbers: numbers[0]),
-            'targets of type Tensor.*targets_per="sequence"',
-        ),
-    ):
-        with pytest.raises(InputError, match=rf"^read\(0, 0, 1\) returned {words}"):
-            batches(Source(make))
+    with pytest.raises(InputError, match=rf"read\(6, 0, 9\) .*{words}.*int64"):
+        batches(Source(read, "sequence"))
 
 
 def test_arrays_of_any_layout_are_taken():
@@ -250,37 +236,6 @@ def test_any_map_style_data_set_is_a_source():
     assert from_dataset(ragged, "words").lengths.tolist() == LENGTHS.tolist()
     pairs = [(torch.zeros(n, 2), torch.ones(n)) for n in LENGTHS]
     assert batches(from_dataset(pairs, LENGTHS))[0].targets_BT.sum() > 0
-    for length, words in ((LENGTHS[1:], "7 numbers but the data set has 8"), ([0] * 8, "length 0")):
-        with pytest.raises(InputError, match=words):
-            from_dataset(pairs, length)
-    shorter = LENGTHS - (LENGTHS > 5)
-    for make, words in (
-        (
-            lambda: from_dataset(sequences, LENGTHS, inputs="z"),
-            "no 'z'; it has 'x', 'y', 'n', 'of'",
-        ),
-        (
-            lambda: from_dataset(sequences, LENGTHS),
-            "item 0 is a dict of 'x', 'y', 'n', 'of'; name its keys: inputs=",
-        ),
-        (
-            lambda: from_dataset(sequences, LENGTHS, inputs=["x", "n"]),
-            "n of item 0 is one value but its length is 3",
-        ),
-        (
-            lambda: from_dataset(pairs, shorter),
-            r"of item \d has (\d+) frames but its length is \d+; correct length",
-        ),
-        (lambda: from_dataset([(one, 1) for one, _ in pairs], LENGTHS), 'targets_per="sequence"'),
-        (lambda: from_dataset(pairs, "n"), "no column 'n'; give length as a list"),
-        (lambda: object(), "object has no lengths; bload.from_dataset"),
-        (lambda: SimpleNamespace(lengths=[3]), "SimpleNamespace has no read; bload.from_dataset"),
-        (lambda: from_dataset(pairs), "length is None; give the name of a column, a list"),
-        (lambda: from_dataset(pairs, 3), "length is 3; give .* a function of an item, such as len"),
-        (lambda: from_dataset(iter(pairs), "n"), "list_iterator has not; .* StreamLoader"),
-    ):
-        with pytest.raises(InputError, match=words):
-            batches(make())
 
 
 BOXES = [[[0.5] * 4] * (1 + (n + p) % 3) for n in LENGTHS for p in range(n)]
@@ -333,8 +288,6 @@ def test_items_may_be_tensors_beside_lists_and_dicts():
         for batch in batches(from_dataset(items, LENGTHS, **keys)):
             shapes = [boxes.shape[0] for boxes in batch.targets_S["boxes"]]
             assert shapes == [LENGTHS[s] % 3 for s in batch.segments.sequence_S.tolist()]
-    with pytest.raises(InputError, match="the targets are none"):
-        batches(from_dataset([torch.zeros(3)], [3], objects=True))
 
 
 def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
@@ -349,37 +302,11 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     assert dtypes(lambda n: (np.ones(n), torch.ones(n).half())) == (torch.float64, torch.float16)
     floats = from_dataset([([0.5 if n == 3 else 1] * n) for n in LENGTHS], LENGTHS)
     assert sum(batch.inputs_BT.sum() for batch in batches(floats)) == LENGTHS.sum() - 1.5
-    for make, words, options in (
-        (
-            lambda n: (torch.zeros(n), [0 if n == 3 else 0.5] * n),
-            "among floats, write 1.0 for 1",
-            {},
-        ),
-        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"\(2,\) float32, but .* \(1,\) .*like item 0", {}),
-        (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
-        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
-        (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
-        (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
-        (lambda n: (torch.zeros(n), n if n > 3 else 0.5 * n), "", SEQUENCE),
-        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "write 1.0", SEQUENCE),
-        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
-        (
-            lambda n: (torch.zeros(n), n),
-            "objects names 'boxes', but the targets are 'targets'",
-            {**SEQUENCE, "objects": "boxes"},
-        ),
-    ):
-        source = from_dataset([make(n) for n in LENGTHS], LENGTHS, **options)
-        if not words:
-            batches(source)
-            continue
-        with pytest.raises(InputError, match=words) as refusal:
-            batches(source)
-        assert "item" in str(refusal.value) or "objects names" in str(refusal.value)
-
-
-SEQUENCE = {"targets_per": "sequence"}
+    batches(
+        from_dataset(
+            [(torch.zeros(n), n if n > 3 else 0.5 * n) for n in LENGTHS], LENGTHS, **SEQUENCE
+        )
+    )
 
 
 def test_targets_of_different_shapes_per_sequence_are_kept_as_objects():
@@ -390,20 +317,70 @@ def test_targets_of_different_shapes_per_sequence_are_kept_as_objects():
             assert all(a is b for a, b in zip(batch.targets_S, expected, strict=True))
 
 
-def test_a_data_set_that_is_read_wrongly_is_refused_by_item_with_the_way_out():
-    frames = [torch.zeros(n, 1) for n in LENGTHS]
-    for dataset, length, options, words in (
-        ([(one,) for one in frames], LENGTHS, {}, r"item 0 is a tuple of 1; give pairs"),
-        ([(one, 1, 2) for one in frames], LENGTHS, {}, r"item 0 is a tuple of 3; give pairs"),
-        (["abc"] * 8, [3] * 8, {}, r"item 0 is text; give its numbers"),
-        ([(one, one) for one in frames], len, {}, r"len of item 0 is 2.*len\(item\[0\]\)"),
-        ([{"x": one} for one in frames], len, {}, r"len of item 0 is 1.*len\(item\['x'\]\)"),
-        (frames, LENGTHS, {"targets": "y"}, "item 0 is a Tensor, not a dict; leave"),
-        (frames, LENGTHS, {"targets_per": "video"}, "targets_per is 'video'"),
-        ({"x": frames}, LENGTHS, {"inputs": "x"}, "dict has not; choose one split"),
-    ):
-        with pytest.raises(InputError, match=words):
-            batches(from_dataset(dataset, length, **options))
+FRAMES = [torch.zeros(n, 1) for n in LENGTHS]
+TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
+
+
+@pytest.mark.parametrize(
+    ("items", "length", "options", "words"),
+    [
+        ([(one,) for one in FRAMES], LENGTHS, {}, "item 0 is a tuple of 1; give pairs"),
+        ([(one, 1, 2) for one in FRAMES], LENGTHS, {}, "item 0 is a tuple of 3; give pairs"),
+        (["abc"] * 8, [3] * 8, {}, "item 0 is text; give its numbers"),
+        ([(one, one) for one in FRAMES], len, {}, r"len of item 0 is 2.*len\(item\[0\]\)"),
+        ([{"x": one} for one in FRAMES], len, {}, r"len of item 0 is 1.*len\(item\['x'\]\)"),
+        (FRAMES, LENGTHS, {"targets": "y"}, "item 0 is a Tensor, not a dict; leave"),
+        (FRAMES, LENGTHS, {"targets_per": "video"}, "targets_per is 'video'"),
+        (FRAMES, LENGTHS, {"objects": True}, "the targets are none"),
+        ({"x": FRAMES}, LENGTHS, {"inputs": "x"}, "dict has not; choose one split"),
+        (iter(FRAMES), "n", {}, "list_iterator has not; .* StreamLoader"),
+        (FRAMES, LENGTHS[1:], {}, "7 numbers but the data set has 8"),
+        (FRAMES, [0] * 8, {}, "length 0"),
+        (FRAMES, "n", {}, "no column 'n'; give length as a list"),
+        (FRAMES, None, {}, "length is None; give the name of a column, a list"),
+        (FRAMES, 3, {}, "length is 3; give .* a function of an item, such as len"),
+        (
+            FRAMES,
+            LENGTHS - (LENGTHS > 5),
+            {},
+            r"item \d has \d frames but its length is \d; correct",
+        ),
+        ([(one, 1) for one in FRAMES], LENGTHS, {}, 'targets_per="sequence"'),
+        (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
+        (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
+        (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
+    ],
+)
+def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, length, options, words):
+    with pytest.raises(InputError, match=words):
+        batches(from_dataset(items, length, **options))
+
+
+@pytest.mark.parametrize(
+    ("make", "words", "options"),
+    [
+        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "1.0 for 1 among floats", {}),
+        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*like item 0", {}),
+        (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
+        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
+        (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
+        (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "1.0 for 1", SEQUENCE),
+        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
+        (lambda n: (torch.zeros(n), n), "objects names 'b', .*'targets'", {"objects": "b"}),
+    ],
+)
+def test_items_that_are_not_like_item_0_are_refused(make, words, options):
+    with pytest.raises(InputError, match=words):
+        batches(from_dataset([make(n) for n in LENGTHS], LENGTHS, **options))
+
+
+def test_what_is_no_source_is_refused():
+    for source in (object(), SimpleNamespace(lengths=[3]), Source):
+        kind = "instance of it" if source is Source else "object"
+        with pytest.raises(InputError, match=f"source is .*; give an {kind} that has lengths"):
+            BlockLoader(source)
 
 
 def test_pandas_objects_are_read_by_position():
@@ -478,15 +455,6 @@ def test_memory_that_is_used_again_holds_the_right_values(kind, workers):
     if workers == 0:
         once = len(LENGTHS) + 2  # and a frame for fillers, on each of two ranks
         assert (source.reads == once) == (kind == "of its own")
-
-
-def test_what_read_may_not_return_is_one_sentence():
-    for make, words in (
-        (lambda numbers: (numbers, 1, 2), r"read\(0, 0, 1\) returned a tuple of 3; return frames"),
-        (lambda numbers: numbers.float().requires_grad_(), "requires a gradient; return it detach"),
-    ):
-        with pytest.raises(InputError, match=words):
-            batches(Source(make))
 
 
 def test_outputs_that_are_no_blocks_are_refused():

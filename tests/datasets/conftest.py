@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from datasets.prepare.extract import prepare
-from datasets.synthetic import World, ensure
+from datasets.synthetic import World, make_if_missing
 from tests.video_root import make_video_root
 
 SMALL = {"train_videos": 8, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
@@ -20,7 +20,7 @@ def small_world() -> World:
 
 @pytest.fixture(scope="session")
 def small_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ensure(tmp_path_factory.mktemp("synthetic") / "root", progress=False, **SMALL)
+    return make_if_missing(tmp_path_factory.mktemp("synthetic") / "root", progress=False, **SMALL)
 
 
 @pytest.fixture(scope="session")

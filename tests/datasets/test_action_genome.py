@@ -21,6 +21,8 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
         for video, script in enumerate(scripts):
             expected = script.targets()
             found = source.targets(video, 0, len(expected))
+            numbers = [int(target.name[-10:-4]) for target in expected]
+            assert [target.gap for target in found] == [0, *np.diff(numbers)]
             for one, wanted in zip(found, expected, strict=True):
                 assert (one.name, one.size_hw) == (wanted.name, wanted.size_hw)
                 for name in ("person_box_4", "object_boxes_M4", "object_classes_M", "relations_G2"):
@@ -61,7 +63,7 @@ def test_a_cache_gives_every_video_its_own_pixels(small_root, tmp_path):
             assert torch.equal(cached.read(video, first, length - first)[0], wanted_TCHW)
 
 
-def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
+def test_the_union_box_of_a_video_is_the_box_around_all_its_boxes(small_root):
     source = ActionGenome(small_root, "train", (64, 64))
     for video, length in enumerate(source.lengths.tolist()):
         boxes = [
@@ -70,7 +72,7 @@ def test_the_reach_of_a_video_is_the_box_around_all_its_boxes(small_root):
             for box in (target.person_box_4, *target.object_boxes_M4)
         ]
         low, high = np.min(boxes, 0)[:2], np.max(boxes, 0)[2:]
-        np.testing.assert_allclose(source.reach(video), [*low / 64, *high / 64])
+        np.testing.assert_allclose(source.table.union_box(video), [*low / 64, *high / 64])
 
 
 def test_a_video_whose_frames_differ_in_size_is_refused(tmp_path):

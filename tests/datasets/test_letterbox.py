@@ -5,8 +5,8 @@ import torch
 from bload import BlockLoader
 from datasets.action_genome import ActionGenome
 from datasets.augmentation import Augmentation
-from datasets.gaps import frame_gaps
 from datasets.letterbox import Letterbox
+from models.gap import frame_gaps
 from tests.datasets.box_root import white_box, write_box_root
 
 WIDE, TALL, SAME = (120, 68), (68, 120), (96, 64)

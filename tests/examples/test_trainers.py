@@ -86,6 +86,11 @@ def steps(task):
     return len(BlockSampler(task["Source"].lengths, rank=0, world_size=2))
 
 
+def test_the_check_of_the_model_has_sequences_to_tell_apart(task, recwarn):
+    task["checked"](task["Tagger"]())
+    assert not recwarn
+
+
 class TestTrainer:
     pytestmark = slow
 

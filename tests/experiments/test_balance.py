@@ -1,10 +1,12 @@
-"""Over ideal and spread of balances, counted for lengths of one's own."""
+"""Over ideal and spread of balances, counted for any lengths."""
 
-from experiments.balance import counted_table, plans_of
+import numpy as np
+
+from bload import make_plan
+from experiments.balance import counted_table
 
 
-def test_where_blocks_cost_the_same_there_is_nothing_to_balance(tmp_path):
-    file = tmp_path / "lengths.csv"
-    file.write_text("length\n" + "30\n" * 160)
-    rows = [line.split("|") for line in counted_table(plans_of(file), 2).splitlines()[2:]]
+def test_where_blocks_cost_the_same_there_is_nothing_to_balance():
+    plan = make_plan(np.full(160, 30), "bload_exact")
+    rows = [line.split("|") for line in counted_table({"even": plan}, 2).splitlines()[2:]]
     assert {(float(row[3]), float(row[4])) for row in rows} == {(1.0, 0.0)}

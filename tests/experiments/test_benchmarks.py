@@ -10,7 +10,7 @@ import pytest
 
 from experiments.benchmarks import PERFORMANCE, packing, scaling
 from experiments.benchmarks.__main__ import NAMES, main
-from experiments.benchmarks.gpu import job
+from experiments.benchmarks.gpu import make_gpu_job
 from experiments.study import ROOT
 from training.config import compose_job
 
@@ -50,17 +50,17 @@ def test_the_rules_of_others_fill_blocks_as_they_say():
 
 
 def test_the_schedule_alone_scales_by_the_steps_of_equal_blocks():
-    eight, *_ = scaling._predicted("bload_exact")
+    eight, *_ = scaling.predict("bload_exact")
     assert (eight["ranks"], eight["steps"]) == (8, 222)  # of 1,775 blocks
     assert eight["speed-up"] == pytest.approx(1775 / 222)
 
 
 def test_the_job_on_a_card_is_that_of_train_py():
     usual = compose_job("train", ["model=dds", "loader=bload", "train.amp=bf16"])
-    mine = job(False, "bload")
-    assert (mine.model, mine.loss, mine.train) == (usual.model, usual.loss, usual.train)
-    assert mine.loader.options == usual.loader.options
-    assert mine.dataset.root == usual.dataset.root
+    job = make_gpu_job(False, "bload")
+    assert (job.model, job.loss, job.train) == (usual.model, usual.loss, usual.train)
+    assert job.loader.options == usual.loader.options
+    assert job.dataset.root == usual.dataset.root
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ COMMANDS = [
     pytest.param("lengths", marks=pytest.mark.slow),
     "benchmarks/__main__ --tables",
     "benchmarks/__main__ --tables trainer",
+    "benchmarks/__main__ --tables gpu",
 ]
 
 

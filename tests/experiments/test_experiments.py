@@ -10,58 +10,67 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from bload import make_plan, make_schedule
-from datasets import cores as cores_of
+from datasets import machine
 from datasets.synthetic.world import draw_lengths
 from training.config import CONFIGS, compose_job
 
-JOBS = {"paper_table": [15, 8, 5, 10, 10, 10, 6], "convergence": [12, 3], "horizon": [48, 24, 32]}
-JOBS |= {"tmax_sweep": [25], "ablations": [3, 6, 3, 12], "epoch_time": [5], "full_size": [5]}
-JOBS |= {"alternatives": [16], "balance": [10]}
+JOBS = {"paper_table": [15, 8, 5, 10, 10, 10, 6], "convergence": [12, 3]}
+JOBS |= {"horizon": [48, 24, 32, 6], "tmax_sweep": [25], "ablations": [3, 6, 3, 12]}
+JOBS |= {"epoch_time": [5], "full_size": [5], "alternatives": [16], "balance": [10]}
+JOBS |= {"balance_learning": [15]}
 """Jobs of the commands in the head of each experiment's file."""
 
 
 @cache
-def experiment(line):
+def experiment(*overrides):
     """The job of a sweep but for what varies, and what varies: key -> values."""
-    name, *given = line.split()
-    job = compose_job("train", [f"experiment={name}"])
+    line = [f"experiment={overrides[0]}", *overrides[1:]]
+    job = compose_job("train", line)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = compose("train", [f"experiment={name}"], return_hydra_config=True)
-    varied = {**config.hydra.sweeper.params, **dict(one.split("=") for one in given)}
-    return job, {key: str(values).split(",") for key, values in varied.items()}
+        params = compose("train", line, return_hydra_config=True).hydra.sweeper.params
+    return job, {key: str(values).split(",") for key, values in params.items()}
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_commands_of_an_experiment_are_sweeps_in_its_folder_and_group(name):
     text = (CONFIGS / f"experiment/{name}.yaml").read_text()
-    lines = re.findall(r"python train\.py -m experiment=(.+)", text)
-    assert lines[0] == name
-    sweeps = [experiment(line)[1] for line in lines]
+    lines = re.findall(rf"train\.py experiment={name}(| .+)$", text.replace("`", "\n"), re.M)
+    assert lines[0] == ""
+    given = [dict(option.split("=") for option in line.split()) for line in lines]
+    sweeps = [
+        experiment(name)[1] | {key: values.split(",") for key, values in options.items()}
+        for options in given
+    ]
     assert [prod(map(len, varied.values())) for varied in sweeps] == JOBS[name]
-    for line, varied in zip(lines, sweeps, strict=True):
+    for varied in sweeps:
         for number in range(max(map(len, varied.values()))):
             values = [f"{key}={of[number % len(of)]}" for key, of in varied.items()]
-            job = compose_job("train", [f"experiment={line.split()[0]}", *values])
+            job = compose_job("train", [f"experiment={name}", *values])
             assert job.experiment.name == job.wandb.group == name
             assert job.run.root == f"runs/{name}"
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_quick_form_has_a_folder_of_its_own_and_takes_a_tenth_of_the_work(name):
-    def work(name):
-        job, varied = experiment(name)
-        assert job.run.root == f"runs/{name}"
-        size = job.train.slots or job.train.epochs * job.dataset.train_videos
-        return size * prod(len(of) for key, of in varied.items() if key != "train.seed")
+def test_a_short_form_has_a_folder_of_its_own_and_takes_a_tenth_of_the_work(name):
+    def work(root, *size):
+        job, varied = experiment(name, *size)
+        assert job.run.root == f"runs/{root}"
+        amount = job.train.slots or job.train.epochs * job.dataset.train_videos
+        return amount * prod(len(of) for key, of in varied.items() if key != "train.seed")
 
-    assert work(f"{name}_quick") < work(name) / 10
+    assert work(f"{name}_quick", "size=quick") < work(name) / 10
 
 
-def test_horizon_and_its_part_start_from_what_frames_trains():
+def test_what_is_given_beside_the_size_counts():
+    job, varied = experiment("tmax_sweep", "train.epochs=3", "size=quick", "dataset.seed=7")
+    assert (job.train.epochs, job.dataset.train_videos, job.dataset.seed) == (3, 200, 7)
+    assert (varied["loader.t_max"], varied["train.seed"]) == (["32", "86", "258"], ["0"])
+
+
+def test_horizon_starts_from_what_frames_trains():
     frames = compose_job("train", ["experiment=frames"])
     horizon, _ = experiment("horizon")
     assert horizon.model.weights == f"{frames.run.root}/{frames.run.name}/last.pt"
-    assert experiment("start_table")[0] == horizon
 
 
 def test_single_runs_lie_in_a_folder_of_their_name():
@@ -83,7 +92,7 @@ def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_
 
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
-        monkeypatch.setattr(cores_of, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(machine, "core_count", lambda cores=cores: cores)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
         assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
 
@@ -99,7 +108,7 @@ def test_equal_work_is_that_of_the_epochs_of_bload():
 
 
 def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
-    for name in ("tmax_sweep", "tmax_sweep_quick"):
-        job, varied = experiment(name)
+    for size in ((), ("size=quick",)):
+        job, varied = experiment("tmax_sweep", *size)
         sizes = {job.train.batch_slots // int(t) * int(t) for t in varied["loader.t_max"]}
         assert sizes == {256, 258}

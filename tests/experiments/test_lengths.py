@@ -13,10 +13,10 @@ EVEN = (np.arange(400_000) + 0.5) / 400_000
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_a_law_meets_its_published_quantiles_mean_and_deviation(law):
     percent = law.percent or 100 * np.cumsum([0, *law.counts]) / sum(law.counts)
-    found = np.percentile(law.at(EVEN), percent[1:-1])
+    found = np.percentile(law.quantiles(EVEN), percent[1:-1])
     assert found == pytest.approx(law.lengths[1:-1], rel=0.01, abs=1)
-    assert law.at(np.array([0, 1])).tolist() == [law.lengths[0], law.lengths[-1]]
-    lengths = law.at(EVEN)
+    assert law.quantiles(np.array([0, 1])).tolist() == [law.lengths[0], law.lengths[-1]]
+    lengths = law.quantiles(EVEN)
     assert lengths.mean() == pytest.approx(law.mean, rel=0.02)
     assert law.std is None or lengths.std() == pytest.approx(law.std, rel=0.05)
 

@@ -1,6 +1,8 @@
 """The study of MovieLens, on twenty users of made-up data."""
 
 import zipfile
+from multiprocessing.pool import ThreadPool
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,8 @@ def folder(tmp_path, monkeypatch):
     small |= {"study.ROOT": tmp_path, "study.DOCUMENT": tmp_path / "README.md"}
     for name, value in small.items():
         monkeypatch.setattr(f"experiments.movielens.{name}", value)
+    one_thread = SimpleNamespace(Pool=lambda *_: ThreadPool(1))  # autograd may not run after a fork
+    monkeypatch.setattr(m, "get_context", lambda _: one_thread)
     monkeypatch.setattr("sys.argv", ["movielens", str(tmp_path / "small.whl")])
     return tmp_path
 

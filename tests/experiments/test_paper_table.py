@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from experiments.paper_table import recall_table, ways
+from experiments.paper_table import recall_table, split_ways
 
 TEMPORAL = "model.temporal"
 
@@ -11,13 +11,13 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     runs = pd.DataFrame({"loader.name": ["bload", "naive"] * 3, "train.seed": [0, 0, 1, 1, 2, 2]})
     runs = runs.assign(epochs=5, all_steps=270, slots=90, remembered=1.0, **{TEMPORAL: "dds"})
     runs = runs.assign(recall=[60.0, 65, 61, 66, 62, 68], split="final", **{"train.lr": 0.001})
-    assert [(name, len(of)) for name, of in ways(runs)] == [("naive", 3), ("bload", 3)]
+    assert [(name, len(seeds)) for name, seeds in split_ways(runs)] == [("naive", 3), ("bload", 3)]
     assert "-5.3 [-6.8, -3.9]*" in recall_table(runs, "")  # by seed
     by_clips = runs.replace("naive", "sampling").assign(**{"loader.clips": ["", "all"] * 3})
-    assert [name for name, _ in ways(by_clips)] == ["sampling clips=all", "bload"]
+    assert [name for name, _ in split_ways(by_clips)] == ["sampling clips=all", "bload"]
     shorter = pd.concat([runs, runs.assign(epochs=1)])
-    assert [name for name, _ in ways(shorter)] == ["naive", "naive", "bload", "bload"]
+    assert [name for name, _ in split_ways(shorter)] == ["naive", "naive", "bload", "bload"]
     more = pd.concat([runs, runs[::2].assign(**{TEMPORAL: "gru"})])
     names = [f"bload, {TEMPORAL}={of}" for of in ("dds", "gru")]
-    assert [name for name, _ in ways(more)][1:] == names
+    assert [name for name, _ in split_ways(more)][1:] == names
     assert "-5.3" not in recall_table(more, "")  # which of the two would be less?

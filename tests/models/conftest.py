@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from datasets.annotations.targets import FrameTargets
 from models import DDS, Criterion, build_model, counts, to_tensors
 from models.config import ModelConfig
+from models.execution import Execution
 from models.outputs import Outputs
 
 SIDE = 32
@@ -48,10 +49,10 @@ def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     return Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
 
 
-def tiny(**changes: int | float | bool | str) -> DDS:
+def tiny(execution: Execution | None = None, **changes: int | float | bool | str) -> DDS:
     """A small network in float64 with the given changes; the same for the same changes."""
     torch.manual_seed(0)
-    model = build_model(replace(SMALL, **changes)).double()
+    model = build_model(replace(SMALL, **changes), execution=execution).double()
     # Memories and gaps are silent before training; here they speak, or none would be heard.
     for name, parameter in model.named_parameters():
         if "readout" in name or ".gap." in name:

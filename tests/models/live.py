@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
+from models.frames import Frames
+
 
 class Live(TorchDispatchMode):
     """Bytes on one type of device that operations under it have taken and that are still in use.
@@ -45,14 +47,14 @@ class Live(TorchDispatchMode):
         self.now -= size
 
 
-def peak_bytes(model: nn.Module, batch: tuple[Tensor | None, ...]) -> int:
+def peak_bytes(model: nn.Module, frames: Frames) -> int:
     """Most bytes that a forward and a backward pass hold at once, the new gradients among them.
 
     The loss is the sum of all outputs. Clears the gradients.
     """
     model.zero_grad(set_to_none=True)
     with Live("cpu") as live:
-        outputs = model(*batch)
+        outputs = model(frames)
         values = [getattr(outputs, field.name) for field in fields(outputs)]
         torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
         del outputs, values

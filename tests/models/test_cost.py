@@ -7,7 +7,8 @@ import torch
 
 from models import build_model
 from models.cost import Affine, NetworkCost, main, measure_cost, saved_bytes
-from models.recompute import CHUNK
+from models.frames import Frames
+from models.recompute import CHUNK, Recompute
 from tests.models.conftest import SIDE, SMALL
 from tests.models.live import peak_bytes
 
@@ -27,7 +28,7 @@ def nothing(blocks):
     """A real batch of black frames."""
     pixels = torch.zeros(blocks, SLOTS, 3, SIDE, SIDE, dtype=torch.uint8)
     flags = torch.zeros(2, blocks, SLOTS, dtype=torch.bool)
-    return (pixels, *flags, None, None, torch.zeros(blocks, SLOTS))
+    return Frames(pixels, *flags, extra_BT=torch.zeros(blocks, SLOTS))
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +79,12 @@ def test_the_peak_is_that_of_real_passes(cost):
     """Temporaries have room in that of the gradients and of a moment, which no pass needs."""
     model = build_model(SMALL_COST).train()
     blocks = 24
-    for model.recompute in (0.0, 0.25, 0.5, 0.75, 1.0):
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        model.execution = Recompute(share=share)
         real = peak_bytes(model, nothing(blocks))
         frames = SLOTS * blocks
-        assert 0.98 * cost.activations(frames, model.recompute) < real
-        assert real < cost.step(frames, model.recompute) - cost.trainable_bytes
+        assert 0.98 * cost.activations(frames, share) < real
+        assert real < cost.step(frames, share) - cost.trainable_bytes
 
 
 def test_what_a_linear_layer_keeps_is_its_input():
@@ -92,10 +94,13 @@ def test_what_a_linear_layer_keeps_is_its_input():
             self.first = torch.nn.Linear(3, 5)
             self.second = torch.nn.Linear(5, 2)
 
-        def forward(self, inputs):
+        def forward(self, frames):
+            inputs = frames.pixels_BTCHW
             return self.second(self.first(inputs)[:2]) * inputs.sum()
 
-    kept = saved_bytes(Two(), (torch.ones(4, 3),), torch.autocast("cpu", enabled=False))
+    kept = saved_bytes(
+        Two(), Frames(torch.ones(4, 3), torch.ones(4)), torch.autocast("cpu", enabled=False)
+    )
     # The input is there anyway; `second` keeps what `first` said, whole, though it reads a half,
     # and the product at the end the sum (its other factor needs no gradient for it).
     assert kept == {"second": 4 * 4 * 5, "other": 4}

@@ -13,6 +13,7 @@ from bload.errors import InputError
 from experiments.benchmarks.step import CallCounter
 from models import Criterion, counts, to_tensors
 from models.criterion import select
+from models.frames import Frames
 from models.matcher import match
 from models.outputs import Outputs
 from models.temporal import PARTS
@@ -117,7 +118,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     targets = to_tensors([])
     for small in (False, True):
         model = tiny(temporal=temporal, anchored=small, dense=small)
-        outputs = model(frames, nothing, nothing)
+        outputs = model(Frames(frames, nothing, nothing))
         losses = Criterion()(outputs, targets, nothing, counts(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small

@@ -4,6 +4,7 @@ import torch
 
 from models import to_tensors
 from models.dense import dense_loss
+from models.frames import Frames
 from tests.models.conftest import annotate, tiny
 
 
@@ -65,5 +66,5 @@ def test_dense_loss_is_its_definition_on_the_tokens_of_each_picture():
 def test_only_training_has_the_dense_task():
     model = tiny(dense=True)
     frames, start = torch.zeros(1, 2, 3, 32, 32, dtype=torch.uint8), torch.ones(1, 2, dtype=bool)
-    assert model(frames, start).dense_logits_BTHWE.shape == (1, 2, 4, 4, 37 + 26)
-    assert model.eval()(frames, start).dense_logits_BTHWE is None
+    assert model(Frames(frames, start)).dense_logits_BTHWE.shape == (1, 2, 4, 4, 37 + 26)
+    assert model.eval()(Frames(frames, start)).dense_logits_BTHWE is None

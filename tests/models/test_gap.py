@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bload.errors import InputError
-from models.branch import GapEmbedding
+from models.frames import Frames
+from models.gap import GapEmbedding
 from models.temporal import PARTS, build_temporal
 from tests.models.conftest import pack, tiny
 
@@ -19,8 +20,8 @@ MEMORIES = [temporal for temporal in PARTS if temporal != "none"]
 
 
 def test_a_network_of_gaps_refuses_to_run_without_them(videos):
-    with pytest.raises(InputError, match=r"model\.time=gap needs gap_BT"):
-        tiny(time="gap")(*pack(videos, ((0, 1, 2), (3,)), SLOTS))
+    with pytest.raises(InputError, match=r"model\.time=gap .* extra_BT"):
+        tiny(time="gap")(Frames(*pack(videos, ((0, 1, 2), (3,)), SLOTS)))
 
 
 LONGEST = 100

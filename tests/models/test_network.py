@@ -8,8 +8,10 @@ from bload.errors import InputError
 from models import DDS, Criterion, counts, to_tensors
 from models.anchors import Windows
 from models.extent import cell_points
+from models.frames import Frames
 from models.position import spread_points
 from models.temporal import PARTS
+from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
 
@@ -24,14 +26,14 @@ def test_full_size_runs_on_a_small_frame():
     torch.manual_seed(0)
     model = DDS(encoder_layers=1, decoder_layers=1).eval()
     assert 0.01 < model.backbone(torch.randn(2, 3, 64, 64)).std() < 1
-    outputs = model(*batch(1, 2, 64))
+    outputs = model(Frames(*batch(1, 2, 64)))
     assert outputs.class_logits_LBTNK.shape == (3, 1, 2, 100, 37)
     assert all(torch.isfinite(field).all() for field in tensors(outputs).values())
 
 
 def test_branches_share_nothing_but_the_encoded_frames():
     model = tiny()
-    model(*batch(1, 2)).relation_logits_LBTNR.sum().backward()
+    model(Frames(*batch(1, 2))).relation_logits_LBTNR.sum().backward()
 
     def learns(part: nn.Module) -> set[bool]:
         return {p.grad is not None and bool(p.grad.any()) for p in part.parameters()}
@@ -43,10 +45,10 @@ def test_branches_share_nothing_but_the_encoded_frames():
 
 
 def test_dropout_acts_in_training_alone():
-    model, frames = tiny(dropout=0.3), batch(1, 4)
-    assert difference(model(*frames), model(*frames)) > 1e-3
+    model, frames = tiny(dropout=0.3), Frames(*batch(1, 4))
+    assert difference(model(frames), model(frames)) > 1e-3
     model.eval()
-    assert difference(model(*frames), model(*frames)) == 0
+    assert difference(model(frames), model(frames)) == 0
 
 
 @pytest.mark.parametrize("temporal", PARTS)
@@ -54,8 +56,8 @@ def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
     model = tiny(temporal=temporal, time="gap")
     frames, start = batch(1, 5)
     gap_BT = torch.tensor([[0, 3, 1, 40, 2.0]], requires_grad=True)
-    whole = model(frames, start, gap_BT=gap_BT)
-    cut = model(frames, start, bptt=2, gap_BT=gap_BT)
+    whole = model(Frames(frames, start, extra_BT=gap_BT))
+    cut = model(Frames(frames, start, extra_BT=gap_BT, orders=walk_orders(start, 2)))
     assert difference(whole, cut) < 1e-12
     # What the last slot predicts goes back through gaps to the video's start, or to its chunk's.
     for outputs, first in ((whole, 0), (cut, 4)):
@@ -74,10 +76,10 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     valid = torch.ones_like(start)
     targets = to_tensors(annotate(0, 6))
     total = counts(targets.objects, 5)
-    outputs = model(frames, start, valid, extent_BT2=extent_BT2)
+    outputs = model(Frames(frames, start, valid, extent_BT2))
     exact = Criterion()(outputs, targets, valid, total)["loss"]
     with torch.autocast("cpu", torch.bfloat16):
-        outputs = model(frames, start, valid, extent_BT2=extent_BT2)
+        outputs = model(Frames(frames, start, valid, extent_BT2))
     assert all(field.dtype == torch.float32 for field in tensors(outputs).values())
     rounded = Criterion()(outputs, targets, valid, total)["loss"]
     rounded.backward()
@@ -89,7 +91,7 @@ def test_anchored_boxes_begin_at_their_anchors():
     model = tiny(anchored=True, queries=16)
     for head in (model.object_box, model.union_box):
         nn.init.zeros_(head.layers[-1].bias)
-    outputs = model(*batch(1, 2))
+    outputs = model(Frames(*batch(1, 2)))
     for boxes in (outputs.object_boxes_LBTN4, outputs.union_boxes_LBTN4):
         points = spread_points(16).double().expand_as(boxes[..., :2])
         torch.testing.assert_close(boxes[..., :2], points, rtol=1e-5, atol=1e-6)
@@ -113,7 +115,6 @@ def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
         ({"backbone": "vgg"}, r"model.backbone is 'vgg'; .* resnet50, resnet18 or conv"),
         ({"temporal": "lstm"}, "model.temporal is 'lstm'; .* dds, gru, attention"),
         ({"temporal": "attention", "width": 12, "heads": 4}, "width 12 .* 4 heads .* of 8"),
-        ({"time": "clock"}, "model.time is 'clock'; .* none or gap"),
     ],
 )
 def test_unknown_names_and_sizes_are_refused_with_the_way_out(sizes, sentence):

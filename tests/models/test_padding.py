@@ -1,9 +1,14 @@
 """Skipped padding: the same predictions of every frame, and the same gradients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from models.execution import Execution
+from models.frames import Frames
 from models.temporal import PARTS
+from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 
 VALID = [[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
@@ -14,14 +19,14 @@ STARTS = [[1, 0, 0, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
 def frames():
     draw = torch.Generator().manual_seed(2)
     frames_BTCHW = torch.randint(0, 256, (3, 6, 3, SIDE, SIDE), generator=draw).byte()
-    return frames_BTCHW, torch.tensor(STARTS).bool(), torch.tensor(VALID).bool()
+    return Frames(frames_BTCHW, torch.tensor(STARTS).bool(), torch.tensor(VALID).bool())
 
 
-def outputs_and_gradients(model, frames, skips, **options):
-    model.skips_padding = skips
+def outputs_and_gradients(model, frames, skips):
+    model.execution = Execution(skips)
     model.zero_grad()
-    outputs = model(*frames, **options)
-    loss_of(outputs, frames[2]).backward()
+    outputs = model(frames)
+    loss_of(outputs, frames.valid_BT).backward()
     return outputs, gradients(model)
 
 
@@ -31,19 +36,18 @@ def outputs_and_gradients(model, frames, skips, **options):
 @pytest.mark.parametrize("temporal", PARTS)
 def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, bptt, changes):
     model, extent_BT2 = tiny(temporal=temporal, **changes), torch.linspace(0.3, 1, 36).view(3, 6, 2)
-    computed, skipped = (
-        outputs_and_gradients(model, frames, skips, bptt=bptt, extent_BT2=extent_BT2)
-        for skips in (False, True)
-    )
+    orders = walk_orders(frames.start_BT, bptt)
+    frames = replace(frames, extent_BT2=extent_BT2, orders=orders)
+    computed, skipped = (outputs_and_gradients(model, frames, skips) for skips in (False, True))
     for name in ("person_boxes_LBTN4", "class_logits_LBTNK", "relation_logits_LBTNR"):
-        one, two = (getattr(of, name)[:, frames[2]] for of in (computed[0], skipped[0]))
+        one, two = (getattr(of, name)[:, frames.valid_BT] for of in (computed[0], skipped[0]))
         torch.testing.assert_close(one, two, rtol=0, atol=1e-12)
     assert computed[1].abs().max() > 0.01
     torch.testing.assert_close(computed[1], skipped[1], rtol=0, atol=1e-10)
 
 
 def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(frames):
-    nothing = frames[0], torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool()
+    nothing = Frames(frames.pixels_BTCHW, torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool())
     _, found = outputs_and_gradients(tiny(dense=True), nothing, True)
     assert not found.any()
 
@@ -51,7 +55,7 @@ def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(fram
 def test_only_valid_frames_reach_the_backbone(frames):
     model, seen = tiny(), []
     model.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    model(*frames)
-    model.skips_padding = True
-    model(*frames)
+    model(frames)
+    model.execution = Execution(skip_padding=True)
+    model(frames)
     assert seen == [18, 6]

@@ -1,5 +1,6 @@
 """Recomputing and offloading activations change what is kept where, and nothing else."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -11,7 +12,8 @@ import models.recompute
 from bload.errors import InputError
 from models.config import share_of
 from models.cost import PER_FRAME, saved_bytes
-from models.recompute import offloaded
+from models.frames import Frames
+from models.recompute import Offload, Recompute, offloaded
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 from tests.models.live import Live
 
@@ -30,16 +32,17 @@ def frames():
     frames_BTCHW = torch.randint(0, 256, (1, FRAMES, 3, SIDE, SIDE), generator=draw).byte()
     start_BT = torch.arange(FRAMES)[None] % 4 == 0
     extent_BT2 = torch.linspace(0.2, 1, 2 * FRAMES).view(1, FRAMES, 2)
-    return frames_BTCHW, start_BT, torch.ones_like(start_BT), None, extent_BT2
+    return Frames(frames_BTCHW, start_BT, torch.ones_like(start_BT), extent_BT2)
 
 
-def loss_and_gradients(model, frames, share, half=False):
-    model.recompute = share
+def loss_and_gradients(model, frames, share=None, half=False):
+    if share is not None:
+        model.execution = replace(model.execution, share=share)
     torch.manual_seed(4)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        outputs = model(*frames)
+        outputs = model(frames)
     torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
-    loss = loss_of(outputs, frames[2])
+    loss = loss_of(outputs, frames.valid_BT)
     loss.backward()
     return loss.detach(), gradients(model)
 
@@ -55,7 +58,8 @@ KINDS = ({"norm_first": False}, {"anchored": True, "dense": True}, {"dropout": 0
 @pytest.mark.parametrize(("changes", "share"), [*((kind, 1.0) for kind in KINDS), (KINDS[2], 0.6)])
 def test_losses_and_gradients_are_the_same(frames, monkeypatch, changes, share):
     half = not changes
-    model = tiny(**changes).float() if half else tiny(**changes)
+    model = tiny(**changes, execution=Recompute())
+    model = model.float() if half else model
     again = loss_and_gradients(model, frames, share, half)
     by_chunk = half or "dropout" in changes  # roundings and random numbers follow the chunks
     monkeypatch.setattr(models.recompute, "checkpoint", keep_all)
@@ -66,17 +70,16 @@ def test_losses_and_gradients_are_the_same(frames, monkeypatch, changes, share):
 
 def first(frames, count):
     """The first so many frames."""
-    return tuple(None if values is None else values[:, :count] for values in frames)
+    parts = (frames.pixels_BTCHW, frames.start_BT, frames.valid_BT, frames.extent_BT2)
+    return Frames(*(values[:, :count] for values in parts))
 
 
 @pytest.mark.parametrize("count", [1, 2, FRAMES])
 @pytest.mark.parametrize("skipped", [False, True])
 def test_every_share_gives_the_same_gradients(frames, count, skipped):
     """Of 1 and 2 pictures less than a chunk, of 7 also a rest, and with padding left out fewer."""
-    model = tiny()
-    model.skips_padding = skipped
-    frames = list(first(frames, count))
-    frames[2] = torch.arange(count)[None] % 3 != 1
+    model = tiny(execution=Recompute(skipped))
+    frames = replace(first(frames, count), valid_BT=torch.arange(count)[None] % 3 != 1)
     kept = loss_and_gradients(model, frames, 0.0)
     assert kept[1].abs().max() > 0.01
     for share in (0.1, 0.3, 0.5, 0.9, 1.0):
@@ -94,13 +97,12 @@ def per_frame(kept):
 
 @pytest.mark.parametrize("skipped", [False, True])
 def test_every_picture_more_that_is_recomputed_keeps_as_much_less(frames, skipped):
-    model = tiny()
-    model.skips_padding = skipped
-    frames[2][0, 5:] = False
+    model = tiny(execution=Recompute(skipped))
+    frames.valid_BT[0, 5:] = False
     pictures = 5 if skipped else FRAMES
     kept = []
     for again in range(pictures + 1):
-        model.recompute = again / pictures
+        model.execution = replace(model.execution, share=again / pictures)
         kept.append(per_frame(kept_by(model, frames)))
     assert kept[-1] == 0
     assert kept[0] > 0
@@ -110,8 +112,7 @@ def test_every_picture_more_that_is_recomputed_keeps_as_much_less(frames, skippe
 
 def test_what_is_kept_is_gone_before_anything_is_recomputed(frames, monkeypatch):
     """So that the chunk under way takes no memory beyond the peak."""
-    model, order = tiny(), []
-    model.recompute = 4 / FRAMES
+    model, order = tiny(execution=Recompute()), []
     encode = model.encode_alone
 
     def encode_alone(frames_ICHW, extent_I2=None):
@@ -121,12 +122,12 @@ def test_what_is_kept_is_gone_before_anything_is_recomputed(frames, monkeypatch)
         return tokens
 
     monkeypatch.setattr(model, "encode_alone", encode_alone)
-    loss_and_gradients(model, frames, model.recompute)
+    loss_and_gradients(model, frames, 4 / FRAMES)
     assert order[0] == 3
 
 
 def test_offloading_gives_the_same_gradients_and_sees_the_per_frame_part_alone(frames, monkeypatch):
-    model = tiny()
+    model = tiny(execution=Recompute(share=0))
     kept, gradients = kept_by(model, frames), loss_and_gradients(model, frames, 0.0)
     packed, unpacked = [], []
 
@@ -143,11 +144,12 @@ def test_offloading_gives_the_same_gradients_and_sees_the_per_frame_part_alone(f
 
         return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
-    model.offload = True
+    model.execution = Offload()
     monkeypatch.setattr(models.recompute, "save_on_cpu", hooks)
     stays = kept_by(model, frames)
     packed.clear()
-    torch.testing.assert_close(loss_and_gradients(model, frames, 0.0), gradients, rtol=0, atol=0)
+    again = loss_and_gradients(model, frames)
+    torch.testing.assert_close(again, gradients, rtol=0, atol=0)
     assert per_frame(stays) == 0
     assert {part: kept[part] for part in stays if part not in ("other", *PER_FRAME)} == {
         part: stays[part] for part in stays if part not in ("other", *PER_FRAME)

@@ -10,6 +10,7 @@ from torch import nn
 
 from bload.errors import InputError
 from models import DDS, weights
+from models.frames import Frames
 from models.weights import fill, load_weights, read_weights
 from tests.models.conftest import tensors
 from tests.models.literal_detr import LiteralDETR
@@ -60,7 +61,7 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
     frames = torch.randint(0, 256, (1, 3, 3, 96, 128), generator=draw, dtype=torch.uint8)
     start = torch.tensor([[True, False, True]])
     padded_IHW = torch.zeros(3, 3, 4, dtype=torch.bool)
-    blind = model(frames, start)
+    blind = model(Frames(frames, start))
     for extent in (None, torch.tensor([[[1.0, 1.0], [0.5, 1.0], [0.75, 1 / 3]]])):
         if extent is not None:
             padded_IHW[1, :, 2:] = padded_IHW[2, :, 3:] = padded_IHW[2, 1:] = True
@@ -68,7 +69,7 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
         pictures = (frames[0] / 255.0 - model.pixel_mean) / model.pixel_std
         pictures = pictures.masked_fill(pixels[:, None], 0)
         memory_wanted, embeddings_wanted, boxes_wanted = detr(pictures, padded_IHW)
-        tokens = model.encode(frames[0], None if extent is None else extent[0])
+        tokens = model.execution.tokens(model, frames[0], None if extent is None else extent[0])
         seen = ~padded_IHW.flatten(1)
         torch.testing.assert_close(tokens.memory_ISD[seen], memory_wanted[seen], rtol=0, atol=1e-5)
         if extent is None:
@@ -76,7 +77,7 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
                 queries = branch.query_embed.weight
                 found = branch.decoder(queries, tokens.placed_ISD, tokens.memory_ISD)
                 torch.testing.assert_close(found, embeddings_wanted, rtol=0, atol=1e-5)
-        for name, boxes in tensors(model(frames, start, extent_BT2=extent)).items():
+        for name, boxes in tensors(model(Frames(frames, start, extent_BT2=extent))).items():
             if "boxes" in name:
                 torch.testing.assert_close(boxes[:2, 0], boxes_wanted, rtol=0, atol=1e-5)
     assert (blind.object_boxes_LBTN4[:2, 0] - boxes_wanted).abs().max() > 1e-3

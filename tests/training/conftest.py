@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import train
-from datasets.synthetic.writer import ensure
+from datasets.synthetic.writer import make_if_missing
 from tests.several_ranks import SeveralRanks
 from tests.training.jobs import WORLD, one_rank, only_run, overrides
 from training.config import TrainJob, compose_job
@@ -15,7 +15,9 @@ from training.config import TrainJob, compose_job
 
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ensure(tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD))
+    return make_if_missing(
+        tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD)
+    )
 
 
 @pytest.fixture

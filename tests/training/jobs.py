@@ -10,10 +10,11 @@ from unittest import mock
 import torch
 from torch.utils._pytree import tree_flatten
 
-import train
 from datasets.synthetic import World
+from training import run as runs
+from training.config import TrainJob
 from training.ranks import Ranks
-from training.step import Step
+from training.step import Position, train_step
 
 REPOSITORY = Path(__file__).parents[2]
 WORLD = World(8, 4, 1, 2, image_size=32, seed=3, drop_rate=0.1)
@@ -80,15 +81,22 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert metrics(one) == metrics(other)
 
 
+def open_and_leave(cfg: TrainJob) -> None:
+    """Open a run as train.py does, and take no step."""
+    ranks = one_rank()
+    folder, data, _ = runs.find_run(cfg, ranks)
+    with runs.open_run(cfg, ranks, folder, data):
+        pass
+
+
 @contextmanager
 def interrupted(at: tuple[int, int]) -> Iterator[None]:
     """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
-    train_step = train.train_step
 
-    def stop_there(training: Any, batches: Any, epoch: int, step: int, *rest: Any) -> Step:
-        if (epoch, step) == at:
+    def stop_there(training: Any, batches: Any, position: Position, memory: Any) -> Any:
+        if position[:2] == at:
             raise KeyboardInterrupt
-        return train_step(training, batches, epoch, step, *rest)
+        return train_step(training, batches, position, memory)
 
-    with mock.patch.object(train, "train_step", stop_there):
+    with mock.patch.object(runs, "train_step", stop_there):
         yield

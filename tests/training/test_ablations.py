@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockDataset, InputError, collate_blocks
-from bload.packing.plan import Block, filler_block
+from bload import Block, BlockDataset, InputError, collate_blocks
 from tests.bload.conftest import NumberedSource
-from training.ablations import change_starts, repeat_last
+from training.sidings.ablations import change_starts, repeat_last
 
 
 def block_of(t_max, *segments):
@@ -21,7 +20,7 @@ def batch():
     blocks = [
         block_of(6, (1, 0, 3), (3, 0, 2)),
         block_of(6, (0, 0, 4)),
-        filler_block(6),
+        Block(-1, 6, *[np.zeros(0, int)] * 3),
         block_of(6, (2, 3, 6)),
     ]
     dataset = BlockDataset(NumberedSource([4, 3, 9, 2]))

@@ -3,28 +3,29 @@
 import pytest
 import torch
 
-import train
 from bload import BlockLoader
 from datasets.build import build_source
-from datasets.gaps import frame_gaps, last_numbers
 from models import build_model
+from models.frames import Frames
+from models.gap import frame_gaps
 from models.temporal import PARTS
 from tests.training.jobs import one_rank
-from training.carried import Carried, open_carried, pack_carried
-from training.step import train_step
+from training import run as runs
+from training.sidings.carry import open_memory, pack_memory
+from training.step import Position, train_step
 
 CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
 
 
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
-    gap_BT = frame_gaps(batch, before and before.number_B)
-    state = before and before.state
-    outputs = model(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT, state=state)
+    gap_BT = frame_gaps(batch)
+    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, extra_BT=gap_BT)
+    outputs = model(frames, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
     found = dict(zip(zip(*places, strict=True), logits, strict=True))
-    return found, Carried(outputs.state, last_numbers(batch))
+    return found, outputs.state
 
 
 def loaders(source, ranks):
@@ -53,12 +54,12 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
                 predicted, carried[rank] = predict(model, batch, carried[rank])
                 found |= predicted
             if step in (1, 3):  # the other number of ranks goes on
-                torch.save([pack_carried([one]) for one in carried], tmp_path / "carried.pt")
+                torch.save([pack_memory([one]) for one in carried], tmp_path / "carried.pt")
                 saved, ranks = torch.load(tmp_path / "carried.pt", weights_only=True), 3 - ranks
                 here = loaders(source, ranks)
                 for one in here:
                     one.sampler.load_state_dict(one.sampler.state_dict(step + 1))
-                carried = [open_carried(saved, one, torch.device("cpu"))[0] for one in here]
+                carried = [open_memory(saved, one, torch.device("cpu"))[0] for one in here]
                 steps = [iter(one) for one in here]
         assert step == 4
         for batch in BlockLoader(source, "naive"):
@@ -72,13 +73,14 @@ def test_forgetting_between_steps_would_be_seen(config):
     losses = []
     for forget in (False, True):
         cfg = config(*CARRY, "train.lr=0", "train.backbone_lr=0")
-        data = train.open_data(cfg, one_rank())
-        training = train.open_training(cfg, one_rank(), data)
+        data = runs.open_data(cfg, one_rank())
+        training = runs.open_training(cfg, one_rank(), data)
         torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
-        carried, total = [], 0.0
+        memory, total = [], 0.0
         for step, batches in enumerate(data.loader.by_step()):
-            total += train_step(training, batches, 0, step, 9, carried).losses["loss"]
+            figures, memory = train_step(training, batches, Position(0, step, 9), memory)
+            total += figures.losses["loss"]
             if forget:
-                carried.clear()
+                memory = []
         losses.append(total)
     assert abs(losses[0] - losses[1]) > 1e-3

@@ -9,7 +9,7 @@ import torch
 
 import train
 from bload.errors import InputError
-from datasets.write_whole import write_whole
+from datasets.machine import write_whole
 from tests.training.jobs import checkpoint, one_rank
 from training.checkpoint import check_same_model, load_checkpoint, sealed
 from training.config import compose_job

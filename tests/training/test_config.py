@@ -2,14 +2,19 @@
 
 import re
 import shlex
+import sys
 from dataclasses import asdict, fields
 
 import pytest
 import yaml
 
 from bload import PACKERS, InputError
+from datasets.config import SyntheticConfig
 from datasets.synthetic import World
+from models.config import LossConfig, ModelConfig
+from tests.installation import ROOT, run
 from training.config import CONFIGS, TrainConfig, compose_job
+from training.loader_config import loader_schema
 
 GROUPS = sorted(
     f"{path.parent.relative_to(CONFIGS)}={path.stem}"
@@ -22,12 +27,13 @@ def test_every_config_file_composes_into_a_whole_job():
     for choice in GROUPS:
         group, _, name = choice.partition("=")
         job = compose_job("train", [choice])
-        if group in ("loader", "dataset", "model"):
+        if group in ("dataset", "model"):
             assert getattr(job, group).name == name
 
 
 def test_there_is_a_config_for_every_loader():
-    assert {path.stem for path in (CONFIGS / "loader").glob("*.yaml")} == {*PACKERS}
+    for name in PACKERS:
+        assert compose_job("train", [f"loader={name}"]).loader.name == name
 
 
 def test_an_evaluation_lacks_its_checkpoint_alone():
@@ -135,3 +141,23 @@ def test_slots_become_the_nearest_whole_number_of_epochs():
     ):
         equal = TrainConfig(**{**asdict(job), "slots": slots}).for_slots(per_epoch)
         assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)
+
+
+HELP = """
+import runpy, sys
+sys.argv = ["train.py", "--help"]
+try:
+    runpy.run_path("train.py", run_name="__main__")
+finally:
+    assert "torch" not in sys.modules
+"""
+
+
+def test_help_says_what_every_key_means_without_torch():
+    said = run([sys.executable, "-c", HELP], cwd=ROOT, more={"PYTHONPATH": str(ROOT)})
+    schemas = (TrainConfig, ModelConfig, LossConfig, SyntheticConfig, loader_schema("bload"))
+    names = [f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)]
+    assert len(names) > 60
+    for name in names:
+        assert re.search(rf"^  {name}=.+?  +\S", said, re.M), name
+    assert said.index("train.epochs=") < said.index("run.resume=") < said.index("train.slots=")

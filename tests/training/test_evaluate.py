@@ -14,6 +14,7 @@ from datasets.build import build_source
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
 from models import build_model, to_tensors
+from models.frames import Frames
 from models.predict import predict
 from tests.training.jobs import one_rank
 from training.evaluation import evaluate, measure
@@ -40,15 +41,16 @@ class Seer(nn.Module):
         size = source.image_size_hw
         blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
         with torch.no_grad():
-            self.blank_LBTNR = self.network(blank, start).relation_logits_LBTNR
+            self.blank_LBTNR = self.network(Frames(blank, start)).relation_logits_LBTNR
         self.answers = {}
         for video, length in enumerate(source.lengths):
             frames, targets = source.read(video, 0, int(length))
             for frame, target in zip(frames, targets, strict=True):
                 self.answers[frame.numpy().tobytes()] = target
 
-    def forward(self, frames_BTCHW, start_BT, valid_BT, extent_BT2=None, gap_BT=None):
-        outputs = self.network(frames_BTCHW, start_BT, valid_BT)
+    def forward(self, frames):
+        frames_BTCHW, valid_BT = frames.pixels_BTCHW, frames.valid_BT
+        outputs = self.network(Frames(frames_BTCHW, frames.start_BT, valid_BT))
         person, boxes, classes = (
             field.clone()
             for field in (
@@ -111,15 +113,19 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
         valid_BT = torch.ones(1, len(targets), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
-        outputs = seer(frames_TCHW[None], start_BT, valid_BT)
+        outputs = seer(Frames(frames_TCHW[None], start_BT, valid_BT))
         meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
     assert meter.summary(KS) == packed
 
 
 def test_the_recall_does_hang_on_the_state(config, packed):
     seer, source = seer_and_source(config())
-    seer.register_forward_pre_hook(lambda _, inputs: (inputs[0], inputs[2], inputs[2]))
-    forgetful = evaluate(seer, source, one_rank(), batch_slots=64)  # every frame is a start
+
+    def clear_everywhere(batch):
+        return replace(batch, start_BT=batch.valid_BT)
+
+    options = {"batch_slots": 64, "change": clear_everywhere}
+    forgetful = evaluate(seer, source, one_rank(), **options)
     assert forgetful["no/recall@10"] != packed["no/recall@10"]
 
 

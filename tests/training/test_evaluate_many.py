@@ -10,6 +10,7 @@ import pytest
 import eval as evaluation
 from bload.errors import InputError
 from tests.training.jobs import checkpoint, one_rank
+from training import data
 from training.checkpoint import find_checkpoints, sealed, short_name
 from training.config import compose_job
 
@@ -84,8 +85,8 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
         (tmp_path / name).mkdir()
         shutil.copy(finished / "last.pt", tmp_path / name / "last.pt")
     built = []
-    open_split = evaluation.open_split
-    monkeypatch.setattr(evaluation, "open_split", lambda *a: built.append(a) or open_split(*a))
+    open_split = data.open_split
+    monkeypatch.setattr(data, "open_split", lambda *a: built.append(a) or open_split(*a))
     out, relations = tmp_path / "out.json", tmp_path / "relations.csv"
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status is None

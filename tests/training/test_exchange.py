@@ -3,6 +3,7 @@
 B blocks, T slots, R ranks.
 """
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -11,8 +12,12 @@ import torch
 
 from bload import InputError
 from models import Criterion, counts, to_tensors
-from models.exchange import transfers
+from models.exchange import Exchange
+from models.execution import Execution
+from models.frames import Frames
+from models.spread import transfers
 from models.temporal import PARTS
+from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
 from training.build import in_parallel
 
@@ -42,11 +47,8 @@ def make_batch(seed, blocks, slots):
     frames_BTCHW = torch.randint(0, 256, (*shape, 3, SIDE, SIDE), generator=draw).byte()
     gap_BT = torch.rand(shape, generator=draw) * 30
     extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if seed == 0 else None
-    return (
-        (frames_BTCHW, start_BT, valid_BT),
-        {"gap_BT": gap_BT, "extent_BT2": extent_BT2},
-        annotate(seed, int(valid_BT.sum())),
-    )
+    frames = Frames(frames_BTCHW, start_BT, valid_BT, extent_BT2, gap_BT)
+    return frames, annotate(seed, int(valid_BT.sum()))
 
 
 def make_batches(lengths):
@@ -57,9 +59,9 @@ def make_batches(lengths):
 
 def losses_of(model, batches, batch, bptt):
     """The outputs at valid slots, and the loss divided by the counts of all batches."""
-    (frames, options, annotations), valid_BT = batch, batch[0][2]
-    objects = [len(frame.object_classes_M) for _, _, frames in batches for frame in frames]
-    outputs = model(*frames, bptt=bptt, **options)
+    (frames, annotations), valid_BT = batch, batch[0].valid_BT
+    objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
+    outputs = model(replace(frames, orders=walk_orders(frames.start_BT, bptt)))
     total = counts(objects, QUERIES)
     loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
@@ -71,13 +73,12 @@ def gradients_of(model):
 
 
 def on_one_rank(lengths, changes, skips, bptt):
-    model, batches = tiny(**changes), make_batches(lengths)
-    model.skips_padding = skips
+    model, batches = tiny(Execution(skips), **changes), make_batches(lengths)
     outputs = []
-    for frames, options, annotations in batches:
-        if options["extent_BT2"] is None:  # as a rank takes it whose neighbour has extents
-            options = options | {"extent_BT2": torch.ones(*frames[1].shape, 2)}
-        values, loss = losses_of(model, batches, (frames, options, annotations), bptt)
+    for frames, annotations in batches:
+        if frames.extent_BT2 is None:  # as a rank takes it whose neighbour has extents
+            frames = replace(frames, extent_BT2=torch.ones(*frames.start_BT.shape, 2))
+        values, loss = losses_of(model, batches, (frames, annotations), bptt)
         outputs.append(values)
         loss.backward()
     return outputs, gradients_of(model)
@@ -85,8 +86,7 @@ def on_one_rank(lengths, changes, skips, bptt):
 
 def on_a_rank(ranks, lengths, changes, skips, bptt):
     """This rank's outputs, the gradients that DDP leaves, and how many pictures it computes."""
-    model, batches, seen = tiny(**changes), make_batches(lengths), []
-    model.exchanges, model.skips_padding = True, skips
+    model, batches, seen = tiny(Exchange(skips), **changes), make_batches(lengths), []
     parallel = in_parallel(model, ranks)
     model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     outputs, loss = losses_of(parallel, batches, batches[ranks.rank], bptt)
@@ -151,8 +151,8 @@ def test_an_exchange_that_would_not_be_exact_is_refused(config):
 
 def test_evaluation_exchanges_nothing():
     """There are no other ranks here, and nothing waits for them."""
-    (frames, options, _), *_ = make_batches(LENGTHS["uneven"])
+    (frames, _), *_ = make_batches(LENGTHS["uneven"])
     model = tiny().eval()
-    alone = model(*frames, **options)
-    model.exchanges = True
-    assert difference(model(*frames, **options), alone) == 0
+    alone = model(frames)
+    model.execution = Exchange()
+    assert difference(model(frames), alone) == 0

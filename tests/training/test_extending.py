@@ -68,7 +68,7 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
             (tmp_path / name[1]).write_text(text)
     path, model = f"hydra.searchpath=[file://{tmp_path}]", "model=wide"
     alone = compose_job("train", [path, model])
-    found = compose_job("train", [path, model, "experiment=ablations_quick"])
+    found = compose_job("train", [path, model, "experiment=ablations", "size=quick"])
     assert (found.model.width, found.train.lr) == (96, 1e-3)
     assert found.train.muon_lr == alone.train.muon_lr is not None
 

@@ -9,8 +9,9 @@ import torch
 from bload import BlockLoader
 from datasets.build import build_letterbox, build_source
 from models import build_criterion, build_model, counts, to_tensors
+from models.frames import Frames
 from tests.training.jobs import WORLD, one_rank
-from training.build import build_training
+from training.build import build_execution, build_inputs, build_training
 from training.step import backward
 
 VIDEOS = WORLD.train_videos
@@ -43,13 +44,13 @@ def double_training(ranks, cfg, source=None, hook=None):
         **cfg.loader.options,
     )
     model = double_model(cfg)
-    model.recompute = cfg.model.checkpoint == "backbone"
-    model.skips_padding = cfg.model.padding == "skipped"
-    model.exchanges = cfg.train.exchange == "frames" and ranks.world_size > 1
+    model.execution = build_execution(cfg, ranks.world_size)
     if hook:
         model.register_forward_pre_hook(hook)
     letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
-    training = build_training(cfg.train, ranks, model, build_criterion(cfg.loss), letterbox)
+    inputs = build_inputs(cfg.model, letterbox, ranks.device, cfg.train)
+    criterion = build_criterion(cfg.loss)
+    training = build_training(cfg.train, ranks, model, criterion, inputs, loader)
     return training, next(loader.by_step())
 
 
@@ -81,7 +82,7 @@ def gradient_of_videos_alone(cfg):
         valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
-        outputs = model(frames_TCHW[None], start_BT, valid_BT)
+        outputs = model(Frames(frames_TCHW[None], start_BT, valid_BT))
         criterion(outputs, to_tensors(targets), valid_BT, total)["loss"].backward()
     return {name: p.grad.numpy() for name, p in model.named_parameters()}
 
@@ -192,7 +193,8 @@ def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
     cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
-        return inputs[0], torch.zeros_like(inputs[1]), inputs[2]
+        frames, state = inputs
+        return replace(frames, start_BT=torch.zeros_like(frames.start_BT), orders=None), state
 
     assert differs(gradient_of(one_rank(), cfg, hook=never_reset), alone) > 1e-4
 
@@ -202,7 +204,7 @@ class Lingering:
 
     def __init__(self, source):
         self.source = source
-        self.videos, self.stored_size = source.videos, source.stored_size
+        self.videos, self.store = source.videos, source.store
         self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 

@@ -9,7 +9,7 @@ import torch
 
 from bload import InputError
 from tests.training.jobs import REPOSITORY
-from training.ranks import AgreedError
+from training.stopping import AgreedError
 
 LAUNCHERS = {
     "python": [sys.executable],
@@ -52,16 +52,16 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
 FAULTY = """
 import os, train
 from bload import InputError
-from training import jobs
+from training import jobs, run
 
-step = train.train_step
+step = run.train_step
 
 def fail(*arguments):
     if os.environ.get("RANK") == "0":
         return step(*arguments)  # waits for rank 1
     raise ERROR("of one rank")
 
-train.train_step = fail
+run.train_step = fail
 if __name__ == "__main__":
     jobs.run(train.main)
 """

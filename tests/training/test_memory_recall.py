@@ -1,5 +1,6 @@
 """Recall on memory-dependent triplets, what it is held against, and states cleared elsewhere."""
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -12,9 +13,9 @@ from datasets.build import build_yardsticks
 from datasets.scoring.recall import RecallMeter
 from tests.training.jobs import one_rank, only_run, overrides
 from tests.training.test_evaluate import seer_and_source
-from training import evaluation as measuring
 from training.config import compose_job
 from training.evaluation import evaluate
+from training.sidings.ablations import Ablation
 
 NOT_EQUAL = ("seconds", "frames_per_second")
 
@@ -55,8 +56,8 @@ class StartingAt(nn.Module):
         super().__init__()
         self.seer, self.starts = seer, starts
 
-    def forward(self, frames_BTCHW, start_BT, valid_BT, **told):
-        return self.seer(frames_BTCHW, self.starts(start_BT), valid_BT)
+    def forward(self, frames):
+        return self.seer(replace(frames, start_BT=self.starts(frames.start_BT), orders=None))
 
 
 def test_ignored_starts_are_those_of_slot_0(seen):
@@ -65,17 +66,17 @@ def test_ignored_starts_are_those_of_slot_0(seen):
     def first_slot(start_BT):
         return start_BT & (torch.arange(start_BT.shape[1]) == 0)
 
-    ignored = recall(seer, source, starts="ignored")
+    ignored = recall(seer, source, change=Ablation("ignored"))
     assert ignored == recall(StartingAt(seer, first_slot), source)
     assert ignored != recall(seer, source)
 
 
 def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen):
     seer, source, _ = seen
-    wrong = recall(seer, source, starts="wrong")
+    wrong = recall(seer, source, change=Ablation("wrong"))
     assert wrong != recall(seer, source)
-    assert wrong != recall(seer, source, starts="wrong", seed=1)
-    other = evaluate(seer, source, one_rank(), batch_slots=212, starts="wrong")
+    assert wrong != recall(seer, source, change=Ablation("wrong", seed=1))
+    other = evaluate(seer, source, one_rank(), batch_slots=212, change=Ablation("wrong"))
     assert {name: other[name] for name in wrong} == wrong
 
 
@@ -92,16 +93,15 @@ def ignoring(data_root, tmp_path_factory):
 def test_evaluation_clears_states_as_in_training_unless_asked(
     ignoring, starts, capsys, monkeypatch
 ):
-    used = []
-    change = measuring.change_starts
+    used, change = [], Ablation.__call__
     monkeypatch.setattr(
-        measuring, "change_starts", lambda *values: (used.append(values[2:]), change(*values))[1]
+        Ablation, "__call__", lambda how, batch: (used.append(how), change(how, batch))[1]
     )
     lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_slots=64"]
     lines += [f"starts={starts}"] if starts else []
     evaluation.evaluate_all(compose_job("eval", lines), one_rank())
     wanted = starts or "ignored"
-    assert {*used} == {(wanted, 0)}
+    assert {*used} == {Ablation(wanted)}
     text = capsys.readouterr().out
     assert (f"(starts={wanted})\n" in text) == (wanted != "table")
     assert "of those to remember " in text

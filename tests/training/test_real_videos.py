@@ -17,7 +17,7 @@ from models import DDS
 from tests.training.jobs import metrics, one_rank, only_run
 from tests.video_root import make_video_root
 from training.config import compose_job
-from training.page.write import drawn
+from training.report.write import drawn_files
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     assert all(name in files for name in ("report.html", "prediction.png", "prediction.webp"))
     assert str(folder) in files
     assert "conclusion" not in said  # nobody knows what is possible without memory
-    assert len(drawn(folder)) == 3
+    assert len(drawn_files(folder)) == 3
     page = (folder / "report.html").read_text()
     assert "possible without memory" not in page
     assert all(words in page for words in ("Recall@20", "dataset.root"))
@@ -118,9 +118,9 @@ def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, t
     forward, drawn, told = DDS.forward, Augmentation.__call__, []
     epochs = set()
 
-    def listen(model, *inputs, **more):
-        told.append((model.training, more["extent_BT2"], more["gap_BT"]))
-        return forward(model, *inputs, **more)
+    def listen(model, frames, *more):
+        told.append((model.training, frames.extent_BT2, frames.extra_BT))
+        return forward(model, frames, *more)
 
     def draw(augmentation, *inputs):
         epochs.add(inputs[-1])

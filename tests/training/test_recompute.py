@@ -1,15 +1,17 @@
 """model.checkpoint: what auto decides, and that no choice makes another run."""
 
 import mmap
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from models.cost import Affine, NetworkCost
 from tests.training.jobs import one_rank
-from training import memory
-from training.memory import free_memory, recompute, taken_memory
+from training.memory import free_memory, taken_memory
 from training.ranks import Ranks
+from training.sidings import recompute
+from training.sidings.recompute import choose
 
 MIB = 2**20
 COST = NetworkCost(
@@ -18,8 +20,13 @@ COST = NetworkCost(
 )
 
 
+def sampler_of(blocks):
+    return SimpleNamespace(blocks_per_batch=blocks, plan=SimpleNamespace(t_max=4))
+
+
 def decide(config, choice, blocks=16, *more):
-    return recompute(config(f"model.checkpoint={choice}", *more), blocks, 4, one_rank())
+    cfg = config(f"model.checkpoint={choice}", *more)
+    return choose(cfg, one_rank(), sampler_of(blocks), None).share
 
 
 @pytest.fixture
@@ -31,8 +38,9 @@ def measured(monkeypatch):
         asked.append((cfg.temporal, frame_size, slots, device.type))
         return COST
 
-    monkeypatch.setattr(memory, "measure_cost", measure)
-    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * MIB)
+    monkeypatch.setattr(recompute, "measure_cost", measure)
+    monkeypatch.setattr(recompute, "free_memory", lambda _: 100 * MIB)
+    monkeypatch.setattr(recompute, "SHARES", {"cpu": 0.8})
     return asked
 
 
@@ -50,16 +58,8 @@ def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measu
     ranks = one_rank()
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
     for frames, share in ((100, 0.5), (400, 0.8)):
-        assert recompute(config("model.checkpoint=auto"), frames // 4, 4, ranks) == share
-
-
-@pytest.mark.parametrize(
-    ("choice", "share"),
-    [("none", 0), ("backbone", 1), ("offload", 0), ("0.3", 0.3), ("0", 0), ("1", 1)],
-)
-def test_a_fixed_choice_is_silent(config, capsys, choice, share):
-    assert decide(config, choice) == share
-    assert not capsys.readouterr().out
+        chosen = choose(config("model.checkpoint=auto"), ranks, sampler_of(frames // 4), None)
+        assert chosen.share == share
 
 
 def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):

@@ -23,8 +23,10 @@ from tests.training.jobs import (
     metrics,
     one_rank,
     only_run,
+    open_and_leave,
     overrides,
 )
+from training import run as runs
 from training.checkpoint import load_model
 from training.config import compose_job
 
@@ -35,7 +37,7 @@ OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1"
 def minutes(monkeypatch):
     """A clock that is a minute later each time it is read: a checkpoint every other step."""
     clock = SimpleNamespace(monotonic=count(0, 60).__next__)
-    monkeypatch.setattr(train, "time", clock)
+    monkeypatch.setattr(runs, "time", clock)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
 def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
     job = config(*OFTEN, "train.epochs=1")
     with (
-        mock.patch.object(train, name, side_effect=KeyboardInterrupt),
+        mock.patch.object(runs, name, side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         train.train(job, one_rank())
@@ -104,9 +106,9 @@ def test_resume_never_trains_anew(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     first = checkpoint(folder)["model"]
     lines = metrics(folder)
-    with mock.patch.object(train, "train_step", wraps=train.train_step) as steps:
+    with mock.patch.object(runs, "train_step", wraps=runs.train_step) as steps:
         train.train(config("train.epochs=1", "run.resume=never"), one_rank())
-    assert steps.call_args_list[0].args[2:4] == (0, 0)
+    assert steps.call_args_list[0].args[2][:2] == (0, 0)
     assert steps.call_count == lines[0]["steps"]
     torch.testing.assert_close(checkpoint(folder)["model"], first, rtol=0, atol=0)
     assert metrics(folder) == lines
@@ -153,7 +155,7 @@ def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
 
 
 def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
-    with mock.patch.object(train, "evaluate", wraps=train.evaluate) as evaluated:
+    with mock.patch.object(runs, "evaluate", wraps=runs.evaluate) as evaluated:
         train.train(config("train.epochs=1", "train.ema=0.9"), one_rank())
     measured = evaluated.call_args.args[0].state_dict()
     saved = checkpoint(only_run(tmp_path / "runs"))
@@ -165,12 +167,12 @@ def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
     figures = {"with/recall@20": 0.5}
     with (
-        mock.patch.object(train, "evaluate", return_value=figures) as evaluated,
-        mock.patch.object(train, "finish"),
+        mock.patch.object(runs, "evaluate", return_value=figures) as evaluated,
+        mock.patch.object(runs.Run, "finish"),
     ):
         job = ("loader=mix", "train.batch_slots=200", "train.epochs=5", "train.eval_every=2")
         train.train(config(*job), one_rank())
-        assert evaluated.call_count == 4  # after epochs 2, 4 and 5, and on the final videos
+        assert evaluated.call_count == 3
     folder = only_run(Path(config().run.root))
     lines = [line for line in metrics(folder) if line["kind"] == "eval"]
     assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (4, 4), (5, 5)]
@@ -179,13 +181,13 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
 def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_validation(
     config, tmp_path
 ):
-    evaluate, recalls, splits = train.evaluate, iter((0.5, 0.3, 0.2)), []
+    evaluate, recalls, splits = runs.evaluate, iter((0.5, 0.3, 0.2)), []
 
     def score(model, source, *more, **options):
         splits.append(source.split)
         return {**evaluate(model, source, *more, **options), "with/recall@20": next(recalls)}
 
-    with mock.patch.object(train, "evaluate", score):
+    with mock.patch.object(runs, "evaluate", score):
         summary = train.train(config("train.eval_every=1"), one_rank())
     assert splits == ["validation", "validation", "final"]
     assert (summary["split"], summary["eval_frames"], summary["with/recall@20"]) == (
@@ -262,8 +264,7 @@ def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
         contents[len(contents) // 2] ^= 1
         (folder / "last.pt").write_bytes(contents)
     whole = (folder / "previous.pt").read_bytes()
-    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "finish"):
-        train.train(config(*OFTEN), one_rank())
+    open_and_leave(config(*OFTEN))
     said = capsys.readouterr().out
     assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
     train.train(config(*OFTEN), one_rank())

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 import torch
 
-import train
 from datasets.synthetic import World
 from tests.training.jobs import one_rank
+from training import run as runs
 from training.config import compose_job
-from training.figures import Clock, epoch_figures, summarise
+from training.figures import Meter, epoch_figures, summarise
 from training.ranks import Ranks, autocast
-from training.step import train_step
+from training.step import Position, train_step
 
 
 def first_steps(cfg, count):
     """Loss and gradient norm of the first steps, taken as train.py takes them."""
     ranks = one_rank()
-    data = train.open_data(cfg, ranks)
-    training = train.open_training(cfg, ranks, data)
+    data = runs.open_data(cfg, ranks)
+    training = runs.open_training(cfg, ranks, data)
     loader, steps = data.loader, []
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():
-            step = train_step(training, batches, epoch, loader.step - 1, loader.steps)
+            position = Position(epoch, loader.step - 1, loader.steps)
+            step, _ = train_step(training, batches, position)
             steps.append((float(np.float32(step.losses["loss"])), step.norm))
             if len(steps) == count:
                 return steps
@@ -34,21 +35,21 @@ def first_steps(cfg, count):
 
 
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
-    data = train.open_data(config("train.epochs=1"), one_rank())
+    data = runs.open_data(config("train.epochs=1"), one_rank())
     steps = data.loader.steps
-    sums = {"seconds": 2.0, "waiting": 0.5, "start": 100.0, "loss": 7.0 * steps}
-    figures = epoch_figures(data.loader, sums, one_rank())
+    meter = Meter({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5, "start": 100.0})
+    figures = epoch_figures(data.loader, meter, one_rank())
     assert figures["loss"] == 7
     assert (figures["seconds"], figures["start_seconds"]) == (2, 100)
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1, 0.0), (1.0, 0.5, 0.0)]):
-        assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2
+        assert epoch_figures(data.loader, meter, one_rank())["seconds"] == 2
 
 
-def test_a_clock_adds_up_by_name_and_leaves_out_what_has_none(monkeypatch):
+def test_a_meter_adds_times_up_by_name_and_leaves_out_what_has_none(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    clock = Clock(sums := {"seconds": 1.0})
+    meter = Meter(seconds={"seconds": 1.0})
     for seconds, names in (
         (100, ["start"]),
         (2, ["seconds", "waiting"]),
@@ -56,14 +57,14 @@ def test_a_clock_adds_up_by_name_and_leaves_out_what_has_none(monkeypatch):
         (4, ["seconds"]),
     ):
         now[0] += seconds
-        clock.lap(*names)
-    assert sums == {"seconds": 7, "start": 100, "waiting": 2}
+        meter.lap(*names)
+    assert meter.seconds == {"seconds": 7, "start": 100, "waiting": 2}
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):
     cfg = config()
-    data = train.open_data(cfg, one_rank())
-    training = train.open_training(cfg, one_rank(), data)
+    data = runs.open_data(cfg, one_rank())
+    training = runs.open_training(cfg, one_rank(), data)
     before = {name: value.clone() for name, value in training.model.state_dict().items()}
     batches = next(data.loader.by_step())
     nan = torch.tensor(float("nan"))
@@ -71,19 +72,19 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
         pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
-        train_step(training, batches, 0, 3, 9)
+        train_step(training, batches, Position(0, 3, 9))
     for name, value in training.model.state_dict().items():
         assert torch.equal(value, before[name])
 
 
 def test_a_step_draws_its_own_dropout(config):
     cfg = config("model.dropout=0.5", "train.lr=0", "train.backbone_lr=0")
-    data = train.open_data(cfg, one_rank())
+    data = runs.open_data(cfg, one_rank())
     batches = next(data.loader.by_step())
 
     def loss(rank, step, epoch=0):
-        training = train.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
-        return train_step(training, batches, epoch, step, 9).losses["loss"]
+        training = runs.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
+        return train_step(training, batches, Position(epoch, step, 9))[0].losses["loss"]
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
     assert loss(0, 1) == loss(0, 1)
@@ -92,8 +93,8 @@ def test_a_step_draws_its_own_dropout(config):
 def test_the_seed_changes_the_plan_and_the_initial_weights(config):
     def begin(seed):
         cfg = config(f"train.seed={seed}")
-        data = train.open_data(cfg, one_rank())
-        weights = train.open_training(cfg, one_rank(), data).model.state_dict()
+        data = runs.open_data(cfg, one_rank())
+        weights = runs.open_training(cfg, one_rank(), data).model.state_dict()
         return data.loader.plan.sequence.tolist(), weights["relation.weight"]
 
     (one, weights), (other, others), (again, same) = begin(0), begin(1), begin(0)

@@ -1,7 +1,6 @@
 """Training starts from weights when it starts anew, and never needs the file again."""
 
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
@@ -10,7 +9,8 @@ import torchvision
 import train
 from bload.errors import InputError
 from models.weights import noise_warning
-from tests.training.jobs import checkpoint, interrupted, one_rank, only_run
+from tests.training.jobs import checkpoint, interrupted, one_rank, only_run, open_and_leave
+from training import run as runs
 from training.checkpoint import load_model
 from training.folder import RunFolder
 
@@ -57,8 +57,7 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
 
 
 def test_a_resnet_from_noise_warns_once(config, capsys):
-    with mock.patch.object(train, "train_epochs"), mock.patch.object(train, "finish"):
-        train.train(config(*SMALL), one_rank())
+    open_and_leave(config(*SMALL))
     said = capsys.readouterr().out
     assert said.count("warning: resnet18 starts from noise") == 1
     assert "train.backbone_lr=0," in said
@@ -78,10 +77,8 @@ def load_on_ranks(ranks, job):
     """Train nothing; what every rank's backbone begins with."""
     folder = RunFolder(Path(job.run.root, "run"))
     folder.path.mkdir(parents=True, exist_ok=True)
-    data = train.open_data(job, ranks)
-    training = train.open_training(job, ranks, data)
-    train.open_run(job, folder, training, data)
-    return training.model.backbone.conv1.weight.detach().numpy().copy()
+    run, _ = runs.begin_or_resume(job, ranks, folder, runs.open_data(job, ranks))
+    return run.training.model.backbone.conv1.weight.detach().numpy().copy()
 
 
 @pytest.mark.dist

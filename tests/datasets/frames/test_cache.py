@@ -54,7 +54,7 @@ class Made:
                 Image.fromarray(pixels_hw3).save(self.root / FRAMES_FOLDER / name)
             targets = [FrameTargets(name, (h, w), graph[0][0], *graph) for name in names]
             videos.append(Video(video, tuple(targets)))
-        self.table = FrameTable.of(videos)
+        self.table = FrameTable.from_videos(videos)
 
     def open(self, size_hw=(12, 12), **other):
         return open_cache(self.folder, self.files, size_hw=size_hw, **{"table": self.table} | other)

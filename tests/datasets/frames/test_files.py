@@ -59,7 +59,7 @@ def test_a_bad_frame_is_named_and_never_replaced(tmp_path, picture):
 
 def test_all_missing_frames_are_reported_together_before_any_is_read(tmp_path, picture):
     files = FrameFiles(tmp_path)
-    files.check_all_there([NAME])
+    files.check_all_exist([NAME])
     names = [NAME, "A.mp4/000004.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
     with pytest.raises(InputError, match=r"missing frames \(5\): A.mp4/000004.png; .* and 2 more"):
-        files.check_all_there(names)
+        files.check_all_exist(names)

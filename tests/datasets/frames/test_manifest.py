@@ -3,7 +3,7 @@ import json
 import pytest
 
 from bload.errors import InputError
-from datasets.frames.manifest import MANIFEST, Manifest, file_of, read_manifest, write_manifest
+from datasets.frames.manifest import MANIFEST, Manifest, file_name, read_manifest, write_manifest
 
 SOUND = Manifest("jpeg", 90, 256, "ffmpeg 7, Pillow 13", problems={"A.mp4": "missing: x"})
 
@@ -38,7 +38,7 @@ def test_a_broken_manifest_or_one_with_impossible_values_is_refused(tmp_path):
 
 
 def test_frames_are_named_after_the_annotations_with_the_suffix_of_the_format():
-    assert file_of("A.b.mp4/000089.png", "png") == "A.b.mp4/000089.png"
-    assert file_of("A.b.mp4/000089.png", "jpeg") == "A.b.mp4/000089.jpg"
-    assert SOUND.stored_as() == "JPEG 90, short side 256"
-    assert Manifest().stored_as() == "PNG, native size"
+    assert file_name("A.b.mp4/000089.png", "png") == "A.b.mp4/000089.png"
+    assert file_name("A.b.mp4/000089.png", "jpeg") == "A.b.mp4/000089.jpg"
+    assert SOUND.describe() == "JPEG 90, short side 256"
+    assert Manifest().describe() == "PNG, native size"

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
-from datasets.annotations.read import MADE_BY, OBJECTS_FILE, PERSONS_FILE
+from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.frames.manifest import Manifest, write_manifest
 from datasets.prepare import check
 from datasets.prepare.__main__ import main
@@ -24,13 +24,18 @@ def checked(root):
     return check.check(root, workers=2)[0]
 
 
+def counts(problems):
+    """Kind -> number of problems."""
+    return {kind: len(examples) for kind, examples in problems.examples.items()}
+
+
 def problems(root):
-    return checked(root).problems.counts()
+    return counts(checked(root).problems)
 
 
 def remarks(report):
     """All remarks but those about the published counts."""
-    return [kind for kind in report.remarks.counts() if "as published" not in kind]
+    return [kind for kind in report.remarks.examples if "as published" not in kind]
 
 
 def pickled(root, file=OBJECTS_FILE):
@@ -76,9 +81,9 @@ def test_a_missing_frame_that_counts_is_a_problem_and_another_is_not(root):
     assert f"missing frames (1): {root / 'frames' / needed[0]}" in str(checked(root))
     shutil.rmtree(root / "frames")
     report = checked(root)
-    assert report.problems.counts() == {"missing frames": len(needed)}
+    assert counts(report.problems) == {"missing frames": len(needed)}
     assert check.check(root)[1] == ""  # a synthetic root has no videos
-    (root / MADE_BY).unlink()
+    (root / KNOBS_FILE).unlink()
     assert check.check(root)[1] == f"python -m datasets.prepare --root {root}"
 
 
@@ -90,7 +95,7 @@ def test_a_frame_that_cannot_be_read_or_has_another_size_is_named(root):
     for content in (b"", data[:-20], bit):
         path.write_bytes(content)
         report = checked(root)
-        assert report.problems.counts() == {"unreadable frames": 1}
+        assert counts(report.problems) == {"unreadable frames": 1}
         assert str(path) in str(report)
     Image.new("RGB", (32, 48)).save(path)
     assert f"{check.OTHER_SIZE} (1): {path} is 32 x 48, not 64 x 64" in str(checked(root))
@@ -131,7 +136,7 @@ def test_odd_boxes_are_found(root):
     ):
         edit(root, lambda value, box=box: visible_entry(value[name]).update(bbox=box))
         report = checked(root)
-        assert (list(report.problems.counts()), remarks(report)) == (problem, remark)
+        assert (list(report.problems.examples), remarks(report)) == (problem, remark)
         assert (f"{name} (" in str(report)) == bool(problem or remark)
     box = np.array([[9, 9, 9, 20]], dtype=np.float32)
     edit(root, lambda value: value[name].update(bbox=box), PERSONS_FILE)
@@ -163,7 +168,7 @@ def test_lengths_are_compared_with_the_published_ones(root, monkeypatch):
     lengths = {split: ActionGenome(root, split, (64, 64)).lengths for split in ("train", "test")}
     for last in (None, -1):
         here = {split: lengths_V[:last] for split, lengths_V in lengths.items()}
-        (root / MADE_BY).unlink(missing_ok=True)
+        (root / KNOBS_FILE).unlink(missing_ok=True)
         monkeypatch.setattr(check, "action_genome_lengths", here.get)
         assert ("not as published (1): " in str(checked(root))) == bool(last)
 

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from datasets.annotations.read import OBJECTS_FILE
-from datasets.frames.manifest import MANIFEST, Manifest, file_of, read_manifest
-from datasets.frames.one_writer import one_writer
+from datasets.frames.manifest import MANIFEST, Manifest, file_name, read_manifest
+from datasets.machine import lock_folder
 from datasets.prepare.__main__ import main
 from datasets.prepare.folder import LOCK
 from tests.datasets.prepare.making import contents, leftovers, wanted, written
@@ -56,7 +56,7 @@ def test_jpeg_and_short_side_store_what_they_say(root, capsys):
     assert run(root, "--format", "jpeg", "--quality", "80", "--short-side", "64") == 0
     manifest = read_manifest(root / "frames")
     assert (manifest.format, manifest.quality, manifest.short_side) == ("jpeg", 80, 64)
-    assert sorted(contents(root)) == [file_of(name, "jpeg") for name in wanted(root)]
+    assert sorted(contents(root)) == [file_name(name, "jpeg") for name in wanted(root)]
     for video, stored_wh in (("train00000.mp4", (96, 64)), ("train00001.mp4", (64, 96))):
         for path in (root / "frames" / video).iterdir():
             with Image.open(path) as image:
@@ -65,7 +65,7 @@ def test_jpeg_and_short_side_store_what_they_say(root, capsys):
 
 
 def test_frames_stored_in_another_or_an_unknown_way_or_by_another_run_are_refused(done, capsys):
-    with one_writer(done / "frames", lock=done / LOCK):
+    with lock_folder(done / "frames", lock=done / LOCK):
         assert "another process is writing" in refusal(done, capsys)
     error = refusal(done, capsys, "--format", "jpeg")
     assert "PNG, native size, not JPEG 95, native size" in error

@@ -5,11 +5,12 @@ the code it checks.
 """
 
 from dataclasses import fields, replace
+from itertools import product
 
 import numpy as np
 import pytest
 
-from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
+from datasets.scoring.ranking import CONSTRAINTS, KS, top_triplets, triplet_ranks
 from datasets.scoring.recall import RecallMeter
 from tests.datasets.scoring.drawing import draw_frame, tied
 
@@ -146,3 +147,21 @@ def test_array_operations_do_not_grow_with_the_frames():
         made.append(Counted.made)
         assert (ranks_SG < 100).any()
     assert made[0] == made[1] > 50
+
+
+def test_the_triplets_shown_are_those_that_the_ranks_count():
+    """A true triplet ranks before K exactly when one of the first K of the list finds it."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        prediction, target = draw_frame(rng, "v.mp4/000001.png", 12)
+        prediction = tied(prediction, rng)
+        ranks_SG = triplet_ranks([prediction], [target])
+        for (row, constraint), k in product(enumerate(CONSTRAINTS), (1, 8, 20, 100)):
+            pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, constraint, k)
+            assert (np.diff(score_K) <= 0).all()
+            assert len(pair_K) == len(relation_K) <= (min(k, 36) if constraint == "with" else k)
+            classes_K = prediction.object_classes_P[pair_K]
+            named = set(zip(classes_K[hit_K].tolist(), relation_K[hit_K].tolist(), strict=True))
+            row_N, relation_N = target.relations_G2[ranks_SG[row] < k].T
+            classes_N = target.object_classes_M[row_N]
+            assert named == set(zip(classes_N.tolist(), relation_N.tolist(), strict=True))

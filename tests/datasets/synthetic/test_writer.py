@@ -9,7 +9,7 @@ import pytest
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.unpickler import read_pickle
-from datasets.synthetic import ensure, writer
+from datasets.synthetic import make_if_missing, writer
 from datasets.synthetic.__main__ import main
 
 VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
@@ -21,9 +21,9 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 def test_the_same_knobs_write_the_same_bytes(tmp_path):
-    one, two = (contents(ensure(tmp_path / name, **TINY)) for name in ("one", "two"))
+    one, two = (contents(make_if_missing(tmp_path / name, **TINY)) for name in ("one", "two"))
     (tmp_path / ".three.partial").symlink_to("two")  # a planted link is not followed
-    assert one == two != contents(ensure(tmp_path / "three", **TINY, seed=1))
+    assert one == two != contents(make_if_missing(tmp_path / "three", **TINY, seed=1))
     assert contents(tmp_path / "two") == two
 
 
@@ -51,18 +51,18 @@ def test_the_files_have_action_genomes_structure(small_root):
     assert (len(relations), relations[1]) == (26, "notlookingat")
 
 
-def test_ensure_makes_once_and_refuses_other_knobs_with_both_values(tmp_path, monkeypatch):
-    root = ensure(tmp_path / "deep" / "root", **TINY)
+def test_a_root_is_made_once_and_refuses_other_knobs_with_both_values(tmp_path, monkeypatch):
+    root = make_if_missing(tmp_path / "deep" / "root", **TINY)
     monkeypatch.setattr(writer, "paint", None)
-    assert ensure(root, **TINY) == root
+    assert make_if_missing(root, **TINY) == root
     with pytest.raises(InputError, match=r"seed is 0 there and 4 here"):
-        ensure(root, **TINY, seed=4)
+        make_if_missing(root, **TINY, seed=4)
 
 
 def test_nothing_is_written_over(tmp_path):
     (tmp_path / "annotations").mkdir()
     with pytest.raises(InputError, match=f"{tmp_path} .* not empty"):
-        ensure(tmp_path, **TINY)
+        make_if_missing(tmp_path, **TINY)
     assert [child.name for child in tmp_path.iterdir()] == ["annotations"]
 
 
@@ -77,10 +77,10 @@ def test_an_interrupted_make_leaves_no_root_and_the_next_one_completes(tmp_path,
 
     monkeypatch.setattr(writer, "paint", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        ensure(tmp_path / "root", **TINY)
+        make_if_missing(tmp_path / "root", **TINY)
     assert not (tmp_path / "root").exists()
     assert (tmp_path / ".root.partial").exists()
-    root = ensure(tmp_path / "root", **TINY)
+    root = make_if_missing(tmp_path / "root", **TINY)
     assert not (tmp_path / ".root.partial").exists()
     assert len(ActionGenome(root, "train", (32, 32)).videos) == 2
 
@@ -91,7 +91,7 @@ def test_processes_that_ask_together_get_one_root(tmp_path, monkeypatch):
         writer, "_write_root", lambda *values: (written.append(1), write_root(*values))
     )
     with ThreadPoolExecutor(3) as pool:
-        roots = list(pool.map(lambda _: ensure(tmp_path / "root", **TINY), range(3)))
+        roots = list(pool.map(lambda _: make_if_missing(tmp_path / "root", **TINY), range(3)))
     assert roots == [tmp_path / "root"] * 3
     assert len(written) == 1
 

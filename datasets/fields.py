@@ -1,0 +1,66 @@
+"""Fields of configs: what a key means, which values it takes, and the check of both."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import MISSING, field, fields
+from typing import Any, ClassVar
+
+from bload.errors import check_choice, check_number
+
+
+def key(words: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
+    """Declare a key.
+
+    Args:
+        words: its meaning, as ``--help`` prints it.
+        defining: False if it does not change what is trained: then it is not part of a run's name,
+            and may differ when the run resumes.
+        traits: what else `field` keeps as metadata.
+    """
+    metadata = {"words": words, "defining": defining, **traits}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def number(
+    least: float, most: float | None, words: str, default: Any = MISSING, **traits: Any
+) -> Any:
+    """Declare a finite number from `least` to `most`; None as `most` means no bound.
+
+    A default of None makes ``null`` a value too.
+    """
+    return key(words, default, bounds=(least, most), **traits)
+
+
+def choice(options: Collection[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
+    """Declare a name among `options`; a default of None makes ``null`` a value too.
+
+    Names that are added to `options` later count.
+    """
+    return key(words, default, options=options, **traits)
+
+
+class Checked:
+    """Base of config groups; checks numbers and names as they are declared."""
+
+    prefix: ClassVar[str] = ""
+    """Name before the keys, with its dot."""
+
+    def __post_init__(self) -> None:
+        for declared in fields(self):  # type: ignore[arg-type]
+            value, name = getattr(self, declared.name), f"{self.prefix}{declared.name}"
+            null = declared.default is None
+            if value is None and null:
+                continue
+            if "bounds" in declared.metadata:
+                least, most = declared.metadata["bounds"]
+                check_number(name, value, least, most, null)
+            if "options" in declared.metadata:
+                check_choice(name, value, declared.metadata["options"])
+
+
+def meanings(config: type) -> Iterator[tuple[str, str]]:
+    """Yield name and meaning of every key of a config group."""
+    for declared in fields(config):
+        if words := declared.metadata.get("words"):
+            yield f"{getattr(config, 'prefix', '')}{declared.name}", words

@@ -1,0 +1,117 @@
+"""The machine: files that are written whole, folders with one writer, cores for data workers."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from filelock import FileLock, Timeout
+
+from bload import InputError
+
+MOST_WORKERS = 8
+"""Most data workers per rank if their number is not given."""
+
+
+def plain_file(path: Path | str) -> Path:
+    """Return the path of a file or of none; raise `InputError` if something else is there."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is a folder, a pipe or a device; give a file")
+    return path
+
+
+@contextmanager
+def reading(path: Path | str, remedy: str) -> Iterator[None]:
+    """Raise an `InputError` that names the file for whatever its contents raise in the body."""
+    try:
+        yield
+    except Exception as error:  # wrong contents raise nearly anything
+        if isinstance(error, InputError) or "Memory" in type(error).__name__:
+            raise
+        details = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(f"{path} cannot be read ({details}); {remedy}") from error
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Open a new file for writing; an old one, or a link, is removed and not followed."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
+
+
+def write_whole(
+    path: Path | str,
+    content: str | bytes | Callable[[BinaryIO], object],
+    previous: Path | None = None,
+) -> None:
+    """Write a file so that `path` always holds a whole one, the old or the new.
+
+    It is on the disk, not only in the system's memory, when this returns.
+
+    Args:
+        path: in a folder that exists.
+        content: text (UTF-8), bytes, or a function that writes to the open file it is given.
+        previous: where the old file is kept, in the same folder; None replaces it.
+
+    Raises:
+        InputError: `path` is no plain file.
+    """
+    path = plain_file(path)  # a rename would take a device away
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with new_file(part) as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content if isinstance(content, bytes) else content.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if previous and path.exists():
+            os.replace(path, previous)
+        os.replace(part, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_folder(folder: Path, *, lock: Path | None = None, seconds: float = -1) -> Iterator[None]:
+    """Keep other processes from writing `folder`; the system ends the lock if this one is killed.
+
+    Args:
+        lock: the lock file; default: one beside the folder.
+        seconds: time to wait for another process; -1: no limit.
+
+    Raises:
+        InputError: another process holds the lock, or there is no place for it.
+    """
+    lock = lock or folder.parent / f".{folder.name}.lock"
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(lock, timeout=seconds).acquire()
+    except Timeout:
+        raise InputError(f"another process is writing {folder}; wait or stop it") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error}); give another folder") from error
+    with held:
+        yield
+
+
+def core_count() -> int:
+    """Return the number of cores that this process may use, as set by Slurm or a container."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_count(asked: int) -> int:
+    """Return the number of data workers of a rank: `asked`, or for -1 its share of the cores."""
+    if asked >= 0:
+        return asked
+    share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return min(MOST_WORKERS, max(1, share))

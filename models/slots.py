@@ -1,0 +1,54 @@
+"""Slots whose frames are computed: all of a batch, or only those that hold a frame.
+
+B blocks, T slots, I computed slots, V all slots.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bload.batch.trees import to_device
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The computed slots of a batch."""
+
+    shape_BT: tuple[int, int]
+    computed_BT: Tensor | None = None
+    """Bool, on the host; None: all slots."""
+
+    @classmethod
+    def valid(cls, valid_BT: Tensor) -> "Slots":
+        """Select the valid slots of a batch on the host, or the first slot if none is valid.
+
+        So every parameter has a gradient on every rank, even if it is zero.
+        """
+        computed_BT = valid_BT.clone()
+        computed_BT[0, 0] |= ~valid_BT.any()
+        return cls((valid_BT.shape[0], valid_BT.shape[1]), computed_BT)
+
+    def chunk(self, first: int, slots: int) -> "Slots":
+        """Return the computed slots among `slots` slots of each block from `first` on."""
+        part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]
+        return Slots((self.shape_BT[0], slots), part_BT)
+
+    def take(self, values_BT: Tensor) -> Tensor:
+        """``(B, T, ...)`` -> ``(I, ...)``."""
+        values_V = values_BT.flatten(0, 1)
+        return values_V if self.computed_BT is None else values_V[self._index(values_V)]
+
+    def put(self, values_LI: Tensor) -> Tensor:
+        """``(L, I, ...)`` -> ``(L, B, T, ...)``, 0 where nothing was computed."""
+        if self.computed_BT is None:
+            return values_LI.unflatten(1, self.shape_BT)
+        values_LV = values_LI.new_zeros(
+            len(values_LI), self.computed_BT.numel(), *values_LI.shape[2:]
+        )
+        values_LV[:, self._index(values_LI)] = values_LI
+        return values_LV.unflatten(1, self.shape_BT)
+
+    def _index(self, like: Tensor) -> Tensor:
+        """Return the index ``(I,)`` of computed slots; made on the host, it waits for nothing."""
+        assert self.computed_BT is not None
+        return to_device(self.computed_BT.flatten().nonzero().squeeze(1), like.device)

@@ -1,0 +1,111 @@
+"""What only a card can show: its kernels keep sequences apart, nothing waits, and NCCL."""
+
+from functools import partial
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.attention import varlen
+from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+import bload
+
+pytestmark = pytest.mark.gpu
+LENGTHS = [3, 150, 2, 90, 1, 40, 200, 64, 7, 256, 33]
+GPU, T_MAX, WIDTH = torch.device("cuda"), 300, 64
+NEAR = {torch.float32: {"rtol": 1e-4, "atol": 1e-5}, torch.bfloat16: {"rtol": 0.02, "atol": 0.06}}
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["float32", "bf16"])
+def batch(request):
+    """All sequences in blocks of 300, and a filler; without TF32, which would look like a leak."""
+    torch.manual_seed(0)
+    frames = [torch.randn(length, WIDTH).to(request.param) for length in LENGTHS]
+    source = bload.from_dataset(frames, LENGTHS)
+    (batch,) = bload.BlockLoader(source, "bload_exact", t_max=T_MAX, batch_slots=4 * T_MAX)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield batch.to(GPU)
+
+
+def attend(attention, values, **options):
+    two = values.unflatten(-1, (2, -1)).transpose(-2, -3)
+    return attention(two, two * 0.5, two + 1, **options).transpose(-2, -3).flatten(-2)
+
+
+def by_bounds(batch, values_BT):
+    values_V = values_BT[batch.valid_BT].unflatten(-1, (2, -1))
+    parts, outputs_BT = (values_V, values_V * 0.5, values_V + 1), torch.zeros_like(values_BT)
+    outputs_V = varlen.varlen_attn(*parts, **batch.varlen(segments=20), window_size=(-1, 0))
+    outputs_BT[batch.valid_BT] = outputs_V.flatten(1)
+    return outputs_BT
+
+
+def compare(batch, packed, alone):
+    """Outputs and gradients of the batch are those of each sequence alone."""
+    values_BT = batch.inputs_BT.clone().requires_grad_()
+    outputs_BT = packed(batch, values_BT)
+    weight = torch.linspace(-1, 1, outputs_BT.shape[-1], device=GPU)
+    (grad_BT,) = torch.autograd.grad((outputs_BT[batch.valid_BT] * weight).sum(), values_BT)
+    table = batch.segments
+    for b, slot, length in torch.stack([table.block_S, table.slot_S, table.length_S], 1).tolist():
+        place = b, slice(slot, slot + length)
+        values = batch.inputs_BT[place][None].clone().requires_grad_()
+        outputs = alone(values)
+        (grad,) = torch.autograd.grad((outputs * weight).sum(), values)
+        torch.testing.assert_close(outputs_BT[place], outputs[0], **NEAR[values.dtype])
+        torch.testing.assert_close(grad_BT[place], grad[0], **NEAR[values.dtype])
+    assert not grad_BT[~batch.valid_BT].any()
+
+
+@pytest.mark.parametrize("form", ["attention_mask", "block_mask", "varlen"])
+def test_kernels_of_attention_keep_sequences_apart(form, batch):
+    if form == "varlen" and batch.inputs_BT.dtype == torch.float32:
+        pytest.skip("the kernel takes half precision alone")
+    flex = torch.compile(flex_attention)
+    packed = {
+        "attention_mask": lambda batch, x_BT: attend(sdpa, x_BT, attn_mask=batch.attention_mask()),
+        "block_mask": lambda batch, x_BT: attend(flex, x_BT, block_mask=batch.block_mask()),
+        "varlen": by_bounds,
+    }
+    compare(batch, packed[form], partial(attend, sdpa, is_causal=True))
+
+
+def test_cudnn_keeps_sequences_apart(batch):
+    gru = nn.GRU(WIDTH, 32, 2, bidirectional=True, batch_first=True).to(GPU, batch.inputs_BT.dtype)
+
+    def packed(batch, values_BT):
+        return batch.from_packed(gru(batch.to_packed(values_BT))[0])
+
+    compare(batch, packed, lambda values: gru(values)[0])
+    bload.check_boundaries(lambda part: packed(part, part.inputs_BT), batch)
+
+
+def test_forms_and_copies_wait_for_nothing(batch):
+    hosted = batch.to("cpu").pin_memory()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        moved = hosted.to(GPU, non_blocking=True)
+        forms = [moved.cu_seqlens, moved.position_BT, moved.seq_idx_BT, moved.attention_mask()]
+        forms += [moved.block_mask().kv_indices, moved.varlen()["cu_seq_q"], moved.segment_BT]
+        forms += [moved.next_tokens(moved.segment_position_BT), moved.last(moved.inputs_BT)]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(forms[0].cpu(), hosted.cu_seqlens)
+
+
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl"])
+def test_a_group_of_nccl_has_losses_and_outputs(backend, tmp_path):
+    source = bload.from_dataset([torch.randn(length, 8) for length in LENGTHS], LENGTHS)
+    dist.init_process_group(backend, f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        model, outputs = nn.parallel.DistributedDataParallel(nn.Linear(8, 1).to(GPU)), []
+        for batch in (cpu.to(GPU) for cpu in bload.BlockLoader(source, batch_slots=512)):
+            outputs_BT = model(batch.inputs_BT)
+            loss_sum = outputs_BT[batch.valid_BT].square().sum()
+            bload.mean_loss(loss_sum, batch, batch.valid_BT.sum()).backward()
+            outputs += bload.unpack(outputs_BT, batch, gather=True)
+        assert sorted(output.sequence for output in outputs) == [*range(len(LENGTHS))]
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,63 @@
+"""A file is written whole or not at all, a folder by one process at a time."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from unittest.mock import Mock
+
+import pytest
+
+from bload.errors import InputError
+from datasets.machine import lock_folder, write_whole
+from tests.installation import ROOT
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from datasets.machine import lock_folder
+with lock_folder(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(900)
+"""
+
+
+@pytest.mark.parametrize("content", [b"newer", "newer", lambda file: file.write(b"newer")])
+def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
+    path, previous = tmp_path / "last.pt", tmp_path / "previous.pt"
+    path.write_text("old")
+    previous.write_text("older")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, content, previous)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "last.pt": "old",
+        "previous.pt": "older",
+    }
+
+
+@pytest.mark.parametrize("content", ["new", lambda file: file.write(b"new")])
+def test_a_planted_link_is_not_followed(content, tmp_path):
+    (tmp_path / "theirs").write_text("old")
+    (tmp_path / "report.html.part").symlink_to("theirs")
+    write_whole(tmp_path / "report.html", content)
+    assert (tmp_path / "report.html").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "theirs"]
+    assert (tmp_path / "theirs").read_text() == "old"
+
+
+def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):
+    folder = tmp_path / "frames"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            refused = pytest.raises(InputError, match="another process is writing")
+            with refused, lock_folder(folder, seconds=0.1):
+                pass
+            threading.Timer(1.0, holder.kill).start()
+            with lock_folder(folder):
+                assert holder.wait() < 0
+        finally:
+            holder.kill()

@@ -1,0 +1,338 @@
+"""A run: what it trains, on what, where it writes, and how far it is.
+
+`open_run` opens one, new or resumed; train.py takes its steps.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from bload import Batch
+from datasets.build import build_letterbox
+from datasets.letterbox import Letterbox
+from models import build_criterion
+from models.weights import load_weights, noise_warning
+from training.build import (
+    Training,
+    build_inputs,
+    build_network,
+    build_training,
+    choose_execution,
+    choose_kernels,
+)
+from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
+from training.config import TrainJob
+from training.data import Data, Split, open_data
+from training.evaluation import evaluate
+from training.figures import Meter, epoch_figures, losses_of, run_summary
+from training.folder import RunFolder, checkpoint_file, read_object
+from training.memory import reset_peak_memory
+from training.printing import epoch_line, opening_text, summary_text
+from training.ranks import Ranks
+from training.report.record import RELATIONS
+from training.report.write import PAGE, begin_page, drawn_files, write_or_warn
+from training.sidings.carry import open_memory, pack_memory
+from training.step import Position, train_step
+from training.stopping import Stopped
+from training.tracking import Tracker
+
+
+@dataclass
+class Run:
+    """One run on this rank."""
+
+    cfg: TrainJob
+    ranks: Ranks
+    folder: RunFolder
+    data: Data
+    training: Training
+    progress: Progress
+    tracker: Tracker
+    memory: list[Any] | None = None
+    """State of the network after the step before, see `train_step`."""
+    meter: Meter = field(default_factory=Meter)
+    saved_at: float = field(default_factory=lambda: time.monotonic())
+    awaits_workers: bool = False
+    bar: tqdm = field(init=False)
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, from 0."""
+        return self.data.loader.sampler.epoch
+
+    @property
+    def epochs(self) -> int:
+        return self.training.cfg.epochs
+
+    @property
+    def position(self) -> Position:
+        """Position of the step whose batches the loader has just given."""
+        loader = self.data.loader
+        return Position(self.epoch, loader.step - 1, loader.steps)
+
+    @property
+    def is_last_step(self) -> bool:
+        return self.data.loader.step == self.data.loader.steps
+
+    @property
+    def is_save_due(self) -> bool:
+        return time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
+
+    @property
+    def is_evaluation_due(self) -> bool:
+        """True if the validation videos are due at this step, or at the end of the epoch before."""
+        loader, progress = self.data.loader, self.progress
+        is_due = self.training.cfg.evaluates(self.epoch, loader.step, loader.steps)
+        return self.data.validation is not None and is_due and progress.evaluated < self.epochs_done
+
+    @property
+    def epochs_done(self) -> float:
+        return self.epoch + self.data.loader.step / self.data.loader.steps
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin an epoch, or go on with the one that a checkpoint was in."""
+        loader = self.data.loader
+        loader.set_epoch(epoch)
+        self.meter = Meter()
+        for sums in self.progress.epoch_sums[self.ranks.rank :: self.ranks.world_size]:
+            self.meter.add(**sums)  # maybe those of several ranks
+        self.memory = open_memory(self.progress.memory, loader, self.ranks.device)
+
+    def batches(self) -> Iterator[list[Batch]]:
+        """Yield the batches of each remaining step of the epoch; its times go to the meter."""
+        loader = self.data.loader
+        self.bar = tqdm(
+            desc=f"epoch {self.epoch + 1}/{self.epochs}",
+            total=loader.steps,
+            initial=loader.step,
+            leave=False,
+            disable=None if self.ranks.is_first else True,  # None: only on a terminal
+        )
+        self.meter.lap()
+        for batches in loader.by_step():
+            if self.awaits_workers:  # which may take longer on another rank
+                self.ranks.barrier()
+                self.meter.lap("start")
+                self.awaits_workers = False
+            self.meter.lap("seconds", "waiting")
+            yield batches
+            self.meter.lap("seconds")
+        self.bar.close()
+
+    def take_step(self, batches: Sequence[Batch]) -> None:
+        """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
+        loader = self.data.loader
+        step, self.memory = train_step(self.training, batches, self.position, self.memory)
+        self.meter.add(losses=step.losses)
+        loss = step.losses["loss"] * self.ranks.world_size
+        self.bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
+        self.bar.update()
+        if loader.step % self.cfg.train.log_every:
+            return
+        losses = losses_of(step.losses, self.ranks)
+        figures = {**losses, "norm": step.norm, "lr": step.rate}
+        self.tracker.log("step", self.epoch + 1, loader.step, figures)
+        if self.bar.disable and self.ranks.is_first and not self.is_last_step:
+            place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
+            print(f"{place}  loss {losses['loss']:.3f}", flush=True)
+
+    def save_inside_epoch(self) -> None:
+        """Save between two steps; all ranks call this."""
+        self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
+        self.progress.memory = self.ranks.gather(pack_memory(self.memory))
+        self.save()
+
+    def save(self, path: Path | None = None) -> None:
+        """Write a checkpoint, by default the run's latest; all ranks call this."""
+        save_checkpoint(
+            path or self.folder.last, self.cfg, self.training, self.data.loader, self.progress
+        )
+        if path is None:
+            self.saved_at = time.monotonic()
+
+    def stopped(self) -> Stopped:
+        """Return the exception to raise on every rank once they have agreed to stop and saved."""
+        step = self.data.loader.step
+        place = f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
+        return self.ranks.stopped(f"{self.folder.last}: {place}")
+
+    def validate(self) -> None:
+        """Evaluate on the validation videos; save, and save the weights if they are the best."""
+        assert self.data.validation
+        progress, loader = self.progress, self.data.loader
+        self.meter.lap("seconds")
+        figures = self.evaluate(self.data.validation)
+        progress.recall, progress.evaluated = figures["with/recall@20"], self.epochs_done
+        epoch, step = self.epoch, loader.step
+        if not step:  # the end of the epoch before
+            epoch, step = epoch - 1, progress.epochs[-1]["steps"]
+        self.tracker.log("eval", epoch + 1, step, {"after": self.epochs_done, **figures})
+        if progress.best is None or progress.recall > progress.best:
+            progress.best = progress.recall
+            self.save(self.folder.best)
+        self.save()
+        self.meter.lap()  # without a name, the time of the evaluation does not count
+
+    def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
+        """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
+        train = self.cfg.train
+        with self.training.shared_weights():
+            return evaluate(
+                self.training.evaluated_model,
+                split.source,
+                self.ranks,
+                inputs=build_inputs(self.cfg.model, Letterbox(split.source), self.ranks.device),
+                batch_slots=2 * train.batch_slots,  # no activations are kept
+                amp=train.amp,
+                workers=train.workers,
+                timeout=train.timeout,
+                yardsticks=split.yardsticks,
+                change=self.training.change_evaluated,
+                relations=relations,
+            )
+
+    def end_epoch(self) -> None:
+        """Write the epoch's figures down, and save; a run that is to stop does so here."""
+        loader = self.data.loader
+        figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.padding == "skipped")
+        self.tracker.log("epoch", self.epoch + 1, loader.steps, figures)
+        if self.ranks.is_first:
+            print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
+        self.progress.epochs.append(figures)
+        self.progress.epoch_sums, self.progress.memory = [], []
+        loader.set_epoch(self.epoch + 1)  # so that this checkpoint resumes there
+        self.save()
+        if self.ranks.stopping():
+            raise self.stopped()
+
+    def finish(self) -> dict[str, Any]:
+        """Evaluate, write and print the summary, and draw the run's page."""
+        recall = self.evaluate(self.data.final, self.folder.path / RELATIONS)
+        summary = run_summary(
+            self.cfg, self.folder.path, self.training, self.data.loader, self.progress
+        )
+        summary |= {"split": self.data.final.source.split}
+        summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
+        if self.ranks.is_first:
+            self.tracker.log("summary", self.epochs, 0, summary)
+            self.folder.write_json(self.folder.summary, summary)
+            write_or_warn(self.folder.path, self.ranks.device, self.data.final.source)
+            self.tracker.show(drawn_files(self.folder.path))
+            print(summary_text(summary, drawn_files(self.folder.path)))
+        self.ranks.barrier()
+        return summary
+
+
+@contextmanager
+def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
+    """Open a run, new or resumed, which no other process may write within the body.
+
+    Afterwards its folder always has a checkpoint.
+    """
+    with folder.lock(ranks):
+        log = folder.log(ranks.rank)
+        try:
+            run, message = begin_or_resume(cfg, ranks, folder, data)
+            if ranks.is_first:
+                sampler = data.loader.sampler
+                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, message))
+            with run.tracker as tracker:
+                tracker.draw({cfg.loader.name: data.loader.plan})
+                reset_peak_memory(ranks.device)
+                with ranks.stop.heard():
+                    yield run
+        except Exception:
+            log.exception("failed")
+            raise
+
+
+def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> tuple[Run, str]:
+    """Build a run, restored from its checkpoint if there is one; return it and a message."""
+    loader, message = data.loader, ""
+    with ranks.together():
+        paths = folder.checkpoints(cfg.run.resume)
+        if not paths and cfg.run.resume == "auto":
+            message = folder.similar_run(cfg, loader.sampler)
+        path, saved, damage = open_checkpoint(paths)
+    training = open_training(cfg, ranks, data, saved)
+    if saved is None or path is None:
+        progress = Progress()
+        with ranks.together():
+            if cfg.model.weights:
+                message = str(load_weights(training.model, cfg.model.weights))
+        message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
+    else:
+        progress, message = restore(saved, path, cfg, training, loader)
+    is_new = path not in (folder.last, folder.previous)  # or from another run's checkpoint
+    if is_new:
+        progress.best = None
+    if ranks.is_first:
+        if is_new:
+            folder.clear()
+        folder.begin(cfg, ranks)
+        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated)
+        begin_page(folder.path)
+        if path == folder.previous:
+            folder.previous.replace(folder.last)  # else saving would move the damaged one over it
+    ranks.barrier()
+    tracker = Tracker(
+        folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
+    )
+    run = Run(cfg, ranks, folder, data, training, progress, tracker)
+    run.awaits_workers = cfg.train.workers > 0
+    if is_new:
+        run.save()
+    return run, damage + message
+
+
+def open_training(
+    cfg: TrainJob, ranks: Ranks, data: Data, saved: dict[str, Any] | None = None
+) -> Training:
+    """Build the model on this rank's device, with its optimiser, losses and inputs.
+
+    Args:
+        saved: contents of the checkpoint that it will be restored from.
+    """
+    sampler = data.loader.sampler
+    execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
+    torch.manual_seed(cfg.train.seed)
+    with ranks.together():
+        model = build_network(cfg, ranks.device, execution)
+    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
+    train_cfg = cfg.train.for_slots(data.loader.account.processed)
+    letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
+    inputs = build_inputs(cfg.model, letterbox, ranks.device, cfg.train)
+    criterion = build_criterion(cfg.loss)
+    return build_training(train_cfg, ranks, model, criterion, inputs, data.loader, sidings)
+
+
+def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
+    """Return the folder of a run, its data, and its summary if nothing is left to do.
+
+    Raises:
+        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
+    """
+    folder = RunFolder.of(cfg, ranks.world_size)
+    with ranks.together():
+        if cfg.run.resume not in ("auto", "never"):
+            checkpoint_file(cfg.run.resume)
+    data = open_data(cfg, ranks)
+    with ranks.together():
+        if folder.path.exists() and cfg.run.resume == "auto":
+            folder.check_same_config(cfg, data.loader.sampler)
+    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
+        return folder, data, None
+    if ranks.is_first:
+        print(f"{folder.path} had finished before; run.resume=never trains it again.")
+    if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
+        with folder.lock(ranks):
+            if ranks.is_first:
+                write_or_warn(folder.path, ranks.device, data.final.source)
+    return folder, data, read_object(folder.summary) if folder.summary.exists() else {}

@@ -1,0 +1,75 @@
+"""Memory of rows from step to step under ``loader.long=carry``, in checkpoints.
+
+A memory has the network's state after each batch of a step: lists and tuples of tensors
+``(B, ...)`` and None. B rows of a batch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from bload import BlockLoader
+
+
+def pack_memory(memory: Sequence[Any] | None) -> list[Any]:
+    """Convert a memory to plain lists of tensors on the host, for a checkpoint."""
+    return [_plain(state) for state in memory or ()]
+
+
+def open_memory(
+    saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
+) -> list[Any] | None:
+    """Restore the memory of this rank's rows from what any number of ranks saved.
+
+    The rows of a step are numbered over all ranks, one for each rank in turn.
+
+    Args:
+        saved: `pack_memory` of every rank; empty at the start of an epoch.
+        device: of the model.
+
+    Returns:
+        One state per batch of a step; none at the start of an epoch; None if the plan never
+        carries.
+    """
+    if not loader.plan.carries:
+        return None
+    if not saved or not saved[0]:
+        return []
+    everyone = _side_by_side([_side_by_side(states) for states in saved])  # rank after rank
+    sampler = loader.sampler
+    rows = sampler.blocks_per_step // len(saved)  # of each rank that saved
+    own = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
+    index = own % len(saved) * rows + own // len(saved)
+    return [_take(everyone, part, device) for part in index.split(sampler.blocks_per_batch)]
+
+
+def _plain(tree: Any) -> Any:
+    """Return the tree on the host, with lists for tuples: a checkpoint refuses named ones."""
+    if isinstance(tree, Tensor):
+        return tree.detach().cpu()
+    return [_plain(part) for part in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _take(tree: Any, index: Tensor, device: torch.device) -> Any:
+    return tree_map_only(Tensor, lambda values: values[index].to(device), tree)
+
+
+def _side_by_side(trees: Sequence[Any]) -> Any:
+    """Join trees of tensors along their rows; zeros in front make caches of slots equally long."""
+    first = trees[0]
+    if isinstance(first, list):
+        return [_side_by_side(parts) for parts in zip(*trees, strict=True)]
+    if first is None:
+        return None
+    slots = max(tree.shape[1:2] for tree in trees)
+    return torch.cat([_filled_up(tree, slots) for tree in trees])
+
+
+def _filled_up(values: Tensor, slots: torch.Size) -> Tensor:
+    if values.shape[1:2] == slots:
+        return values
+    missing = values.new_zeros(len(values), slots[0] - values.shape[1], *values.shape[2:])
+    return torch.cat([missing, values], dim=1)

@@ -1,0 +1,51 @@
+"""How many pictures to recompute so that a step fits into memory: ``model.checkpoint=auto``."""
+
+from dataclasses import dataclass
+
+from bload import BlockSampler
+from models.cost import GIB, measure_cost
+from training.config import TrainJob
+from training.memory import free_memory
+from training.ranks import Ranks, autocast
+
+SHARES = {"cuda": 0.8, "cpu": 0.45}
+"""Share of the free memory to plan for. The rest is for temporaries and losses, and on CPUs also
+for freed tensors that the C library keeps: up to three quarters of what is in use."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The share of the pictures to recompute, which a resumed run takes up again."""
+
+    share: float
+
+    def state_dict(self) -> float:
+        return self.share
+
+    def load_state_dict(self, state: float) -> None:
+        """Leave the share as it is: `choose` has read it."""
+
+
+def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None) -> Chosen:
+    """Choose the least share with which a step fits on every rank, and print why.
+
+    Args:
+        saved: what the run has chosen before, which stays.
+    """
+    if saved is not None:
+        return Chosen(saved)
+    height, width = cfg.dataset.frame_size
+    frames, part = sampler.blocks_per_batch * sampler.plan.t_max, SHARES[ranks.device.type]
+    precision = autocast(cfg.train.amp, ranks.device)
+    cost = measure_cost(cfg.model, (height, width), sampler.plan.t_max, precision, ranks.device)
+    free = part * free_memory(ranks.device)
+    share: float = max(ranks.gather(cost.share(frames, free)))
+    if ranks.is_first:
+        none, chosen, most = (cost.step(frames, again) / GIB for again in (0, share, 1))
+        print(
+            f"a step of {frames} frames takes about {none:.1f} GiB, or {most:.1f} with activations "
+            f"recomputed; {free / GIB:.1f} GiB ({part:.0%} of what is free) are there: "
+            f"recomputing {share:.0%} of the pictures, which takes {chosen:.1f} GiB "
+            "(model.checkpoint=auto)"
+        )
+    return Chosen(share)

@@ -1,0 +1,209 @@
+"""Ways in which ranks that train together agree on weights: ``train.sync``.
+
+R ranks, P parameters. A rank sends, in parameters per step, if collectives are rings:
+
+| sync | after a step | sends |
+| --- | --- | --- |
+| allreduce | nothing: DDP has averaged the gradients | 2 (R - 1) / R x P |
+| local | average over all ranks, every k = ``train.sync_every`` steps | 2 (R - 1) / R x P / k |
+| gossip | average over a rank and its neighbours on a ring | 2 P, on two ranks P |
+| none | nothing: isolated ranks, to compare with | 0 |
+
+``local`` is local SGD (arXiv 1805.09767); it also averages after an epoch's last step. ``gossip``
+exchanges with neighbours after Ergen and Kozat (arXiv 1710.08744), with first-order steps; their
+particle and Kalman filters over the weights are not implemented. The mixing matrix of the ring is
+symmetric and doubly stochastic, so it preserves the mean over ranks. Each round multiplies the
+distance to the mean by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80
+on 8.
+
+A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
+the number of ranks. So the mean of the ranks' gradients is the gradient of ``allreduce``, and each
+rank's is an unbiased estimate of it if blocks are dealt at random. ``local`` with k = 1 equals
+``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give more weight to
+the targets of a rank with few.
+
+Every rank clips its own gradient by its norm, and keeps its own AdamW moments, which are never
+averaged. Ranks still sum a few counts in each step and so wait for each other; ``local`` saves only
+bytes.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from bload import BlockLoader
+from bload.errors import InputError
+from training.config import SYNC_NAMES
+
+if TYPE_CHECKING:
+    from training.build import Training
+
+
+def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Leave the parameters of this rank as they are."""
+
+
+def local(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Replace the parameters by their average over all ranks, if `due`."""
+    if due:
+        mean_P = flat(parameters)
+        dist.all_reduce(mean_P)
+        put_back(mean_P / dist.get_world_size(), parameters)
+
+
+def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
+    """Replace the parameters by their average over this rank and its neighbours on a ring.
+
+    On a ring these are the Metropolis weights, 1 / (1 + neighbours).
+    """
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mine_P = flat(parameters)
+    neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # on two ranks, the other one
+    theirs = [torch.empty_like(mine_P) for _ in neighbours]
+    sends = [dist.P2POp(dist.isend, mine_P, other) for other in neighbours]
+    receives = [
+        dist.P2POp(dist.irecv, their_P, other)
+        for other, their_P in zip(neighbours, theirs, strict=True)
+    ]
+    for work in dist.batch_isend_irecv([*sends, *receives]):
+        work.wait()
+    put_back(torch.stack([mine_P, *theirs]).mean(0), parameters)
+
+
+@torch.no_grad()
+def flat(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Copy all parameters into one vector, ``(P,)``."""
+    return torch.cat([parameter.reshape(-1) for parameter in parameters])
+
+
+@torch.no_grad()
+def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+    """Write the vector of `flat` into the parameters, with their strides, which moments share.
+
+    Convolutions are channels-last, and a fused optimiser pairs values by their place in memory.
+    """
+    parts = values_P.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.copy_(part.view_as(parameter))
+
+
+SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
+    zip(SYNC_NAMES, (keep, local, gossip, keep), strict=True)
+)
+"""Name -> what all of two or more ranks do with their parameters after each step."""
+
+
+class SyncedOptimiser:
+    """An optimiser after whose steps the ranks agree on weights.
+
+    Args:
+        modules: the model, and the average of its weights if there is one.
+        every: steps between averages of ``local``.
+        loader: tells how many steps of how many are done in the epoch.
+    """
+
+    def __init__(
+        self,
+        optimiser: Any,
+        modules: Sequence[nn.Module],
+        name: str,
+        every: int,
+        loader: BlockLoader,
+    ) -> None:
+        self.optimiser, self.modules = optimiser, modules
+        self.agree, self.every, self.loader = SYNCS[name], every, loader
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.optimiser.param_groups
+
+    def zero_grad(self) -> None:
+        self.optimiser.zero_grad()
+
+    def step(self) -> None:
+        """Take a step; then let the ranks agree, if it is time."""
+        self.optimiser.step()
+        due = is_due(self.loader.step, self.loader.steps, self.every)
+        self.agree(trained(self.modules[0]), due)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.optimiser.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimiser.load_state_dict(state)
+
+
+class RankStates:
+    """Weights and optimisers of all ranks, each with its own, in one checkpoint."""
+
+    def __init__(self, training: "Training") -> None:
+        self.training = training
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list.
+
+        A rank alone has no state but the run's.
+        """
+        if self.training.ranks.world_size == 1:
+            return []
+        contents = io.BytesIO()
+        torch.save(self.training.learned(), contents)
+        parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
+        dist.gather_object(contents.getvalue(), parts or None)
+        return [
+            torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts
+        ]
+
+    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+        """Restore this rank's own state; raises `InputError` on another number of ranks."""
+        ranks = self.training.ranks
+        if not states:
+            return
+        if len(states) != ranks.world_size:
+            raise InputError(
+                f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here "
+                f"are {ranks.world_size}; go on with {len(states)}, or start anew with "
+                "run.resume=never"
+            )
+        self.training.load(states[ranks.rank])
+
+
+@contextmanager
+def mean_weights(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Give modules the mean of the ranks' weights within the body; all ranks enter it."""
+    parameters = [parameter for module in modules for parameter in trained(module)]
+    own_P = flat(parameters)
+    local(parameters, due=True)
+    try:
+        yield
+    finally:
+        put_back(own_P, parameters)
+
+
+def is_due(done: int, steps: int, every: int) -> bool:
+    """True after every `every`-th of an epoch's steps, and after the last."""
+    return done % every == 0 or done == steps
+
+
+def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
+    """Let ranks train with weights of their own, as ``train.sync`` says."""
+    if training.ranks.world_size > 1:
+        assert loader is not None
+        modules = [module for module in (training.model, training.average) if module is not None]
+        cfg = training.cfg
+        optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
+        shared_weights = partial(mean_weights, modules)
+        training = replace(training, optimiser=optimiser, shared_weights=shared_weights)
+    return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
+
+
+def trained(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that a step changes."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
