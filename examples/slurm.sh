@@ -22,9 +22,12 @@ source .venv/bin/activate
 gpus=${SLURM_GPUS_ON_NODE:-4}
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / gpus))
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+port=$((20000 + SLURM_JOB_ID % 10000))
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1  # otherwise restarted ranks read addresses of dead ones
 
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" \
-    --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:29500" \
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+    torchrun --nnodes="$SLURM_NNODES" --nproc_per_node="$gpus" --max-restarts=3 \
+    --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:$port" \
     --shutdown-timeout 240 --signals-to-handle SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 \
     train.py "$@" &
 step=$!

@@ -234,43 +234,67 @@ class Boundaries(CompactPickle):
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
         return mean_S.to(torch.float32 if is_exact else dtype)
 
-    def to_packed(self, values_BT: Tensor) -> PackedSequence:
+    def order(self) -> PackedSequence:
+        """Return the slots ``b * T + t`` in the order of `to_packed`, with sizes and segments.
+
+        It depends on the segments alone. Give it to `to_packed` and `from_packed` inside a compiled
+        function, which cannot count segments, and to save counting them twice. On a batch that is
+        still on the CPU it does not synchronise: ``batch.order().to(device)``.
+        """
+        segments, t_max = self.segments, self.valid_BT.shape[1]
+        if not len(segments):  # two slots, since a compiled function has one more graph for one
+            slot_V = torch.arange(min(2, t_max), device=self.valid_BT.device)
+            return PackedSequence(slot_V, torch.ones_like(slot_V, device="cpu"), slot_V[:1])
+        order_S = segments.length_S.argsort(descending=True, stable=True)
+        ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
+        sizes_T = ends_T.flip(0).cumsum(0).flip(0)[1:]
+        step_V = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
+        row_V = torch.arange(len(step_V), device=sizes_T.device)
+        row_V = row_V - (sizes_T.cumsum(0) - sizes_T)[step_V]
+        first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
+        slot_V = first_S[row_V] + step_V
+        return PackedSequence(slot_V, sizes_T.cpu(), order_S, order_S.argsort())
+
+    def to_packed(self, values_BT: Tensor, order: PackedSequence | None = None) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
 
         The state is then clear at every start, and cuDNN runs the module. Its states,
-        ``(layers, S, width)``, are in the order of `segments`. A batch without frames becomes one
-        slot of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
-        ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Both methods synchronise
-        with a GPU, because PyTorch needs the sizes on the CPU.
+        ``(layers, S, width)``, are in the order of `segments`. A batch without frames becomes two
+        slots of padding (S = 1), because these modules reject empty input; `from_packed` drops it,
+        ``state[:, : len(batch.segments)]`` does too, and gradients are 0. Without `order`, both
+        methods synchronise with a GPU, because PyTorch needs the sizes on the CPU.
+
+        Args:
+            order: what `order` of this batch returned.
 
         Raises:
             InputError: the values do not begin with the shape ``(B, T)`` of the batch, as is true
                 of all methods that take ``(B, T, ...)``.
         """
         self._check(values_BT)
-        order_S, place_S, slot_V, sizes_T = self._packed_order()
-        if not len(slot_V):
-            order = slot_V.new_zeros(1)
-            return PackedSequence(values_BT.flatten(0, 1)[:1], order.cpu() + 1, order, order)
-        frames_V = values_BT.flatten(0, 1).index_select(0, slot_V)
-        return PackedSequence(frames_V, sizes_T, order_S, place_S)
+        order = self.order() if order is None else order
+        frames_V = values_BT.flatten(0, 1).index_select(0, order.data)
+        return PackedSequence(
+            frames_V, order.batch_sizes, order.sorted_indices, order.unsorted_indices
+        )
 
-    def from_packed(self, packed: PackedSequence) -> Tensor:
+    def from_packed(self, packed: PackedSequence, order: PackedSequence | None = None) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
-        _, _, slot_V, sizes_T = self._packed_order()
+        order = self.order() if order is None else order
         if not isinstance(packed, PackedSequence):
             raise InputError(f"packed is a {type(packed).__name__}; give an RNN's first output")
-        sizes_T = sizes_T if len(sizes_T) else sizes_T.new_ones(1)
-        if not torch.equal(packed.batch_sizes, sizes_T):
+        sizes_T = packed.batch_sizes
+        if sizes_T is not order.batch_sizes and not torch.equal(sizes_T, order.batch_sizes):
             shapes = [
-                f"{len(sizes)} steps of {sizes.sum()}" for sizes in (packed.batch_sizes, sizes_T)
+                f"{len(sizes)} steps of {sizes.sum()}" for sizes in (sizes_T, order.batch_sizes)
             ]
             raise InputError(
                 f"the packed sequence has {shapes[0]} frames and the batch {shapes[1]}, or others "
                 "per step; give the outputs for what to_packed of this batch returned"
             )
+        frames = len(order.data) if len(self.segments) else 0
         values_N = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
-        values_N = values_N.index_copy(0, slot_V, packed.data[: len(slot_V)])
+        values_N = values_N.index_copy(0, order.data[:frames], packed.data[:frames])
         return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
 
     def _check(self, values_BT: Tensor) -> None:
@@ -280,19 +304,6 @@ class Boundaries(CompactPickle):
                 f"the values have the shape {tuple(values_BT.shape)}, the batch begins with "
                 f"{tuple(self.valid_BT.shape)}; give (B, T, ...), blocks first and then slots"
             )
-
-    def _packed_order(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return segments by falling length, the inverse, ``b * T + t`` by step, and step sizes."""
-        segments, t_max = self.segments, self.valid_BT.shape[1]
-        order_S = segments.length_S.argsort(descending=True, stable=True)
-        ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
-        sizes_T = ends_T.flip(0).cumsum(0).flip(0)[1:]
-        step_V = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
-        row_V = torch.arange(len(step_V), device=sizes_T.device)
-        row_V = row_V - (sizes_T.cumsum(0) - sizes_T)[step_V]
-        first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
-        # PackedSequence takes the sizes on the CPU
-        return order_S, order_S.argsort(), first_S[row_V] + step_V, sizes_T.cpu()
 
 
 def _pairs(tiles_BK: Tensor) -> Tensor:

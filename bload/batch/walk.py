@@ -68,7 +68,9 @@ def walk(
             Rows are segments; their number falls from step to step, and nothing is cleared. It
             synchronises once with the device of the starts; pass ``WalkOrder.of(start_BT)`` to
             avoid that, for every walk over the same starts. ``slots`` takes T steps of B rows
-            each, never synchronises, and clears rows by `reset_state`.
+            each, never synchronises, and clears rows by `reset_state`. Under `torch.compile` both
+            words mean slots: a graph has fixed numbers of rows per step, so an order compiles anew
+            for every batch.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.
@@ -95,7 +97,7 @@ def walk(
             )
     if isinstance(by, str):
         check_choice("by", by, ("segments", "slots"))
-        if by == "slots":
+        if by == "slots" or torch.compiler.is_compiling():
             return _by_slots(part, inputs_BT, start_BT, state)
         by = WalkOrder.of(start_BT)
     if (len(by.last_B), by.slots) != start_BT.shape:

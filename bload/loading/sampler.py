@@ -1,8 +1,9 @@
 """Batch sampler of an epoch's plan for torch's DataLoader, with exact resume."""
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from operator import index
 from typing import Any
 
@@ -58,6 +59,9 @@ class BlockSampler(Sampler[list[Block]]):
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
             to be a multiple too; its default is rounded up. It cannot cut long sequences.
+        elastic: load positions that were saved with another number of blocks per step, such as that
+            of another number of ranks. Every frame of the epoch is still trained once; its steps
+            differ from those of an undisturbed run.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
@@ -85,6 +89,7 @@ class BlockSampler(Sampler[list[Block]]):
         cost: Cost = SLOTS,
         balance_options: Mapping[str, Any] | None = None,
         multiple_of: int = 1,
+        elastic: bool = False,
         **options: Any,
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
@@ -109,8 +114,19 @@ class BlockSampler(Sampler[list[Block]]):
             arguments = self._make_plan(0), self.t_max, self.batch_slots, cost
             sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
             self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
+        self.elastic = elastic
+        if elastic and (obstacle := self._obstacle):
+            raise InputError(
+                f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
+                "leave one of the two out"
+            )
+        self._plan: Plan | None = None
+        self._planned_epoch = 0
         self._schedule: Schedule | None = None
-        self._scheduled_epoch = 0
+        self._first_block = 0
+        """Block at which the schedule begins."""
+        self._begin = 0, 0
+        """Steps and blocks of the epoch that were trained with other blocks per step."""
         len(self)  # builds the schedule, so that invalid options fail now, not at step 0
         self._lengths_digest = _digest(self.lengths.tobytes())
         self._names_digest = names and _digest(repr(names).encode())
@@ -136,10 +152,17 @@ class BlockSampler(Sampler[list[Block]]):
             error.name = self.names[error.sequence] if self.names else ""
             raise
 
-    def _schedule_of(self, epoch: int) -> Schedule:
-        if self._schedule is None or self._scheduled_epoch != epoch:
+    def _plan_of(self, epoch: int) -> Plan:
+        if self._plan is None or self._planned_epoch != epoch:
+            self._plan = self._schedule = None  # freed before the new ones are made
+            self._plan, self._planned_epoch = self._make_plan(epoch), epoch
+        return self._plan
+
+    def _schedule_of(self, epoch: int, first_block: int = 0) -> Schedule:
+        plan = self._plan_of(epoch)
+        if self._schedule is None or self._first_block != first_block:
             self._schedule = make_schedule(
-                self._make_plan(epoch),
+                plan,
                 self.world_size,
                 self.batch_slots,
                 micro_batches=self.micro_batches,
@@ -148,10 +171,25 @@ class BlockSampler(Sampler[list[Block]]):
                 last=self.last,
                 even=self.even,
                 rng=np.random.default_rng([self.seed, epoch, 1]),
+                first_block=first_block,
                 **self.balance_options,
             )
-            self._scheduled_epoch = epoch
+            self._first_block = first_block
         return self._schedule
+
+    @property
+    def _obstacle(self) -> str:
+        """Option that keeps a position from being the first block not yet trained, or ""."""
+        for obstacle, is_set in (
+            ("long=carry", self.options.get("long") == "carry"),
+            (f"packer={self.packer}", find_packer(self.packer).makes_batches),
+            (f"balance={self.balance}", self.balance in ("window", "queue")),
+            ("last=drop", self.last == "drop"),
+            ("block_sizes", bool(self.block_sizes)),
+        ):
+            if is_set:
+                return obstacle
+        return ""
 
     @property
     def sampler(self) -> "BlockSampler":
@@ -171,22 +209,35 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def plan(self) -> Plan:
         """Plan of the current epoch, the same on every rank."""
-        return self.schedule.plan
+        return self._plan_of(self.epoch)
 
     @property
     def schedule(self) -> Schedule:
-        """Schedule of the current epoch, the same on every rank."""
-        return self._schedule_of(self.epoch)
+        """Schedule of the current epoch, the same on every rank.
+
+        After an elastic resume, it begins at the first block that had not been trained.
+        """
+        return self._schedule_of(self.epoch, self._begin[1])
 
     @property
     def account(self) -> EpochAccount:
-        """Cost of the current epoch, over all ranks."""
-        return self.schedule.account
+        """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
+        account, (_, blocks) = self.schedule.account, self._begin
+        frames, slots = int(self.plan.block_frames[:blocks].sum()), blocks * self.plan.t_max
+        return replace(
+            account,
+            steps=self.steps,
+            blocks=account.blocks + blocks,
+            padding=account.padding + slots - frames,
+            deleted=account.deleted - frames,
+            frames=account.frames + frames,
+            processed=account.processed + slots,
+        )
 
     @property
     def steps(self) -> int:
-        """Steps of the current epoch, the same on every rank."""
-        return self.schedule.steps
+        """Steps of the current epoch, the same on every rank: those done and those left."""
+        return self._begin[0] + self.schedule.steps
 
     @property
     def note(self) -> str:
@@ -202,7 +253,8 @@ class BlockSampler(Sampler[list[Block]]):
 
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
-        return int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
+        batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
+        return self._begin[0] * self.micro_batches + batches
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
@@ -225,6 +277,8 @@ class BlockSampler(Sampler[list[Block]]):
         position = {
             "epoch": self.epoch,
             "step": self.step,
+            "first step": self._begin[0],
+            "first block": self._begin[1],
             **self.definition(),
             "micro_batches": self.micro_batches,
             "blocks per batch": self.blocks_per_batch,
@@ -244,7 +298,7 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
         number, epoch, schedule = self._passes, self.epoch, self.schedule
-        for step in range(self.step, schedule.steps):
+        for step in range(self.step - self._begin[0], schedule.steps):
             micro_batches = schedule.micro_batches(step, self.rank)
             frames = schedule.frames_in_step(step)
             for micro_batch in micro_batches:
@@ -267,6 +321,8 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
         self.epoch, self.step, self._first_step = epoch, step, step
+        if step == 0:
+            self._begin = 0, 0
         self._is_loaded = is_loaded
         self._passes += 1
 
@@ -295,16 +351,39 @@ class BlockSampler(Sampler[list[Block]]):
             step: steps trained in this epoch. None takes the steps yielded, which is right only if
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
+        steps, blocks = self._begin
         return {
             "epoch": self.epoch,
             "step": self.step if step is None else step,
+            "first_step": steps,
+            "first_block": blocks,
             "plan": as_json_types(self.definition()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue at the position saved in `state`, see `check_state`."""
+        """Continue at the position saved in `state`, see `check_state`.
+
+        With `elastic`, rank 0 warns if the blocks per step are others.
+        """
         self.check_state(state)
+        self._begin = self._begin_of(state)
         self._move(state["epoch"], state["step"], is_loaded=True)
+        before, now = state["plan"]["blocks per step"], self.blocks_per_step
+        if before != now and self.rank == 0:
+            warnings.warn(
+                f"epoch {self.epoch} goes on after step {self.step} with {now} blocks per step "
+                f"instead of {before}; its steps differ from those of an undisturbed run",
+                stacklevel=2,
+            )
+
+    def _begin_of(self, state: dict[str, Any]) -> tuple[int, int]:
+        """Return the steps done and the first block where steps of this size begin."""
+        steps, block = state.get("first_step", 0), state.get("first_block", 0)
+        before = state["plan"]["blocks per step"]
+        if before == self.blocks_per_step:
+            return steps, block
+        block += (state["step"] - steps) * before
+        return state["step"], min(block, self._plan_of(state["epoch"]).blocks)
 
     def check_state(self, state: dict[str, Any]) -> int:
         """Return the number of steps of the epoch of a saved position.
@@ -313,28 +392,41 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
-        place = (state.get("epoch"), state.get("step")) if isinstance(state, dict) else (None,)
+        place: tuple[Any, ...] = (None,)
+        if isinstance(state, dict):
+            place = state.get("epoch"), state.get("step")
+            place += state.get("first_step", 0), state.get("first_block", 0)
         if not all(type(number) is int and number >= 0 for number in place) or not isinstance(
             state.get("plan"), dict
         ):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
-        if changes := differences(saved, definition):
+        key = "blocks per step"
+        before = saved.get(key)
+        has_other_size = isinstance(before, int) and {**definition, key: before} == saved
+        changes = differences(saved, definition)
+        if changes and not (has_other_size and self.elastic):
             advice = "restore these settings or start anew"
-            key = "blocks per step"
-            blocks, ranks = saved.get(key), self.world_size
-            if {**definition, key: blocks} == saved and isinstance(blocks, int):
-                share, rest = divmod(blocks, ranks * self.micro_batches)
+            if has_other_size:
+                advice += (
+                    "" if self._obstacle else "; elastic=True goes on in steps of another size"
+                )
+                share, rest = divmod(before, self.world_size * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
-                    advice = f"with {ranks} ranks, set batch_slots to {share * self.plan.t_max}"
+                    slots = share * self.plan.t_max
+                    advice = f"with {self.world_size} ranks, set batch_slots to {slots}"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
-        steps = self._schedule_of(state["epoch"]).steps
+        steps, block = state.get("first_step", 0), state.get("first_block", 0)
+        if has_other_size and before != self.blocks_per_step:
+            steps += -(-max(self._plan_of(state["epoch"]).blocks - block, 0) // before)
+        else:
+            steps += self._schedule_of(state["epoch"], block).steps
         if state["step"] > steps:
             raise InputError(
                 f"the saved position is step {state['step']} of epoch {state['epoch']}, which has "
                 f"{steps} steps; load a position as it was saved"
             )
-        return steps
+        return int(steps)
 
     def definition(self) -> dict[str, Any]:
         """Return all settings that determine the blocks of a step, as far as they matter."""

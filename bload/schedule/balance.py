@@ -47,6 +47,7 @@ def make_schedule(
     last: Last = "fill",
     even: bool = False,
     rng: np.random.Generator | None = None,
+    first_block: int = 0,
     **options: Any,
 ) -> Schedule:
     """Assign the blocks of a plan to steps, ranks and micro-batches.
@@ -62,6 +63,7 @@ def make_schedule(
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
         even: give all ranks the same number of micro-batches in a step by adding fillers.
         rng: random generator of the order.
+        first_block: block at which the schedule begins, for orders that keep the plan's.
         options: options of the order: ``steps`` of a window, ``levels`` of a queue.
 
     Raises:
@@ -96,7 +98,9 @@ def make_schedule(
         cost_U = np.add.reduceat(cost.of_blocks(plan)[units.block], units.offsets[:-1])
     if not plan.has_one_size:
         cost_U = cost_U + cost.of_shape(plan.slots[units.block[units.offsets[:-1]]])
-    steps = order(cost_U, size, ranks, rng, **options)
+    steps = [
+        step + first_block for step in order(cost_U[first_block:], size, ranks, rng, **options)
+    ]
     if last == "drop":
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)

@@ -41,10 +41,9 @@ class Tagger(nn.Module):
 
 
 def checked(model: Tagger) -> Tagger:
-    """The model, after a look at all blocks: does it keep the sequences there apart?"""
+    """The model, after a look at a few blocks: does it keep the sequences there apart?"""
     plan, data = make_plan(Source.lengths, "bload_exact"), BlockDataset(Source())
-    blocks = [data[plan.block(number)] for number in range(plan.blocks)]
-    check_boundaries(model.logits, collate_blocks(blocks))
+    check_boundaries(model.logits, collate_blocks([data[plan.block(b)] for b in range(3)]))
     return model
 
 

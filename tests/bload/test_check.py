@@ -273,6 +273,7 @@ def alone_by_gru(frames):
 
 @pytest.mark.dist
 def test_ranks_of_a_sharded_model_call_it_equally_often_and_raise_together(two_ranks):
+    pytest.importorskip("torch", minversion="2.11")  # 2.6 shards on GPUs alone
     found = two_ranks.run(sharded)
     assert [segments for segments, _ in found] == [3, 0]
     for _, (no_group, right, _, wrong, other) in found:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
 from bload import action_genome_lengths, make_plan, whole_pieces
 
+linprog = pytest.importorskip("scipy.optimize").linprog
+coo_array = pytest.importorskip("scipy.sparse").coo_array
 TRAIN, RNG = action_genome_lengths(), np.random.default_rng(0)
 CASES = {
     "train, split at 16": (TRAIN, 16, 10_456),

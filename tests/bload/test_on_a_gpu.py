@@ -6,12 +6,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.attention import varlen
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import bload
 
+varlen = pytest.importorskip("torch.nn.attention.varlen")
 pytestmark = pytest.mark.gpu
 LENGTHS = [3, 150, 2, 90, 1, 40, 200, 64, 7, 256, 33]
 GPU, T_MAX, WIDTH = torch.device("cuda"), 300, 64

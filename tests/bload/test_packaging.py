@@ -11,7 +11,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from setuptools import find_packages
 
 import bload
 from tests.installation import ROOT, Environment, build, run
@@ -20,6 +19,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def test_what_pip_installs_is_what_is_in_the_folder():
+    find_packages = pytest.importorskip("setuptools").find_packages
     find = SETTINGS["tool"]["setuptools"]["packages"]["find"]
     folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("bload/**/__init__.py")}
     assert set(find_packages(str(ROOT), **find)) == {".".join(f.parts) for f in folders}

@@ -4,7 +4,6 @@ import re
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
@@ -13,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from bload import BlockLoader, mean_loss
 from tests.installation import ROOT, run
 
+h5py = pytest.importorskip("h5py")
 LENGTHS = [3, 9, 5, 8]
 
 

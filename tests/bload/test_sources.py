@@ -5,7 +5,6 @@ from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -385,6 +384,7 @@ def test_what_is_no_source_is_refused():
 
 
 def test_pandas_objects_are_read_by_position():
+    pd = pytest.importorskip("pandas")
     arrays = [np.full((n, 1), s) for s, n in enumerate(LENGTHS)]
     label = [*range(8)][::-1]
     table = pd.DataFrame({"x": arrays, "n": LENGTHS}, index=label)

@@ -6,7 +6,6 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from bload import BlockLoader, InputError, WalkOrder, walk
-from experiments.benchmarks.step import CallCounter
 
 
 class Gru(nn.Module):
@@ -152,10 +151,11 @@ def test_segments_take_as_many_steps_as_the_longest_and_clear_nothing():
             self.rows += (len(inputs),)
             return super().step(inputs, state)
 
+    counter = pytest.importorskip("experiments.benchmarks.step").CallCounter
     batch = one_batch()
     for by, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
         part = Count()
-        with CallCounter() as calls:
+        with counter() as calls:
             walk(part, batch.inputs_BT, batch.start_BT, by=by)
         assert part.rows == rows
         assert calls.calls["aten.where.self"] == (10 if by == "slots" else 0)

@@ -12,9 +12,15 @@ import sys
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from bload import Batch
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """The tensor; of one that is sharded over ranks, all of it."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 def record(example: Path, folder: Path, stop: int | None) -> None:
@@ -34,16 +40,18 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
             if len(done) == stop:
                 os._exit(3)
             done.append(batch)
-            values = b"".join(p.detach().numpy().tobytes() for p in module.parameters())
+            values = b"".join(whole(p).detach().numpy().tobytes() for p in module.parameters())
             sequences = batch.sequence_BT[batch.start_BT].tolist()
             line = {"sequences": sequences, "parameters": hashlib.sha256(values).hexdigest()}
             print(json.dumps(line), file=file, flush=True)
 
         register_module_forward_pre_hook(write)
+        dist.destroy_process_group = lambda: None  # the weights may be sharded
         torch.manual_seed(0)
         sys.path.insert(0, str(example.parent))
         model = runpy.run_path(str(example), run_name="__main__")["model"]
-    weights = {name.removeprefix("module."): value for name, value in model.state_dict().items()}
+    state = model.state_dict()
+    weights = {name.removeprefix("module."): whole(value) for name, value in state.items()}
     torch.save(weights, folder / f"rank{rank}.pt")
 
 

@@ -17,6 +17,7 @@ from tests.installation import ROOT, Environment
 FOLDER = ROOT / "examples/trainers"
 TRAINERS = {
     "ddp": "ddp.py",
+    "fsdp": "fsdp.py",
     "lightning": "with_lightning.py",
     "accelerate": "with_accelerate.py",
     "stateful-dataloader": "with_stateful_dataloader.py",

@@ -1,0 +1,110 @@
+"""Two torchrun agents, started by the command line of examples/slurm.sh on this machine."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.soak import MARK, marked
+from tests.training.jobs import REPOSITORY, assert_same_run, assert_same_state, only_run
+
+STEP = 7
+"""Steps of the victim before it is killed: inside an epoch, after the first checkpoint."""
+pytestmark = [pytest.mark.slow, pytest.mark.dist]
+
+
+def start_agent(number, agents, port, folder, program, *arguments):
+    """Start the agent of a node; a node alone has two ranks, of two nodes each has one."""
+    script = (REPOSITORY / "examples/slurm.sh").read_text()
+    command = re.search(r"torchrun .*?(?=train\.py)", script, re.S)[0]
+    variables = re.findall(r"^export (TORCH\w+=\d)", script, re.M)
+    environment = {
+        **os.environ,
+        **dict(variable.split("=") for variable in variables),
+        **{"SLURM_NNODES": str(agents), "SLURM_JOB_ID": "1", "gpus": str(2 // agents)},
+        **{"first": "localhost", "port": str(port), "OMP_NUM_THREADS": "1"},
+        **{"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        **{"PYTHONPATH": str(REPOSITORY), "AGENT": str(number), MARK: str(folder)},
+        "PET_RDZV_CONF": "join_timeout=20",  # the default is ten minutes
+    }
+    with (folder / f"agent{number}.log").open("a") as log:
+        return subprocess.Popen(
+            ["bash", "-c", f'exec {command} "$@"', "bash", program, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+
+
+@pytest.fixture
+def launch():
+    """Run a program in a folder by agents, and return their exit statuses."""
+    folders = []
+
+    def run(folder, agents, *command):
+        folders.append(folder)
+        folder.mkdir(exist_ok=True)
+        port = random.randrange(20000, 30000)  # as in slurm.sh, none that the system gives away
+        processes = [start_agent(n, agents, port, folder, *command) for n in range(agents)]
+        return [process.wait(280) for process in processes]
+
+    yield run
+    for folder in folders:
+        for pid in marked(str(folder)):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def program(request, command_line):
+    """The command of a small training in a folder, and the comparison of two folders."""
+    if request.param == "ddp.py":
+        example = str(REPOSITORY / "examples/trainers/ddp.py")
+
+        def compare(one, other):
+            assert_same_state(*(torch.load(folder / "ddp.pt") for folder in (one, other)))
+
+        return lambda folder: [example], compare
+    often = "train.eval_every=1", "train.log_every=1", "train.checkpoint_minutes=0"
+
+    def command(folder):
+        return [str(REPOSITORY / "train.py"), *command_line(*often, runs=folder.name + "/runs")]
+
+    return command, lambda *folders: assert_same_run(*(only_run(f / "runs") for f in folders))
+
+
+@pytest.mark.parametrize(
+    ("program", "victim", "agent"),
+    [
+        ("ddp.py", "rank", 0),
+        ("train.py", "rank", 1),
+        ("ddp.py", "agent", 0),
+        ("train.py", "agent", 1),
+    ],
+    indirect=["program"],
+)
+def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
+    launch, program, victim, agent, tmp_path
+):
+    """A rank by itself; an agent with its rank only with the other agent, which ends meanwhile."""
+    command, compare = program
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), str(STEP)]
+    (tmp_path / "mark").touch()
+    assert launch(whole, 1, *wrapped, str(agent), victim, *command(whole)) == [0]
+    (tmp_path / "mark").unlink()
+    disturbed = [*wrapped, str(agent), victim, *command(killed)]
+    statuses = launch(killed, 2, *disturbed)
+    assert (tmp_path / "mark").exists()
+    if victim == "agent":
+        assert statuses[agent] == -signal.SIGKILL
+        assert statuses[1 - agent] == 1
+        statuses = launch(killed, 2, *disturbed)
+    assert statuses == [0, 0]
+    compare(whole, killed)
