@@ -161,7 +161,9 @@ class BlockLoader:
         count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
         if not self.plan.has_one_size:
             count, unit, size = sampler.micro_batches, "batches", "up to "
-        trained = len(np.unique(self.plan.sequence)) / max(cost.steps, 1)
+        is_trained = np.zeros(len(sampler.lengths), dtype=bool)
+        is_trained[self.plan.sequence] = True
+        trained = is_trained.sum() / max(cost.steps, 1)
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (

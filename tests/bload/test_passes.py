@@ -1,6 +1,7 @@
 """Passes over a loader: which epoch each is, what moves it, and what its batches know."""
 
 import json
+import weakref
 from itertools import islice
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from bload import (
     InputError,
     collate_blocks,
     from_dataset,
+    make_plan,
     mean_loss,
 )
 
@@ -207,3 +209,18 @@ def test_a_batch_knows_its_step_if_the_data_set_takes_batches_whole(kind):
         collate_fn=collate_blocks,
     ):
         assert torch.equal(batch.inputs_BT[..., 0], batch.sequence_BT.clamp(0).float())
+
+
+def test_the_plan_of_an_epoch_is_freed_before_the_next_is_made(monkeypatch):
+    sampler = BlockSampler([3, 4, 5] * 4, t_max=9)
+    plan = weakref.ref(sampler.plan)
+    is_freed = []
+
+    def note(*arguments, **options):
+        is_freed.append(plan() is None)
+        return make_plan(*arguments, **options)
+
+    monkeypatch.setattr("bload.loading.sampler.make_plan", note)
+    sampler.set_epoch(1)
+    assert sampler.plan.blocks
+    assert is_freed == [True]
