@@ -55,7 +55,7 @@ def main(cfg: EvalJob) -> None:
 def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     """Evaluate every checkpoint of a job."""
     choose_kernels(cfg.amp, deterministic=False, one_shape=False)
-    with ranks.together():
+    with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
     splits: dict[str, Split] = {}
@@ -64,7 +64,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     for path in paths:
         name = short_name(path, cfg.checkpoint)
         try:
-            with ranks.together():
+            with ranks.agree_on_errors():
                 model, checkpoint = load_model(path, ranks.device)
                 data = find_split(cfg, checkpoint["config"]["dataset"], splits)
         except InputError as error:
@@ -72,8 +72,8 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
                 raise
             results[name] = {"error": str(error)}
             continue
-        alone = len(paths) == 1
-        meter, results[name] = evaluate_one(cfg, path, model, checkpoint, data, ranks, alone)
+        is_single = len(paths) == 1
+        meter, results[name] = evaluate_one(cfg, path, model, checkpoint, data, ranks, is_single)
         if cfg.relations:
             rows += relation_rows(meter, str(path))
     if ranks.is_first:
@@ -98,10 +98,10 @@ def evaluate_one(
     checkpoint: dict[str, Any],
     data: Split,
     ranks: Ranks,
-    alone: bool,
+    is_single: bool,
 ) -> tuple[RecallMeter, dict[str, float]]:
     """Evaluate one checkpoint: print its figures, write and draw what `cfg` asks for."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     config, epoch, (source, yardsticks) = checkpoint["config"], checkpoint["epoch"], data
     starts = cfg.starts or config["train"]["starts"]
     if ranks.is_first:
@@ -120,27 +120,27 @@ def evaluate_one(
         "records": [album.keep],
     }
     if cfg.predictions:
-        made_by = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
-        made_by |= {"small_boxes": config["dataset"]["small_boxes"], "starts": starts}
-        meter = measure_and_write(model, source, ranks, cfg.predictions, made_by, **options)
+        metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
+        metadata |= {"small_boxes": config["dataset"]["small_boxes"], "starts": starts}
+        meter = measure_and_write(model, source, ranks, cfg.predictions, metadata, **options)
     else:
         meter = measure(model, source, ranks, **options)
-    figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - began, yardsticks)}
+    figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - started_at, yardsticks)}
     if ranks.is_first:
         print(
             f"{source.root}, {source.split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations, {figures['frames_per_second']:,.0f} frames/s"
         )
-        if alone:
+        if is_single:
             print("\n" + format_recall(figures))
         if best := best_rows(figures):
             print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
     folder = path.parent / f"pictures_{path.stem}_{source.split}"
     if cfg.pictures_dir:
-        folder = Path(cfg.pictures_dir, "" if alone else short_name(path, cfg.checkpoint))
-    drawn = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
+        folder = Path(cfg.pictures_dir, "" if is_single else short_name(path, cfg.checkpoint))
+    gif_paths = [gif for gifs in ranks.gather(album.draw(folder, cfg.iou)) for gif in gifs]
     if ranks.is_first:
-        for gif in sorted(drawn):
+        for gif in sorted(gif_paths):
             print(f"drawn: {gif}")
     return meter, figures
 

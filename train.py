@@ -58,11 +58,11 @@ def train_epoch(run: "Run") -> None:
     """
     for batches in run.batches():
         run.take_step(batches)
-        save, stop = run.ranks.any(run.is_save_due, run.ranks.stop.number > 0)
+        save, stop = run.ranks.any(run.is_save_due, run.ranks.stop.signal_number > 0)
         if (save or stop or run.is_evaluation_due) and not run.is_last_step:
             run.save_inside_epoch()
         if stop and not run.is_last_step:
-            raise run.stopped()
+            raise run.make_stopped()
         if run.is_evaluation_due:
             run.validate()
     run.end_epoch()

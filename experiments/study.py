@@ -17,7 +17,7 @@ from tabulate import tabulate
 
 from bload.errors import InputError
 from datasets.machine import write_whole
-from training.provenance import surroundings
+from training.provenance import environment
 from training.report.charts import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
@@ -159,7 +159,7 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     Args:
         key: column; earlier rows with other values of it are kept, and none without it.
     """
-    made = surroundings()
+    made = environment()
     cpu, version = made["machine"]["cpu"], made["versions"]["torch"]
     table = pd.DataFrame(rows).convert_dtypes().assign(cpu=cpu, torch=version, commit=made["git"])
     if key and path.exists():

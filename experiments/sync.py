@@ -27,7 +27,7 @@ from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
-from training.sidings.sync import SYNCS, is_due, mean_weights, trained
+from training.sidings.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 SHORTEST, LONGEST = 4, 16
@@ -137,7 +137,7 @@ def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> di
     for step, batch in zip(range(steps), loader, strict=False):
         before = bytes_written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trained(model), is_due(step + 1, steps, EVERY))
+        SYNCS[sync](trainable_parameters(model), is_average_due(step + 1, steps, EVERY))
         sent += bytes_written() - before
         if share := points.get(step + 1):
             with mean_weights([model]) if several else nullcontext():

@@ -31,10 +31,10 @@ class Windows(nn.Module):
         self.sharpness_H = nn.Parameter(torch.cat((torch.zeros(1), 0.5 / widths.square())))
 
     def forward(self, centres: Tensor) -> Tensor:
-        """Token centres ``(S, 2)`` or ``(I, S, 2)`` -> bias of the scores ``(1 or I, H, N, S)``."""
+        """Return score biases ``(1 or I, H, N, S)`` of tokens at ``(S, 2)`` or ``(I, S, 2)``."""
         centres_I1S2 = centres.view(-1, 1, *centres.shape[-2:])
-        away_INS = (self.points_N2[:, None] - centres_I1S2).square().sum(-1)
-        return -(self.sharpness_H[:, None, None] * away_INS[:, None])
+        distance_INS = (self.points_N2[:, None] - centres_I1S2).square().sum(-1)
+        return -(self.sharpness_H[:, None, None] * distance_INS[:, None])
 
 
 class PersonPlace(nn.Module):

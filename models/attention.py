@@ -36,7 +36,7 @@ class Attention(nn.Module):
         """
         width, dropout = len(self.out_proj.bias), self.dropout if self.training else 0.0
         if query_IQD.shape[-2] * self.heads <= width and not dropout and key_ISD.dim() == 3:
-            return self._read_by_few(query_IQD, key_ISD, value_ISD, bias)
+            return self._attend_few_queries(query_IQD, key_ISD, value_ISD, bias)
         weights, offsets = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (
             split_heads(F.linear(tokens, weight, offset), self.heads)
@@ -44,27 +44,30 @@ class Attention(nn.Module):
                 (query_IQD, key_ISD, value_ISD), weights, offsets, strict=True
             )
         )
-        read = F.scaled_dot_product_attention(query, key, value, bias, dropout)
-        return self.out_proj(join_heads(read))
+        context = F.scaled_dot_product_attention(query, key, value, bias, dropout)
+        return self.out_proj(join_heads(context))
 
-    def among(self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Self-attention; the position ``(S, D)`` or ``(I, S, D)`` is added to queries and keys.
+    def self_attention(
+        self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
+        """Let tokens attend to each other.
 
-        One matrix product computes all projections; the projected position is added to it.
+        The position ``(S, D)`` or ``(I, S, D)`` is added to queries and keys. One matrix
+        product computes all projections; the projected position is added to it.
         """
-        placed = 2 * tokens_ISD.shape[-1]
+        query_key_width = 2 * tokens_ISD.shape[-1]
         projected = F.linear(tokens_ISD, self.in_proj_weight, self.in_proj_bias)
-        shift = F.linear(position, self.in_proj_weight[:placed])
+        shift = F.linear(position, self.in_proj_weight[:query_key_width])
         query, key, value = (
             split_heads(part, self.heads)
-            for part in (projected + F.pad(shift, (0, placed // 2))).chunk(3, dim=-1)
+            for part in (projected + F.pad(shift, (0, query_key_width // 2))).chunk(3, dim=-1)
         )
         dropout = self.dropout if self.training else 0.0
         return self.out_proj(
             join_heads(F.scaled_dot_product_attention(query, key, value, bias, dropout))
         )
 
-    def _read_by_few(
+    def _attend_few_queries(
         self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None
     ) -> Tensor:
         """Compute `forward` for few queries: they are projected to the memory, not it to them.
@@ -75,33 +78,41 @@ class Attention(nn.Module):
         """
         heads = self.heads
         query_HED, key_HED, value_HED = self.in_proj_weight.view(3, heads, -1, query_IQD.shape[-1])
-        to_query_E, _, to_value_D = self.in_proj_bias.chunk(3)
+        query_bias_E, _, value_bias_D = self.in_proj_bias.chunk(3)
         key_HDE = key_HED.transpose(1, 2) * query_HED.shape[1] ** -0.5
-        asked = F.linear(
+        projected_query = F.linear(
             query_IQD,
             (key_HDE @ query_HED).flatten(0, 1),
-            (key_HDE @ to_query_E.view(heads, -1, 1)).flatten(),
+            (key_HDE @ query_bias_E.view(heads, -1, 1)).flatten(),
         ).view(len(query_IQD), -1, query_IQD.shape[-1])
         if bias is None:
-            score = torch.bmm(asked, key_ISD.transpose(1, 2))
+            score = torch.bmm(projected_query, key_ISD.transpose(1, 2))
         else:
             if bias.dtype == torch.bool:
-                bias = torch.zeros_like(bias, dtype=asked.dtype).masked_fill(~bias, float("-inf"))
+                bias = torch.zeros_like(bias, dtype=projected_query.dtype).masked_fill(
+                    ~bias, float("-inf")
+                )
             bias = bias.expand(-1, heads, query_IQD.shape[1], -1).transpose(1, 2).flatten(1, 2)
-            score = torch.baddbmm(bias.to(asked.dtype), asked, key_ISD.transpose(1, 2))
-        read = torch.bmm(score.softmax(-1).to(value_ISD.dtype), value_ISD)
-        out, offset = self.out_proj.weight, self.out_proj.bias
-        from_value = (out.unflatten(1, (heads, -1)).transpose(0, 1) @ value_HED).transpose(0, 1)
+            score = torch.baddbmm(
+                bias.to(projected_query.dtype), projected_query, key_ISD.transpose(1, 2)
+            )
+        context = torch.bmm(score.softmax(-1).to(value_ISD.dtype), value_ISD)
+        out_weight, offset = self.out_proj.weight, self.out_proj.bias
+        value_weight = (out_weight.unflatten(1, (heads, -1)).transpose(0, 1) @ value_HED).transpose(
+            0, 1
+        )
         return F.linear(
-            read.view(*query_IQD.shape[:2], -1), from_value.flatten(1), offset + out @ to_value_D
+            context.view(*query_IQD.shape[:2], -1),
+            value_weight.flatten(1),
+            offset + out_weight @ value_bias_D,
         )
 
 
 def split_heads(tokens_ISD: Tensor, heads: int) -> Tensor:
-    """``(I, S, D)`` -> ``(I, H, S, D / H)``, a view."""
+    """Split channels into heads, as a view: ``(I, S, D)`` -> ``(I, H, S, D / H)``."""
     return tokens_ISD.unflatten(-1, (heads, -1)).transpose(-2, -3)
 
 
 def join_heads(tokens: Tensor) -> Tensor:
-    """``(I, H, S, D / H)`` -> ``(I, S, D)``."""
+    """Join the channels of heads: ``(I, H, S, D / H)`` -> ``(I, S, D)``."""
     return tokens.transpose(-2, -3).flatten(-2)

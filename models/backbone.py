@@ -24,7 +24,7 @@ from models.config import BACKBONES
 
 
 class FrozenNorm(FrozenBatchNorm2d):
-    """torchvision's frozen norm as one operation in the input's precision; bf16 stays bf16."""
+    """Frozen norm of torchvision, as one operation in the input's precision; bf16 stays bf16."""
 
     def forward(self, x: Tensor) -> Tensor:
         scale_C = self.weight * (self.running_var + self.eps).rsqrt()
@@ -61,7 +61,7 @@ def resnet(name: str) -> ResNet:
 
 
 class Conv(nn.Sequential):
-    """Three strided convolutions for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels.
+    """Three strided convolutions, for tiny frames: stride 8, 128 channels, 7 MMAC at 64 pixels.
 
     The canvas does not change a picture's features: norms leave out what is outside the picture,
     and every layer finds zeros there.
@@ -71,9 +71,9 @@ class Conv(nn.Sequential):
 
     def __init__(self) -> None:
         super().__init__()
-        for before, after in pairwise((3, 16, 64, self.channels)):
-            self.append(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False))
-            self.append(nn.GroupNorm(8, after))
+        for in_channels, out_channels in pairwise((3, 16, 64, self.channels)):
+            self.append(nn.Conv2d(in_channels, out_channels, 3, stride=2, padding=1, bias=False))
+            self.append(nn.GroupNorm(8, out_channels))
             self.append(nn.ReLU(inplace=True))
 
     def forward(self, frames_ICHW: Tensor, inside_IHW: Tensor | None = None) -> Tensor:

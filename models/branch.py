@@ -14,8 +14,8 @@ from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.slots import Slots
 from models.temporal import build_temporal
-from models.temporal.layers import in_chunks
-from models.tokens import Tokens, as_keys
+from models.temporal.layers import run_in_chunks
+from models.tokens import Tokens, to_key_mask
 from models.transformer import LayerSizes, SpatialDecoder
 
 
@@ -62,14 +62,14 @@ class Branch(nn.Module):
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
         assert frames.orders is not None
-        spatial = slots.put(spatial_LIND)
-        last = spatial[-1]
+        spatial = slots.scatter(spatial_LIND)
+        temporal_input = spatial[-1]
         for name in self.extras:
             extra_BTD = self.get_submodule(name)(frames.extra_BT)
-            last = last + extra_BTD[:, :, None].to(last.dtype)
-        temporal, state = in_chunks(
+            temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
+        temporal, state = run_in_chunks(
             self.temporal,
-            last,
+            temporal_input,
             self.query_embed.weight,
             frames.start_BT,
             frames.orders,
@@ -81,11 +81,11 @@ class Branch(nn.Module):
     def spatial(self, tokens: Tokens) -> Tensor:
         """Return the embeddings of the spatial layers, ``(L, I, N, D)``."""
         position_ND = self.query_embed.weight
-        seen = as_keys(tokens.inside_IS)
+        key_mask = to_key_mask(tokens.inside_IS)
         if self.windows is None:
-            return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, seen)
+            return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, key_mask)
         # Values have positions too: boxes are places, and few layers are there to find them.
         windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
-        if seen is not None:
-            windows = windows.masked_fill(~seen, float("-inf"))
+        if key_mask is not None:
+            windows = windows.masked_fill(~key_mask, float("-inf"))
         return self.decoder(position_ND, tokens.placed_ISD, tokens.placed_ISD, windows)

@@ -8,7 +8,7 @@ from datasets.fields import Checked, choice, key, number
 from models.temporal import PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
-WORDS = ("detr", "resnet50", "resnet18")
+NAMED_WEIGHTS = ("detr", "resnet50", "resnet18")
 """Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
 SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
@@ -37,11 +37,11 @@ def share_of(choice: str) -> float:
 
 def missing_weights(weights: str | None) -> str:
     """Say why ``model.weights`` cannot be read, if it names a missing file; else return ''."""
-    if weights is None or weights in WORDS or "://" in weights or Path(weights).is_file():
+    if weights is None or weights in NAMED_WEIGHTS or "://" in weights or Path(weights).is_file():
         return ""
     return (
         f"there is no file {weights}; model.weights takes a file (a run's checkpoint once that run "
-        f"is trained), a URL, {', '.join(WORDS)} or null; DETR's file is {DETR_URL}"
+        f"is trained), a URL, {', '.join(NAMED_WEIGHTS)} or null; DETR's file is {DETR_URL}"
     )
 
 

@@ -69,11 +69,11 @@ class NetworkCost:
         That is what is saved when the backward pass begins, with the per-frame part of pictures
         that are not recomputed, or one recomputed chunk of pictures if that is more.
         """
-        again = round(share * frames)
-        if not again:
+        recomputed_count = round(share * frames)
+        if not recomputed_count:
             return sum(saved(frames) for saved in self.saved.values())
-        saved = self.saved_recomputing(frames) + (frames - again) * self._per_picture
-        return max(saved, min(again, CHUNK) * self._per_picture)
+        saved = self.saved_recomputing(frames) + (frames - recomputed_count) * self._per_picture
+        return max(saved, min(recomputed_count, CHUNK) * self._per_picture)
 
     @property
     def _per_picture(self) -> float:
@@ -99,7 +99,7 @@ class NetworkCost:
         After DCP's adaptive recomputation (VideoSys), with one share for every batch; 1 if nothing
         fits.
         """
-        fitting = (again for again in range(frames) if self.step(frames, again / frames) <= room)
+        fitting = (count for count in range(frames) if self.step(frames, count / frames) <= room)
         return next(fitting, frames) / frames
 
 
@@ -120,23 +120,27 @@ def measure_cost(
     orders = [walk_orders((torch.arange(slots) == 0).repeat(blocks, 1), None) for blocks in (1, 2)]
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
-            model, again = (
+            model, recomputing = (
                 build_model(cfg, execution=execution).train()
                 for execution in (Execution(), Recompute())
             )
-        everything = list(model.named_parameters())
-        trainable = [(name, p) for name, p in everything if p.requires_grad]
-        few, more = (_frames(order, frame_size, device) for order in orders)
-        few_flops, more_flops = forward_flops(model, few), forward_flops(model, more)
-        few_saved, more_saved = (saved_bytes(model, batch, precision) for batch in (few, more))
-        few_again, more_again = (saved_bytes(again, batch, precision) for batch in (few, more))
+        named_parameters = list(model.named_parameters())
+        trainable = [(name, p) for name, p in named_parameters if p.requires_grad]
+        one_block, two_blocks = (_frames(order, frame_size, device) for order in orders)
+        one_flops, two_flops = (forward_flops(model, frames) for frames in (one_block, two_blocks))
+        one_saved, two_saved = (
+            saved_bytes(model, batch, precision) for batch in (one_block, two_blocks)
+        )
+        one_recomputed, two_recomputed = (
+            saved_bytes(recomputing, batch, precision) for batch in (one_block, two_blocks)
+        )
     return NetworkCost(
-        parameters=_by_part(everything),
+        parameters=_by_part(named_parameters),
         trainable=_by_part(trainable),
-        flops={part: (more_flops[part] - few_flops[part]) / slots for part in more_flops},
-        saved={part: _affine(few_saved[part], more_saved[part], slots) for part in more_saved},
-        saved_recomputing=_affine(few_again.total(), more_again.total(), slots),
-        parameter_bytes=sum(p.nbytes for _, p in everything),
+        flops={part: (two_flops[part] - one_flops[part]) / slots for part in two_flops},
+        saved={part: _affine(one_saved[part], two_saved[part], slots) for part in two_saved},
+        saved_recomputing=_affine(one_recomputed.total(), two_recomputed.total(), slots),
+        parameter_bytes=sum(p.nbytes for _, p in named_parameters),
         trainable_bytes=sum(p.nbytes for _, p in trainable),
     )
 
@@ -164,20 +168,20 @@ def saved_bytes(model: nn.Module, frames: Frames, precision: torch.autocast) -> 
     A storage counts once and whole, for the part that saves it first, however many tensors view it;
     parameters, buffers and the batch itself do not count.
     """
-    given = [getattr(frames, key.name) for key in fields(frames)]
-    seen = {
+    inputs = [getattr(frames, key.name) for key in fields(frames)]
+    known_storages = {
         _storage(tensor)
-        for tensor in (*model.parameters(), *model.buffers(), *given)
+        for tensor in (*model.parameters(), *model.buffers(), *inputs)
         if isinstance(tensor, Tensor)
     }
-    alive: list[Tensor] = []
+    held_tensors: list[Tensor] = []
     sizes: Counter[str] = Counter()
     tracker = ModuleTracker()
 
     def pack(tensor: Tensor) -> Tensor:
-        if _storage(tensor) not in seen:
-            seen.add(_storage(tensor))
-            alive.append(tensor)  # so that no other storage reuses its address
+        if _storage(tensor) not in known_storages:
+            known_storages.add(_storage(tensor))
+            held_tensors.append(tensor)  # so that no other storage reuses its address
             # The modules that run, such as DDS, DDS.encoder and DDS.encoder.norm.
             running = (name.split(".")[1] for name in tracker.parents if "." in name)
             sizes[next(running, OTHER)] += tensor.untyped_storage().nbytes()
@@ -195,11 +199,11 @@ def _frames(orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     start, valid = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
     extra = torch.empty(blocks, slots, device=device)
-    here = [
+    device_orders = [
         WalkOrder(order.rows_T, *(getattr(order, f.name).to(device) for f in fields(order)[1:]))
         for order in orders
     ]
-    return Frames(pixels, start, valid, None, extra, here)
+    return Frames(pixels, start, valid, None, extra, device_orders)
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

@@ -74,9 +74,9 @@ class Criterion(nn.Module):
         Raises:
             InputError: targets and valid frames differ in number, or the training has diverged.
         """
-        predictions = select(outputs, valid_BT, len(targets.objects))
+        predictions = select_valid(outputs, valid_BT, len(targets.objects))
         matches = match(predictions, targets, self.match_boxes)
-        answers = Predictions(predictions.all_LFNC[matches.answers][:, None])
+        matched_predictions = Predictions(predictions.outputs_LFNC[matches.query_index][:, None])
         pairs, class_weight = counts.clamp(min=1).tolist()  # they are on the host
         relation_weight = self.relation_weight / pairs
         factors = {
@@ -88,8 +88,8 @@ class Criterion(nn.Module):
         }
         sums = (
             class_loss(predictions, targets, matches),
-            *box_losses(answers, targets, matches),
-            *relation_losses(answers, targets, matches),
+            *box_losses(matched_predictions, targets, matches),
+            *relation_losses(matched_predictions, targets, matches),
         )
         weighted = zip(sums, factors.values(), strict=True)
         parts_5L = torch.stack([sum_L * factor for sum_L, factor in weighted])
@@ -102,7 +102,7 @@ class Criterion(nn.Module):
         return {"loss": loss, **parts}
 
 
-def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
+def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
     frame_F = valid_frames(valid_BT, frames, "targets")
     fields = (
@@ -112,46 +112,50 @@ def select(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
         outputs.class_logits_LBTNK,
         outputs.relation_logits_LBTNR,
     )
-    all_LFNC = torch.cat(fields, dim=-1).flatten(1, 2)
-    if frames < all_LFNC.shape[1]:
-        all_LFNC = all_LFNC.index_select(1, to_device(frame_F, all_LFNC.device))
-    return Predictions(all_LFNC)
+    outputs_LFNC = torch.cat(fields, dim=-1).flatten(1, 2)
+    if frames < outputs_LFNC.shape[1]:
+        outputs_LFNC = outputs_LFNC.index_select(1, to_device(frame_F, outputs_LFNC.device))
+    return Predictions(outputs_LFNC)
 
 
 def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> Tensor:
     """Sum the weighted cross-entropy of every query over frames, ``(L,)``."""
     logits_LFNK = predictions.class_logits_LFNK
-    wanted_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
-    wanted_LFN[matches.answers] = targets.classes_FM[matches.objects]
+    target_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
+    target_LFN[matches.query_index] = targets.classes_FM[matches.object_index]
     weight_K = logits_LFNK.new_ones(CLASSES)
     weight_K[:1] = NO_OBJECT  # a fill; writing one element is a copy that waits
     loss = F.cross_entropy(
-        logits_LFNK.flatten(0, 2), wanted_LFN.flatten(), weight=weight_K, reduction="none"
+        logits_LFNK.flatten(0, 2), target_LFN.flatten(), weight=weight_K, reduction="none"
     )
-    return loss.view(wanted_LFN.shape).sum((1, 2))
+    return loss.view(target_LFN.shape).sum((1, 2))
 
 
-def box_losses(answers: Predictions, targets: Targets, matches: Matches) -> tuple[Tensor, Tensor]:
+def box_losses(
+    matched_predictions: Predictions, targets: Targets, matches: Matches
+) -> tuple[Tensor, Tensor]:
     """Sum L1 and 1 - GIoU of person, object and union box over pairs, ``(L,)`` each."""
-    predicted = answers.boxes.squeeze(2).movedim(-1, 0)
-    wanted = targets.boxes_FM34[matches.objects].to(predicted.dtype).permute(3, 2, 0, 1)
-    l1, giou = box_distances(predicted, wanted)
+    predicted = matched_predictions.boxes.squeeze(2).movedim(-1, 0)
+    target_boxes = targets.boxes_FM34[matches.object_index].to(predicted.dtype).permute(3, 2, 0, 1)
+    l1, giou = box_distances(predicted, target_boxes)
     return l1.sum((0, 2)), (1 - giou).sum((0, 2))
 
 
 def relation_losses(
-    answers: Predictions, targets: Targets, matches: Matches
+    matched_predictions: Predictions, targets: Targets, matches: Matches
 ) -> tuple[Tensor, Tensor]:
     """Sum cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
 
     A pair without an attention label adds nothing to the first. A query without a pair adds nothing
     at all, since annotations are not exhaustive (OED found 37.7 against 30.3 Recall@20).
     """
-    logits = answers.relation_logits_LFNR.squeeze(1)
-    wanted = targets.relations_FMR[matches.objects].to(logits.dtype)
-    attention = -(wanted[..., ATTENTION] * logits[..., ATTENTION].log_softmax(-1)).sum((1, 2))
-    logits, wanted = logits[..., LABELS], wanted[..., LABELS]
+    logits = matched_predictions.relation_logits_LFNR.squeeze(1)
+    target_labels = targets.relations_FMR[matches.object_index].to(logits.dtype)
+    attention = -(target_labels[..., ATTENTION] * logits[..., ATTENTION].log_softmax(-1)).sum(
+        (1, 2)
+    )
+    logits, target_labels = logits[..., LABELS], target_labels[..., LABELS]
     # The logit of the wrong answer: its softplus is the cross-entropy, its sigmoid the focus.
-    wrong = logits * (1 - 2 * wanted)
-    labels = F.softplus(wrong) * wrong.sigmoid().square()
+    wrong_logit = logits * (1 - 2 * target_labels)
+    labels = F.softplus(wrong_logit) * wrong_logit.sigmoid().square()
     return attention, labels.flatten(1).sum(1)

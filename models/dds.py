@@ -28,7 +28,7 @@ from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.slots import Slots
-from models.tokens import Tokens, as_keys
+from models.tokens import Tokens, to_key_mask
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
@@ -114,7 +114,9 @@ class DDS(nn.Module):
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
-        self.waves, self.place = (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
+        self.position_options, self.cell_place = (
+            (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
+        )
         self.person_place, self.reference = None, None
         if anchored:
             self.person_place = PersonPlace(width)
@@ -132,13 +134,13 @@ class DDS(nn.Module):
                 every row begins anew.
         """
         slots, extent_BT2 = frames.slots(self.execution.skip_padding), frames.extent_BT2
-        frames = frames.blanked()
-        extent_I2 = None if frames.extent_BT2 is None else slots.take(frames.extent_BT2)
-        tokens = self.execution.tokens(self, slots.take(frames.pixels_BTCHW), extent_I2)
+        frames = frames.blank_padding()
+        extent_I2 = None if frames.extent_BT2 is None else slots.gather(frames.extent_BT2)
+        tokens = self.execution.compute_tokens(self, slots.gather(frames.pixels_BTCHW), extent_I2)
         object_state, relation_state = state or (None, None)
-        spatial_LIND = self.execution.read(self.object_branch.spatial, tokens)
+        spatial_LIND = self.execution.apply(self.object_branch.spatial, tokens)
         objects, object_state = self.object_branch(spatial_LIND, frames, slots, object_state)
-        spatial_LIND = self.execution.read(self.relation_branch.spatial, tokens)
+        spatial_LIND = self.execution.apply(self.relation_branch.spatial, tokens)
         relations, relation_state = self.relation_branch(
             spatial_LIND, frames, slots, relation_state
         )
@@ -152,13 +154,13 @@ class DDS(nn.Module):
         objects, relations = objects.to(precision), relations.to(precision)
         person, dense = None, None
         if self.person_place is not None:
-            person = self.execution.read(self.persons, tokens)[0]
+            person = self.execution.apply(self.locate_persons, tokens)[0]
         if self.dense is not None and self.training:
-            dense = slots.put(self.execution.read(self.dense_logits, tokens))[0]
+            dense = slots.scatter(self.execution.apply(self.dense_logits, tokens))[0]
 
         def head(module: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
-            embeddings_LIND = slots.take(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
-            return slots.put(module(embeddings_LIND, *reference))
+            embeddings_LIND = slots.gather(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
+            return slots.scatter(module(embeddings_LIND, *reference))
 
         return Outputs(
             person_boxes_LBTN4=head(self.person_box, objects, person),
@@ -169,7 +171,7 @@ class DDS(nn.Module):
             dense_logits_BTHWE=dense,
         )
 
-    def persons(self, tokens: Tokens) -> Tensor:
+    def locate_persons(self, tokens: Tokens) -> Tensor:
         """Return the persons' places, ``(1, I, ...)``, see `models.anchors.PersonPlace`."""
         assert self.person_place is not None
         memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
@@ -181,7 +183,7 @@ class DDS(nn.Module):
         memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
         return self.dense(memory_ISD.unflatten(1, tokens.grid))[None]
 
-    def tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
+    def build_tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
         """Return encoded frames with their places in the picture."""
         rows, columns = memory_IHWD.shape[1:3]
         memory_ISD = memory_IHWD.flatten(1, 2)
@@ -206,13 +208,13 @@ class DDS(nn.Module):
         rows, columns = tokens_IHWD.shape[1:3]
         tokens_ISD = tokens_IHWD.flatten(1, 2)
         position = self.position(rows, columns, extent_I2).to(tokens_ISD.dtype)
-        seen = as_keys(tokens_inside(extent_I2, rows, columns))
-        return self.encoder(tokens_ISD, position, seen).unflatten(1, (rows, columns))
+        key_mask = to_key_mask(tokens_inside(extent_I2, rows, columns))
+        return self.encoder(tokens_ISD, position, key_mask).unflatten(1, (rows, columns))
 
     def position(self, height: int, width: int, extent_I2: Tensor | None = None) -> Tensor:
         """Return the positions of a grid of tokens, ``(S, D)``, or on canvases ``(I, S, D)``."""
-        points = cell_points(height, width, self.pixel_mean, extent_I2, self.place)
-        return sine_position(points, self.input_proj.out_channels, **self.waves)
+        points = cell_points(height, width, self.pixel_mean, extent_I2, self.cell_place)
+        return sine_position(points, self.input_proj.out_channels, **self.position_options)
 
 
 def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:

@@ -47,37 +47,37 @@ def dense_loss(
         inside_FMS, person_FS = inside_FMS & picture_FS[:, None], person_FS & picture_FS
         outside_FS &= picture_FS
 
-    def put(found: Tensor) -> Tensor:
-        return to_device(found, logits_BTHWE.device)
+    def move(values: Tensor) -> Tensor:
+        return to_device(values, logits_BTHWE.device)
 
-    frame_F = put(valid_BT.flatten().nonzero().squeeze(1))
+    frame_F = move(valid_BT.flatten().nonzero().squeeze(1))
     logits_FSE = logits_BTHWE.flatten(0, 1)[frame_F].flatten(1, 2)
     log_class_FSC = logits_FSE[..., :CLASSES].log_softmax(-1)
     share_FS = _shares(outside_FS) * targets.real_FM.sum(1)[:, None]
-    nothing = -(put(share_FS) * log_class_FSC[..., 0]).sum()
-    person = -(put(_shares(person_FS)) * log_class_FSC[..., PERSON]).sum()
+    background_loss = -(move(share_FS) * log_class_FSC[..., 0]).sum()
+    person_loss = -(move(_shares(person_FS)) * log_class_FSC[..., PERSON]).sum()
 
     # One row for every token of every object.
     rows_P3 = inside_FMS.nonzero()
-    share = put(_shares(inside_FMS)[rows_P3.unbind(1)])
-    frame, object_, token = put(rows_P3).unbind(1)
+    share = move(_shares(inside_FMS)[rows_P3.unbind(1)])
+    frame, object_, token = move(rows_P3).unbind(1)
     log_class = log_class_FSC[frame, token, targets.classes_FM[frame, object_]]
     relations = logits_FSE[frame, token, CLASSES:]
-    wanted = targets.relations_FMR[frame, object_].to(relations.dtype)
-    attention = (wanted[:, ATTENTION] * relations[:, ATTENTION].log_softmax(-1)).sum(-1)
+    target_relations = targets.relations_FMR[frame, object_].to(relations.dtype)
+    attention = (target_relations[:, ATTENTION] * relations[:, ATTENTION].log_softmax(-1)).sum(-1)
     labels = F.binary_cross_entropy_with_logits(
-        relations[:, LABELS], wanted[:, LABELS], reduction="none"
+        relations[:, LABELS], target_relations[:, LABELS], reduction="none"
     ).sum(-1)
-    return nothing + person + (share * (labels - attention - log_class)).sum()
+    return background_loss + person_loss + (share * (labels - attention - log_class)).sum()
 
 
 def _tokens_inside(boxes_FM4: Tensor, centres: Tensor) -> Tensor:
-    """True where the centre of a token, ``(S, 2)`` or ``(F, S, 2)``, lies in a box."""
+    """Return True where the centre of a token, ``(S, 2)`` or ``(F, S, 2)``, lies in a box."""
     x1, y1, x2, y2 = box_convert(boxes_FM4, "cxcywh", "xyxy")[..., None].unbind(-2)
     x, y = centres.view(-1, 1, *centres.shape[-2:]).unbind(-1)
     return (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
 
 
-def _shares(chosen: Tensor) -> Tensor:
-    """Equal weights of the chosen tokens ``(..., S)`` that sum to 1 (to 0 if none is chosen)."""
-    return chosen / chosen.sum(-1, keepdim=True).clamp(min=1)
+def _shares(selection: Tensor) -> Tensor:
+    """Return equal weights of the selected tokens ``(..., S)``, with sum 1 (0 if there is none)."""
+    return selection / selection.sum(-1, keepdim=True).clamp(min=1)

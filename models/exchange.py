@@ -31,20 +31,22 @@ if TYPE_CHECKING:
 class Exchange(Execution):
     """Compute as many pictures as every other rank, in training."""
 
-    local: Execution = field(default_factory=Execution)
+    local_execution: Execution = field(default_factory=Execution)
     """How each rank computes its pictures."""
 
-    def tokens(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tokens:
+    def compute_tokens(
+        self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None
+    ) -> Tokens:
         if not network.training:
-            return self.local.tokens(network, frames_ICHW, extent_I2)
-        spread, extent_J2 = meet(frames_ICHW, extent_I2)
-        tokens = self.local.tokens(network, spread.away(frames_ICHW), extent_J2)
+            return self.local_execution.compute_tokens(network, frames_ICHW, extent_I2)
+        spread, extent_J2 = plan_exchange(frames_ICHW, extent_I2)
+        tokens = self.local_execution.compute_tokens(network, spread.away(frames_ICHW), extent_J2)
         return SpreadTokens(
             **{key.name: getattr(tokens, key.name) for key in fields(tokens)}, spread=spread
         )
 
-    def read(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
-        values = self.local.read(function, tokens)
+    def apply(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
+        values = self.local_execution.apply(function, tokens)
         return tokens.spread.home(values, dim=1) if isinstance(tokens, SpreadTokens) else values
 
 
@@ -55,14 +57,14 @@ class SpreadTokens(Tokens):
     spread: Spread
 
 
-def meet(frames_ICHW: Tensor, extent_I2: Tensor | None) -> tuple[Spread, Tensor | None]:
+def plan_exchange(frames_ICHW: Tensor, extent_I2: Tensor | None) -> tuple[Spread, Tensor | None]:
     """Agree with all ranks where the pictures of their batches are computed.
 
     Also return the extents of those that this rank computes.
     """
-    mine = torch.tensor([len(frames_ICHW), extent_I2 is not None])
-    all_R2 = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(all_R2, mine)
+    own_counts = torch.tensor([len(frames_ICHW), extent_I2 is not None])
+    all_R2 = [torch.empty_like(own_counts) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_R2, own_counts)
     pictures_R, has_extents_R = torch.stack(all_R2).numpy().T
     spread = Spread(transfers(pictures_R), dist.get_rank())
     if extent_I2 is None and has_extents_R.any():

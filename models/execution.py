@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Execution:
-    """Everything on this device, at once.
+    """Computation of all pictures on this device, at once.
 
     Other ways are subclasses. They get the network when they are called and keep no reference to
     it, since copies of a network share its execution.
@@ -30,10 +30,12 @@ class Execution:
         """Return ``network.encode_alone(frames_ICHW, extent_I2)``: ``(I, H, W, D)``."""
         return network.encode_alone(frames_ICHW, extent_I2)
 
-    def tokens(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tokens:
+    def compute_tokens(
+        self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None
+    ) -> Tokens:
         """Return the tokens of the frames."""
-        return network.tokens(self.encode(network, frames_ICHW, extent_I2), extent_I2)
+        return network.build_tokens(self.encode(network, frames_ICHW, extent_I2), extent_I2)
 
-    def read(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
+    def apply(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
         """Return ``function(tokens)``, ``(L, I, ...)``, which sees each picture by itself."""
         return function(tokens)

@@ -26,24 +26,28 @@ def cells_inside(extent_I2: Tensor, height: int, width: int) -> Tensor:
 
 
 def cell_points(
-    height: int, width: int, like: Tensor, extent_I2: Tensor | None = None, place: float = CENTRES
+    height: int,
+    width: int,
+    reference: Tensor,
+    extent_I2: Tensor | None = None,
+    place: float = CENTRES,
 ) -> Tensor:
     """Return points (x, y) of the cells as shares of their picture, ``(S, 2)``, or ``(I, S, 2)``.
 
     Only the part of a cell inside the picture counts, so no point lies outside. `height` and
-    `width` count cells, `like` gives device and dtype, and `place` goes from 0, the upper left end
-    of a cell, to 1, its lower right end.
+    `width` count cells, `reference` gives device and dtype, and `place` goes from 0, the upper left
+    end of a cell, to 1, its lower right end.
     """
     x_I, y_I = (None, None) if extent_I2 is None else extent_I2.unbind(-1)
     x, y = torch.broadcast_tensors(
-        _along(x_I, width, place, like.device)[..., None, :],
-        _along(y_I, height, place, like.device)[..., :, None],
+        _along(x_I, width, place, reference.device)[..., None, :],
+        _along(y_I, height, place, reference.device)[..., :, None],
     )
-    return torch.stack((x, y), dim=-1).flatten(-3, -2).to(like.dtype)
+    return torch.stack((x, y), dim=-1).flatten(-3, -2).to(reference.dtype)
 
 
 def _along(extent_I: Tensor | None, cells: int, place: float, device: torch.device) -> Tensor:
-    """Points of the cells along one side, ``(cells,)`` or ``(I, cells)``."""
+    """Return points of the cells along one side, ``(cells,)`` or ``(I, cells)``."""
     if extent_I is None:
         return (torch.arange(cells, device=device) + place) / cells
     ends = torch.arange(cells + 1, device=device) / (extent_I[:, None] * cells)

@@ -41,10 +41,10 @@ class Frames:
     def slots(self, skip_padding: bool) -> Slots:
         """Return the slots to compute: all, or those that hold a frame."""
         if skip_padding and self.valid_BT is not None:
-            return Slots.valid(self.valid_BT.cpu())
+            return Slots.from_valid(self.valid_BT.cpu())
         return Slots((self.start_BT.shape[0], self.start_BT.shape[1]))
 
-    def blanked(self) -> "Frames":
+    def blank_padding(self) -> "Frames":
         """Move everything to the device of the pixels, with nothing left in padding."""
         device = self.pixels_BTCHW.device
         orders = walk_orders(self.start_BT, None) if self.orders is None else self.orders

@@ -31,25 +31,25 @@ class Predictions:
     relations, as in `models.outputs.Outputs`.
     """
 
-    all_LFNC: Tensor
+    outputs_LFNC: Tensor
 
     @property
     def boxes(self) -> Tensor:
         """Person, object and union boxes, ``(3, L, F, N, 4)``."""
-        return self.all_LFNC[..., BOXES].unflatten(-1, (3, 4)).movedim(-2, 0)
+        return self.outputs_LFNC[..., BOXES].unflatten(-1, (3, 4)).movedim(-2, 0)
 
     @property
     def class_logits_LFNK(self) -> Tensor:
-        return self.all_LFNC[..., CLASS_LOGITS]
+        return self.outputs_LFNC[..., CLASS_LOGITS]
 
     @property
     def relation_logits_LFNR(self) -> Tensor:
-        return self.all_LFNC[..., RELATION_LOGITS]
+        return self.outputs_LFNC[..., RELATION_LOGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """P pairs per layer: in frame ``frame_P``, query ``query_LP`` answers for object ``object_LP``.
+    """Pairs, P per layer: in frame ``frame_P``, query ``query_LP`` is for object ``object_LP``.
 
     P is the same in every layer: a frame gives as many pairs as it has objects, or queries if
     those are fewer.
@@ -60,13 +60,13 @@ class Matches:
     query_LP: Tensor
 
     @property
-    def answers(self) -> tuple[Tensor, Tensor, Tensor]:
+    def query_index(self) -> tuple[Tensor, Tensor, Tensor]:
         """Index of the matched queries, ``(L, P)`` of ``(L, F, N, ...)``."""
         layer_L1 = torch.arange(len(self.query_LP), device=self.query_LP.device)[:, None]
         return layer_L1, self.frame_P, self.query_LP
 
     @property
-    def objects(self) -> tuple[Tensor, Tensor]:
+    def object_index(self) -> tuple[Tensor, Tensor]:
         """Index of the matched objects, ``(L, P)`` of ``(F, M, ...)``."""
         return self.frame_P, self.object_LP
 
@@ -81,31 +81,33 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
         InputError: a cost is not finite, since the training has diverged.
     """
     cost_LFMN = matching_cost(predictions, targets, boxes).cpu().numpy()
-    layers, _, most, queries = cost_LFMN.shape
+    layers, _, max_objects, queries = cost_LFMN.shape
     # Padded rows are always finite, so one look at everything is enough.
     if not np.isfinite(cost_LFMN).all():
-        bad = np.count_nonzero(~np.isfinite(cost_LFMN))
+        nonfinite = np.count_nonzero(~np.isfinite(cost_LFMN))
         raise InputError(
-            f"{bad} of {cost_LFMN.size} matching costs are not finite: the training has diverged; "
-            f"lower the learning rate or the clipping norm, or train in float32"
+            f"{nonfinite} of {cost_LFMN.size} matching costs are not finite: the training has "
+            f"diverged; lower the learning rate or the clipping norm, or train in float32"
         )
     objects_F = np.array(targets.objects, np.int64)
     pairs_F = np.minimum(objects_F, queries)
     first_F = np.cumsum(pairs_F) - pairs_F
-    frame_P, object_P = np.nonzero(np.arange(most) < pairs_F[:, None])
+    frame_P, object_P = np.nonzero(np.arange(max_objects) < pairs_F[:, None])
     # If the objects of a frame like different queries best, no other assignment costs less.
     best_LFM = cost_LFMN.argmin(-1)
-    chosen = np.stack(
+    assignment = np.stack(
         (np.broadcast_to(object_P, (layers, len(object_P))), best_LFM[:, frame_P, object_P])
     )
-    apart_M = -1 - np.arange(most)
-    best_LFM = np.sort(np.where(np.arange(most) < objects_F[:, None], best_LFM, apart_M))
+    distinct_M = -1 - np.arange(max_objects)
+    best_LFM = np.sort(np.where(np.arange(max_objects) < objects_F[:, None], best_LFM, distinct_M))
     for layer, frame in np.argwhere((best_LFM[..., 1:] == best_LFM[..., :-1]).any(-1)):
         pairs = slice(first_F[frame], first_F[frame] + pairs_F[frame])
         # Objects are the rows: they are few, and come back in order.
-        chosen[:, layer, pairs] = linear_sum_assignment(cost_LFMN[layer, frame, : objects_F[frame]])
-    device = predictions.all_LFNC.device
-    objects_LP, queries_LP = to_device(torch.from_numpy(chosen), device).unbind()
+        assignment[:, layer, pairs] = linear_sum_assignment(
+            cost_LFMN[layer, frame, : objects_F[frame]]
+        )
+    device = predictions.outputs_LFNC.device
+    objects_LP, queries_LP = to_device(torch.from_numpy(assignment), device).unbind()
     frames_P = to_device(torch.from_numpy(frame_P), device)
     return Matches(frame_P=frames_P, object_LP=objects_LP, query_LP=queries_LP)
 
@@ -121,8 +123,8 @@ def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "wors
     """
     # Queries lie side by side in memory: operations on short last dimensions are slow.
     predicted = predictions.boxes.movedim(-1, 0).contiguous()[..., None, :]
-    wanted = targets.boxes_FM34.to(predicted.dtype).permute(3, 2, 0, 1)[:, :, None, ..., None]
-    l1, giou = box_distances(predicted, wanted)
+    target_boxes = targets.boxes_FM34.to(predicted.dtype).permute(3, 2, 0, 1)[:, :, None, ..., None]
+    l1, giou = box_distances(predicted, target_boxes)
     if boxes == "sum":
         l1, giou = l1.sum(0), giou.sum(0)
     else:
@@ -137,7 +139,7 @@ def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "wors
 
 
 def _relation_cost(scores_LFRN: Tensor, relations_FMR: Tensor) -> Tensor:
-    """QPIC's cost: minus the mean of (mean score of true labels, mean 1 - score of the others)."""
+    """Return QPIC's: minus the mean of (mean score of true labels, mean 1 - score of others)."""
     count_FM1 = relations_FMR.sum(-1, keepdim=True)
     present = relations_FMR / (count_FM1 + 1e-4)
     absent = (1 - relations_FMR) / (len(RELATIONS) + 1e-4 - count_FM1)
@@ -153,12 +155,12 @@ def box_distances(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     Source: arXiv 1902.09630.
     """
     tiny = torch.finfo(first.dtype).tiny ** 0.5
-    away = (first - second).abs()
-    place, size = away.split(2)
+    abs_diff = (first - second).abs()
+    centre_diff, size_diff = abs_diff.split(2)
     size1, size2 = first[2:], second[2:]
-    both = size1 + size2
-    shared = both / 2 - torch.maximum(place, size / 2)
-    width, height = torch.stack((shared.clamp(min=0), both - shared), dim=1).unbind()
+    size_sum = size1 + size2
+    overlap = size_sum / 2 - torch.maximum(centre_diff, size_diff / 2)
+    width, height = torch.stack((overlap.clamp(min=0), size_sum - overlap), dim=1).unbind()
     inside, hull = (width * height).unbind()
     union = size1[0] * size1[1] + size2[0] * size2[1] - inside
-    return away.sum(0), inside / union.clamp(min=tiny) + union / hull.clamp(min=tiny) - 1
+    return abs_diff.sum(0), inside / union.clamp(min=tiny) + union / hull.clamp(min=tiny) - 1

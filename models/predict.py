@@ -34,7 +34,7 @@ def predict(
 def predict_later(
     outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
 ) -> Callable[[], list[FramePrediction]]:
-    """Like `predict`, but return a function that makes the predictions, in any thread.
+    """Return a function that makes the predictions of `predict`, in any thread.
 
     All torch work is done or queued on the device now. With `valid_BT` on the host, only the
     function waits for the device.
@@ -43,31 +43,34 @@ def predict_later(
     device = outputs.class_logits_LBTNK.device
     frame_F = to_device(frame_F, device)
 
-    def last(field: Tensor) -> Tensor:
+    def select_last_layer(field: Tensor) -> Tensor:
         return field[-1].flatten(0, 1).index_select(0, frame_F)
 
-    score_FN, class_FN = last(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float().max(-1)
-    made = (
+    score_FN, class_FN = (
+        select_last_layer(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float().max(-1)
+    )
+    fields = (
         *(
-            box_convert(last(boxes), "cxcywh", "xyxy").clamp(0, 1).float()
+            box_convert(select_last_layer(boxes), "cxcywh", "xyxy").clamp(0, 1).float()
             for boxes in (outputs.person_boxes_LBTN4, outputs.object_boxes_LBTN4)
         ),
         class_FN + 1,
         torch.ones_like(score_FN),
         score_FN,
-        relation_scores(last(outputs.relation_logits_LBTNR)).float(),
+        relation_scores(select_last_layer(outputs.relation_logits_LBTNR)).float(),
     )
-    hosted = [tensor.to("cpu", non_blocking=True) for tensor in made]  # pinned: they do not wait
-    arrived = torch.cuda.Event(blocking=True) if device.type == "cuda" else None
-    if arrived:
-        arrived.record(torch.cuda.current_stream(device))
+    # Pinned, so they do not wait.
+    host_tensors = [tensor.to("cpu", non_blocking=True) for tensor in fields]
+    copy_event = torch.cuda.Event(blocking=True) if device.type == "cuda" else None
+    if copy_event:
+        copy_event.record(torch.cuda.current_stream(device))
 
     def finish() -> list[FramePrediction]:
-        if arrived:
-            arrived.synchronize()
-        persons_FN4, objects_FN4, *rest = (tensor.numpy() for tensor in hosted)
+        if copy_event:
+            copy_event.synchronize()
+        persons_FN4, objects_FN4, *other_arrays = (tensor.numpy() for tensor in host_tensors)
         scale_F14 = np.array([(w, h, w, h) for h, w in sizes_hw], np.float32).reshape(-1, 1, 4)
-        frames = zip(persons_FN4 * scale_F14, objects_FN4 * scale_F14, *rest, strict=True)
+        frames = zip(persons_FN4 * scale_F14, objects_FN4 * scale_F14, *other_arrays, strict=True)
         return [FramePrediction(*arrays) for arrays in frames]
 
     return finish

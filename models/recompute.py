@@ -55,14 +55,14 @@ def recomputed(
     No picture may see another in `function`. `others_I` have a row per picture, or are None. Works
     under DDP.
     """
-    again = round(share * len(pictures_I))
-    if not again:
+    recomputed_count = round(share * len(pictures_I))
+    if not recomputed_count:
         return function(pictures_I, *others_I)
-    sizes = [min(CHUNK, again - first) for first in range(0, again, CHUNK)]
+    sizes = [min(CHUNK, recomputed_count - first) for first in range(0, recomputed_count, CHUNK)]
     runs: list[Callable[..., Tensor]] = [partial(checkpoint, function, use_reentrant=False)]
     runs *= len(sizes)
-    if rest := len(pictures_I) - again:
-        sizes.append(rest)
+    if remaining_count := len(pictures_I) - recomputed_count:
+        sizes.append(remaining_count)
         runs.append(function)
     parts = (
         [None] * len(sizes) if values_I is None else values_I.split(sizes)

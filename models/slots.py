@@ -19,7 +19,7 @@ class Slots:
     """Bool, on the host; None: all slots."""
 
     @classmethod
-    def valid(cls, valid_BT: Tensor) -> "Slots":
+    def from_valid(cls, valid_BT: Tensor) -> "Slots":
         """Select the valid slots of a batch on the host, or the first slot if none is valid.
 
         So every parameter has a gradient on every rank, even if it is zero.
@@ -33,13 +33,13 @@ class Slots:
         part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]
         return Slots((self.shape_BT[0], slots), part_BT)
 
-    def take(self, values_BT: Tensor) -> Tensor:
-        """``(B, T, ...)`` -> ``(I, ...)``."""
+    def gather(self, values_BT: Tensor) -> Tensor:
+        """Return the values of the computed slots: ``(B, T, ...)`` -> ``(I, ...)``."""
         values_V = values_BT.flatten(0, 1)
         return values_V if self.computed_BT is None else values_V[self._index(values_V)]
 
-    def put(self, values_LI: Tensor) -> Tensor:
-        """``(L, I, ...)`` -> ``(L, B, T, ...)``, 0 where nothing was computed."""
+    def scatter(self, values_LI: Tensor) -> Tensor:
+        """Put values into their slots: ``(L, I, ...)`` -> ``(L, B, T, ...)``, 0 in the others."""
         if self.computed_BT is None:
             return values_LI.unflatten(1, self.shape_BT)
         values_LV = values_LI.new_zeros(
@@ -48,7 +48,7 @@ class Slots:
         values_LV[:, self._index(values_LI)] = values_LI
         return values_LV.unflatten(1, self.shape_BT)
 
-    def _index(self, like: Tensor) -> Tensor:
+    def _index(self, reference: Tensor) -> Tensor:
         """Return the index ``(I,)`` of computed slots; made on the host, it waits for nothing."""
         assert self.computed_BT is not None
-        return to_device(self.computed_BT.flatten().nonzero().squeeze(1), like.device)
+        return to_device(self.computed_BT.flatten().nonzero().squeeze(1), reference.device)

@@ -51,11 +51,11 @@ class Targets:
 def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> Targets:
     """Pad the annotations of the valid frames, in the order of ``valid_BT.flatten()``."""
     objects = tuple(len(frame.object_classes_M) for frame in frames)
-    count, most = len(frames), max(objects, default=1)
-    corners = np.zeros((count, most, 3, 4), np.float32)
-    classes = np.zeros((count, most), np.int64)
-    relations = np.zeros((count, most, len(RELATIONS)), np.float32)
-    real = np.arange(most) < np.array(objects, np.int64)[:, None]
+    count, max_objects = len(frames), max(objects, default=1)
+    corners = np.zeros((count, max_objects, 3, 4), np.float32)
+    classes = np.zeros((count, max_objects), np.int64)
+    relations = np.zeros((count, max_objects, len(RELATIONS)), np.float32)
+    is_real = np.arange(max_objects) < np.array(objects, np.int64)[:, None]
     for row, frame in enumerate(frames):
         height, width = frame.size_hw
         scale = np.array((width, height, width, height), np.float32)
@@ -65,18 +65,18 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
         relations[row, : objects[row]] = frame.relations_MR()
     corners[..., 2, :2] = np.minimum(corners[..., 0, :2], corners[..., 1, :2])
     corners[..., 2, 2:] = np.maximum(corners[..., 0, 2:], corners[..., 1, 2:])
-    corners[..., 2, :] *= real[..., None]
+    corners[..., 2, :] *= is_real[..., None]
     low, high = corners[..., :2], corners[..., 2:]
 
-    def put(array: np.ndarray) -> Tensor:
+    def move(array: np.ndarray) -> Tensor:
         return to_device(torch.from_numpy(array), device)
 
     boxes = np.concatenate(((low + high) / 2, high - low), axis=-1)
     return Targets(
-        boxes_FM34=put(boxes),
-        classes_FM=put(classes),
-        relations_FMR=put(relations),
+        boxes_FM34=move(boxes),
+        classes_FM=move(classes),
+        relations_FMR=move(relations),
         hosted_FM34=torch.from_numpy(boxes),
-        real_FM=torch.from_numpy(real),
+        real_FM=torch.from_numpy(is_real),
         objects=objects,
     )

@@ -23,6 +23,6 @@ class Tokens:
     """Rows and columns."""
 
 
-def as_keys(inside_IS: Tensor | None) -> Tensor | None:
+def to_key_mask(inside_IS: Tensor | None) -> Tensor | None:
     """Shape the mask of tokens for all heads and queries: bool ``(I, 1, 1, S)``."""
     return None if inside_IS is None else inside_IS[:, None, None]

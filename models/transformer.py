@@ -23,7 +23,7 @@ class LayerSizes(TypedDict):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a ReLU between."""
+    """Feed-forward network: two linear layers with a ReLU between."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -50,11 +50,11 @@ class Sublayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
-    def before(self, tokens: Tensor) -> Tensor:
-        """Input of the sub-layer."""
+    def prepare(self, tokens: Tensor) -> Tensor:
+        """Return the input of the sub-layer."""
         return self.norm(tokens) if self.norm_first else tokens
 
-    def after(self, tokens: Tensor, update: Tensor) -> Tensor:
+    def add_update(self, tokens: Tensor, update: Tensor) -> Tensor:
         """Add the sub-layer's update to the tokens."""
         tokens = tokens + self.dropout(update)
         return tokens if self.norm_first else self.norm(tokens)
@@ -77,10 +77,12 @@ class EncoderLayer(nn.Module):
 
         The position is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
         """
-        read = self.sublayer1.before(tokens_ISD)
-        tokens_ISD = self.sublayer1.after(tokens_ISD, self.self_attn.among(read, position, bias))
-        update = self.feedforward(self.sublayer2.before(tokens_ISD))
-        return self.sublayer2.after(tokens_ISD, update)
+        inputs = self.sublayer1.prepare(tokens_ISD)
+        tokens_ISD = self.sublayer1.add_update(
+            tokens_ISD, self.self_attn.self_attention(inputs, position, bias)
+        )
+        update = self.feedforward(self.sublayer2.prepare(tokens_ISD))
+        return self.sublayer2.add_update(tokens_ISD, update)
 
 
 class DecoderLayer(nn.Module):
@@ -106,14 +108,14 @@ class DecoderLayer(nn.Module):
         bias: Tensor | None = None,
     ) -> Tensor:
         """Queries ``(I, N, D)`` -> ``(I, N, D)``; `bias` as in `Attention`, for the tokens."""
-        read = self.sublayer1.before(queries_IND)
-        update = self.self_attn.among(read, query_position_ND)
-        queries_IND = self.sublayer1.after(queries_IND, update)
-        placed = self.sublayer2.before(queries_IND) + query_position_ND
-        update = self.multihead_attn(placed, key_ISD, value_ISD, bias)
-        queries_IND = self.sublayer2.after(queries_IND, update)
-        update = self.feedforward(self.sublayer3.before(queries_IND))
-        return self.sublayer3.after(queries_IND, update)
+        inputs = self.sublayer1.prepare(queries_IND)
+        update = self.self_attn.self_attention(inputs, query_position_ND)
+        queries_IND = self.sublayer1.add_update(queries_IND, update)
+        query_IND = self.sublayer2.prepare(queries_IND) + query_position_ND
+        update = self.multihead_attn(query_IND, key_ISD, value_ISD, bias)
+        queries_IND = self.sublayer2.add_update(queries_IND, update)
+        update = self.feedforward(self.sublayer3.prepare(queries_IND))
+        return self.sublayer3.add_update(queries_IND, update)
 
 
 class Encoder(nn.Module):

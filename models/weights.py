@@ -18,7 +18,7 @@ import torchvision
 from torch import Tensor
 
 from bload.errors import InputError
-from models.config import DETR_URL, WORDS, missing_weights
+from models.config import DETR_URL, NAMED_WEIGHTS, missing_weights
 from models.dds import DDS
 
 RESNET = {"backbone.": ""}
@@ -34,7 +34,7 @@ DETR = {
 
 
 @dataclass
-class Loaded:
+class LoadReport:
     """Report of `load_weights`; as text, a few lines."""
 
     source: str
@@ -48,7 +48,7 @@ class Loaded:
 
     def __str__(self) -> str:
         loaded = (f"{part} ({tensors})" for part, tensors in self.loaded.items())
-        initial = (f"{part} ({why})" for part, why in self.initial.items())
+        initial = (f"{part} ({reason})" for part, reason in self.initial.items())
         return (
             f"weights of a {self.kind} from {self.source}: {self.loaded.total()} tensors\n"
             f"  loaded: {', '.join(loaded)}\n"
@@ -57,7 +57,7 @@ class Loaded:
         )
 
 
-def load_weights(model: DDS, path_or_url: str) -> Loaded:
+def load_weights(model: DDS, path_or_url: str) -> LoadReport:
     """Start `model` from a file; report what was loaded and what was not.
 
     A part, such as a layer, is loaded whole or not at all. From stacks of layers and from queries,
@@ -66,7 +66,7 @@ def load_weights(model: DDS, path_or_url: str) -> Loaded:
     heads: DETR's have 8.
 
     Args:
-        path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or a word of `WORDS`,
+        path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or one of `NAMED_WEIGHTS`,
             which stand for URLs.
 
     Raises:
@@ -78,29 +78,31 @@ def load_weights(model: DDS, path_or_url: str) -> Loaded:
 
 def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
-    where = address(path_or_url)
-    is_url = "://" in where
-    if lacking := missing_weights(where):
-        raise InputError(lacking)
+    source = resolve_url(path_or_url)
+    is_url = "://" in source
+    if problem := missing_weights(source):
+        raise InputError(problem)
     try:
         if is_url:
-            has_hash = re.search(r"-[a-f0-9]{8,}\.", where) is not None
+            has_hash = re.search(r"-[a-f0-9]{8,}\.", source) is not None
             state = torch.hub.load_state_dict_from_url(
-                where,
+                source,
                 map_location="cpu",
                 progress=sys.stderr.isatty(),
                 check_hash=has_hash,
                 weights_only=True,
             )
         else:
-            state = torch.load(where, map_location="cpu", weights_only=True)
+            state = torch.load(source, map_location="cpu", weights_only=True)
     except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
         raise
     except Exception as error:  # a broken file can make the unpickler raise anything
         if is_url and isinstance(error, OSError):
-            raise InputError(f"{where} cannot be fetched ({error}); {by_hand(where)}") from error
+            raise InputError(
+                f"{source} cannot be fetched ({error}); {download_advice(source)}"
+            ) from error
         raise InputError(
-            f"{where} cannot be read as weights ({type(error).__name__}: "
+            f"{source} cannot be read as weights ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:120]}); fetch the file again, and give its path as "
             "model.weights=FILE"
         ) from error
@@ -110,16 +112,16 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
 
 
-def by_hand(url: str) -> str:
-    """Advice for a file that cannot be fetched."""
+def download_advice(url: str) -> str:
+    """Return advice for a file that cannot be fetched."""
     return f"fetch it on a machine with network (wget {url}), then give model.weights=FILE"
 
 
-def address(path_or_url: str) -> str:
-    """Return the URL of a word of `WORDS`; a file or a URL stays as it is."""
+def resolve_url(path_or_url: str) -> str:
+    """Return the URL of one of `NAMED_WEIGHTS`; a file or a URL stays as it is."""
     if path_or_url == "detr":
         return DETR_URL
-    if path_or_url in WORDS:
+    if path_or_url in NAMED_WEIGHTS:
         return torchvision.models.get_model_weights(path_or_url).DEFAULT.url
     return path_or_url
 
@@ -129,7 +131,7 @@ def noise_warning(backbone: str, rate: float) -> str:
 
     Frozen batch norms gather no statistics, and the recipe's rate only fine-tunes.
     """
-    if backbone not in WORDS:
+    if backbone not in NAMED_WEIGHTS:
         return ""
     words = "detr (DETR's, fetched once) or resnet50" if backbone == "resnet50" else backbone
     return (
@@ -140,7 +142,7 @@ def noise_warning(backbone: str, rate: float) -> str:
 
 
 @torch.no_grad()
-def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
+def fill(model: DDS, state: dict[str, Tensor], source: str) -> LoadReport:
     """Copy tensors into the model; see `load_weights`."""
     targets = model.state_dict()
     if any(name.startswith("object_branch.") for name in state):
@@ -148,7 +150,7 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
     is_detr = any(name.startswith(DETR["backbone."]) for name in state)
     prefixes, kind = (DETR, "DETR") if is_detr else (RESNET, "ResNet")
     unlike = unlike_detr(model) if is_detr else ""
-    report = Loaded(source, kind)
+    report = LoadReport(source, kind)
     # Frozen batch norm counts no batches.
     unused = {name for name in state if not name.endswith("num_batches_tracked")}
     parts: dict[str, dict[str, str]] = {}
@@ -157,22 +159,24 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
     check_backbone(set(parts["backbone"].values()), unused, prefixes["backbone."], source)
     for part, places in parts.items():
         if "" in places.values():
-            wrong = "not in such a file"
+            reason = "not in such a file"
         elif unlike and part != "backbone":
-            wrong = unlike
+            reason = unlike
         else:
-            wrong = misfit(targets, state, places)
-        if wrong and part == "backbone":
-            raise InputError(f"{source} does not fit the model's backbone: {wrong}")
-        if wrong:
-            report.initial[part] = wrong
+            reason = misfit(targets, state, places)
+        if reason and part == "backbone":
+            raise InputError(f"{source} does not fit the model's backbone: {reason}")
+        if reason:
+            report.initial[part] = reason
             continue
         for name, place in places.items():
-            ours, theirs = len(targets[name]), len(state[place])
-            rows = min(ours, theirs)
+            model_rows, file_rows = len(targets[name]), len(state[place])
+            rows = min(model_rows, file_rows)
             targets[name][:rows].copy_(state[place][:rows])
-            if rows < ours:
-                report.initial[f"{part} {rows} to {ours - 1}"] = f"the file has {rows} queries"
+            if rows < model_rows:
+                report.initial[f"{part} {rows} to {model_rows - 1}"] = (
+                    f"the file has {rows} queries"
+                )
         report.loaded[part.partition(".layers.")[0]] += len(places)
         unused -= set(places.values())
     report.unused |= {part_of(name) for name in unused}
@@ -181,15 +185,17 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> Loaded:
 
 def _fill_from_checkpoint(
     targets: dict[str, Tensor], state: dict[str, Tensor], source: str
-) -> Loaded:
+) -> LoadReport:
     """Copy tensors of equal name and shape; all of the backbone must match."""
-    report = Loaded(source, "checkpoint", unused={part_of(name) for name in state.keys() - targets})
+    report = LoadReport(
+        source, "checkpoint", unused={part_of(name) for name in state.keys() - targets}
+    )
     for name, target in targets.items():
-        wrong = misfit(targets, state, {name: name})
-        if wrong and name.startswith("backbone."):
-            raise InputError(f"{source} does not fit the model's backbone: {wrong}")
-        if wrong:
-            report.initial.setdefault(part_of(name), wrong)
+        reason = misfit(targets, state, {name: name})
+        if reason and name.startswith("backbone."):
+            raise InputError(f"{source} does not fit the model's backbone: {reason}")
+        if reason:
+            report.initial.setdefault(part_of(name), reason)
             continue
         target.copy_(state[name])
         report.loaded[part_of(name)] += 1
@@ -198,16 +204,16 @@ def _fill_from_checkpoint(
 
 def part_of(name: str) -> str:
     """Return the layer, or other part, that a tensor of the model or of a file belongs to."""
-    found = re.match(r"(\w+\.)?(en|de)coder\.layers\.\d+|\w+_branch\.\w+|\w+", name)
-    return found[0] if found else name
+    match = re.match(r"(\w+\.)?(en|de)coder\.layers\.\d+|\w+_branch\.\w+|\w+", name)
+    return match[0] if match else name
 
 
 def file_name(name: str, prefixes: dict[str, str]) -> str:
     """Return the name in the file of a tensor of the model; '' if such files have none."""
     name = name.replace(".feedforward.linear", ".linear")
     name = re.sub(r"\.sublayer(\d)\.norm\.", r".norm\1.", name)
-    here = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
-    return "" if here is None else prefixes[here] + name.removeprefix(here)
+    prefix = next((candidate for candidate in prefixes if name.startswith(candidate)), None)
+    return "" if prefix is None else prefixes[prefix] + name.removeprefix(prefix)
 
 
 def misfit(targets: dict[str, Tensor], state: dict[str, Tensor], places: dict[str, str]) -> str:
@@ -215,21 +221,21 @@ def misfit(targets: dict[str, Tensor], state: dict[str, Tensor], places: dict[st
     for name, place in places.items():
         if place not in state:
             return f"the file has no {place}"
-        ours, theirs = tuple(targets[name].shape), tuple(state[place].shape)
+        model_shape, file_shape = tuple(targets[name].shape), tuple(state[place].shape)
         first = 1 if place == "query_embed.weight" else 0  # any number of queries fits
-        if ours[first:] != theirs[first:]:
-            return f"{name} is {ours}, in the file {theirs}"
+        if model_shape[first:] != file_shape[first:]:
+            return f"{name} is {model_shape}, in the file {file_shape}"
     return ""
 
 
-def check_backbone(ours: set[str], state: set[str], prefix: str, source: str) -> None:
+def check_backbone(model_names: set[str], state: set[str], prefix: str, source: str) -> None:
     """Raise `InputError` unless the file has the tensors of the model's ResNet, and no others."""
-    theirs = {name for name in state if name.startswith(prefix) and not name.startswith("fc.")}
-    if ours != theirs:
+    file_names = {name for name in state if name.startswith(prefix) and not name.startswith("fc.")}
+    if model_names != file_names:
         raise InputError(
-            f"{source} does not fit the model's backbone: {min(ours ^ theirs)} and "
-            f"{len(ours ^ theirs) - 1} other tensors are in one of them alone; give a ResNet of "
-            "torchvision's or a DETR checkpoint and set model.backbone to its ResNet"
+            f"{source} does not fit the model's backbone: {min(model_names ^ file_names)} and "
+            f"{len(model_names ^ file_names) - 1} other tensors are in one of them alone; give a "
+            "ResNet of torchvision's or a DETR checkpoint and set model.backbone to its ResNet"
         )
 
 

@@ -65,7 +65,7 @@ def match(predictions, targets, boxes):
     matching_cost(predictions, targets, boxes).cpu()
     frames = [frame for frame, count in enumerate(targets.objects) for _ in range(count)]
     frame_P = to_device(torch.tensor(frames), GPU)
-    pairs_LP = frame_P.expand(len(predictions.all_LFNC), -1)
+    pairs_LP = frame_P.expand(len(predictions.outputs_LFNC), -1)
     return Matches(frame_P, pairs_LP, pairs_LP)
 
 

@@ -15,7 +15,7 @@ from training.config import TrainJob
 from training.ranks import Ranks
 
 
-def train_apart(
+def build_separate_training(
     cfg: TrainJob, source: VideoSource, ranks: Ranks, one_shape: bool = False
 ) -> Training:
     """Build a separate network and all that trains it.

@@ -1,4 +1,4 @@
-"""Objects shared by the steps of a run, and the place where its options are switched on.
+"""Objects shared by the steps of a run, with the options that change them.
 
 B blocks, T slots.
 """
@@ -42,10 +42,10 @@ class Siding(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that the steps of a run share, from `build_training`."""
+    """Objects that the steps of a run share, from `build_training`."""
 
     cfg: TrainConfig
-    """With the number of epochs to train, see `TrainConfig.for_slots`."""
+    """With the number of epochs to train, see `TrainConfig.with_epochs_for_slots`."""
     ranks: Ranks
     model: DDS
     parallel: nn.Module
@@ -69,14 +69,14 @@ class Training:
         """The model, or the average of its weights."""
         return self.average.module if self.average else self.model
 
-    def learned(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
         parts: dict[str, Any] = {"model": self.model, "average": self.average}
         parts["optimiser"] = self.optimiser
         return {name: part.state_dict() for name, part in parts.items() if part is not None}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore what `learned` returned; an average that it lacks begins at its weights."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned; an average that it lacks begins at its weights."""
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.average and "average" in state:
@@ -108,8 +108,8 @@ def choose_execution(
     """Choose how the network computes; `saved` are the sidings of the checkpoint, if any."""
     if cfg.model.checkpoint != "auto":
         return build_execution(cfg, ranks.world_size), {}
-    chosen = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
-    return build_execution(cfg, ranks.world_size, chosen.share), {"recompute": chosen}
+    choice = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
+    return build_execution(cfg, ranks.world_size, choice.share), {"recompute": choice}
 
 
 def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) -> Execution:
@@ -118,14 +118,14 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     Args:
         share: of the pictures to recompute; None takes the config's, and all for ``auto``.
     """
-    skips, choice = cfg.model.padding == "skipped", cfg.model.checkpoint
+    skip_padding, choice = cfg.model.padding == "skipped", cfg.model.checkpoint
     if share is None:
         share = 1.0 if choice == "auto" else share_of(choice)
-    execution = Offload(skips) if choice == "offload" else Execution(skips)
+    execution = Offload(skip_padding) if choice == "offload" else Execution(skip_padding)
     if share:
-        execution = Recompute(skips, share)
+        execution = Recompute(skip_padding, share)
     if cfg.train.exchange == "frames" and world_size > 1:
-        execution = Exchange(skips, execution)
+        execution = Exchange(skip_padding, execution)
     return execution
 
 
@@ -195,8 +195,8 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
-    nothing_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(Frames(pixels_BTCHW, nothing_BT, extra_BT=nothing_BT.float()))
+    zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
+    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float()))
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
     parallel.zero_grad()

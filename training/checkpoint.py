@@ -25,6 +25,11 @@ from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, Saved, checkpoint_file
 from training.stopping import AgreedError
 
+COMMENT_LENGTH_BYTES = 2
+"""Last bytes of a zip file without a comment: the comment's length, 0."""
+SEAL_BYTES = COMMENT_LENGTH_BYTES + 64
+"""The same with a SHA-256 in hexadecimal digits as the comment."""
+
 
 @dataclass
 class Progress:
@@ -60,20 +65,26 @@ def save_checkpoint(
             "loader": loader.sampler.state_dict(loader.step),
             "progress": asdict(progress),
             "sidings": sidings,
-            **training.learned(),
+            **training.state_dict(),
         }
         previous = path.with_name(PREVIOUS) if path.name == LAST else None
-        write_whole(path, sealed(state), previous)
+        write_whole(path, serialise(state), previous)
 
 
-def sealed(state: dict[str, Any]) -> bytes:
+def serialise(state: dict[str, Any]) -> bytes:
     """Serialise with `torch.save`, in memory once; the zip file's comment is the SHA-256."""
     torch.save(state, contents := io.BytesIO())
-    with contents.getbuffer() as plain:
-        seal = hashlib.sha256(plain).hexdigest().encode()
-    contents.seek(-2, io.SEEK_END)
-    contents.write(len(seal).to_bytes(2, "little") + seal)
+    with contents.getbuffer() as unsealed:
+        seal = _seal(unsealed)
+    contents.seek(-COMMENT_LENGTH_BYTES, io.SEEK_END)
+    contents.write(seal)
     return contents.getvalue()
+
+
+def _seal(unsealed: bytes | memoryview) -> bytes:
+    """Return the end of a sealed file: the length of its comment, and the comment."""
+    digest = hashlib.sha256(unsealed).hexdigest().encode()
+    return len(digest).to_bytes(COMMENT_LENGTH_BYTES, "little") + digest
 
 
 def restore(
@@ -89,7 +100,7 @@ def restore(
             with weights of their own.
     """
     ranks = training.ranks
-    with ranks.together(), reading(path, "give another checkpoint"):
+    with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
         check_same_model(saved["config"]["model"], cfg.model, path)
         loader.sampler.load_state_dict(saved["loader"])
         if loader.sampler.epoch > training.cfg.epochs:
@@ -97,12 +108,13 @@ def restore(
                 f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
-        training.load(saved)
+        training.load_state_dict(saved)
         for name, siding in training.sidings.items():
             if name in saved["sidings"]:
                 siding.load_state_dict(saved["sidings"][name])
-        given = saved["progress"]  # with no less and no more
-        progress = Progress(**given | {key: given[key] for key in asdict(Progress())})
+        saved_progress = saved["progress"]
+        required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
+        progress = Progress(**saved_progress | required)  # and there are no others
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"
@@ -117,14 +129,14 @@ def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] 
     Raises:
         InputError: there are checkpoints, and none can be read.
     """
-    damage: list[str] = []
+    errors: list[str] = []
     for path in paths:
         try:
-            return path, load_checkpoint(path), "".join(f"{line}\n" for line in damage)
+            return path, load_checkpoint(path), "".join(f"{line}\n" for line in errors)
         except InputError as error:
-            damage.append(str(error))
-    if damage:
-        raise InputError(f"{'; '.join(damage)}; run.resume=never starts anew")
+            errors.append(str(error))
+    if errors:
+        raise InputError(f"{'; '.join(errors)}; run.resume=never starts anew")
     return None, None, ""
 
 
@@ -136,8 +148,8 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
     """
     path = checkpoint_file(path)
     contents = path.read_bytes()
-    plain = contents[:-66] + bytes(2)
-    if contents[-66:] != b"@\0" + hashlib.sha256(plain).hexdigest().encode():
+    unsealed = contents[:-SEAL_BYTES] + bytes(COMMENT_LENGTH_BYTES)
+    if contents[-SEAL_BYTES:] != _seal(unsealed):
         raise InputError(
             f"{path} ({len(contents):,} bytes) is damaged, or no checkpoint of train.py: it does "
             "not end with the checksum of its contents"
@@ -148,12 +160,12 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
     return state
 
 
-def check_same_model(saved: dict[str, Any], wanted: ModelConfig, path: Path | str) -> None:
+def check_same_model(saved: dict[str, Any], model_config: ModelConfig, path: Path | str) -> None:
     """Raise `InputError`, naming the keys, if a checkpoint's model computes something else."""
     differs = [
-        f"model.{key} was {saved.get(key)} and is {getattr(wanted, key)}"
+        f"model.{key} was {saved.get(key)} and is {getattr(model_config, key)}"
         for key in computed_keys()
-        if saved.get(key) != getattr(wanted, key)
+        if saved.get(key) != getattr(model_config, key)
     ]
     if differs:
         raise InputError(
@@ -172,28 +184,28 @@ def find_checkpoints(path: Path | str) -> list[Path]:
         InputError: nothing is found.
     """
     path = Path(path)
-    found = _under(path) if path.is_dir() else [path]
-    if not found:
+    paths = _list_checkpoints(path) if path.is_dir() else [path]
+    if not paths:
         raise InputError(
             f"there is no checkpoint in {path}; give a .pt file, the folder of a run, or a folder "
             "of these"
         )
-    return found
+    return paths
 
 
-def _under(folder: Path) -> list[Path]:
+def _list_checkpoints(folder: Path) -> list[Path]:
     files, last = sorted(folder.glob("*.pt")), folder / LAST
     if last in files or (not files and (folder / "config.json").exists()):
         return [last]
     folders = sorted(child for child in folder.iterdir() if child.is_dir())
-    return files + [path for child in folders for path in _under(child)]
+    return files + [path for child in folders for path in _list_checkpoints(child)]
 
 
-def short_name(path: Path, asked: Path | str) -> str:
-    """Return the part of a checkpoint's path that distinguishes it under `asked`."""
-    asked = Path(asked)
-    short = path.relative_to(asked) if path != asked else Path(path.name)
-    return str(short.parent if short.name == LAST and len(short.parts) > 1 else short)
+def short_name(path: Path, base_path: Path | str) -> str:
+    """Return the part of a checkpoint's path that distinguishes it under `base_path`."""
+    base_path = Path(base_path)
+    relative = path.relative_to(base_path) if path != base_path else Path(path.name)
+    return str(relative.parent if relative.name == LAST and len(relative.parts) > 1 else relative)
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:

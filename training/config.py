@@ -1,7 +1,7 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
 Values are in `configs/`. An unknown key is an error, and so is a value of another type.
-Configs are dataclasses that check their values; `training.jobs` makes one from a command line.
+Configs are dataclasses that check their values; `to_job` makes one from a composed config.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key without it renames all runs.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
@@ -33,7 +33,7 @@ STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
 SYNC_NAMES = ("allreduce", "local", "gossip", "none")
 TIMEOUT = 600.0
 """Default number of seconds that a rank waits for the others, or for data."""
-MOST = 10**9
+MAX_COUNT = 10**9
 """Upper bound of counts that have no natural one."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -62,7 +62,7 @@ class TrainConfig(Checked):
     exchange: str = choice(EXCHANGES, "work that ranks share equally: none, or frames", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
     bptt: int | None = number(
-        1, MOST, "slots of back-propagation through time; null: the whole block", None
+        1, MAX_COUNT, "slots of back-propagation through time; null: the whole block", None
     )
     ema: float = number(
         0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
@@ -88,15 +88,15 @@ class TrainConfig(Checked):
         -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
     )
     eval_every: int = number(
-        0, MOST, "epochs between evaluations on validation videos; 0: at the end", 0
+        0, MAX_COUNT, "epochs between evaluations on validation videos; 0: at the end", 0
     )
-    evals_per_epoch: int = number(0, MOST, "evaluations per epoch; 0: as eval_every says", 0)
+    evals_per_epoch: int = number(0, MAX_COUNT, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
         SYNC_NAMES,
         "how ranks agree: allreduce of gradients; of weights local, gossip, none",
         "allreduce",
     )
-    sync_every: int = number(1, MOST, "sync=local: steps between averages", 8)
+    sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
         0,
         None,
@@ -104,21 +104,23 @@ class TrainConfig(Checked):
         10.0,
         defining=False,
     )
-    log_every: int = number(1, MOST, "steps between lines in metrics.jsonl", 20, defining=False)
+    log_every: int = number(
+        1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.workers = worker_count(self.workers)
 
-    def evaluates(self, epoch: int, step: int, steps: int) -> bool:
-        """True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
+    def is_evaluation_due(self, epoch: int, step: int, steps: int) -> bool:
+        """Return True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
         count = self.evals_per_epoch
         if step:
             return step < steps and step * count // steps > (step - 1) * count // steps
-        every = 1 if count else self.eval_every
-        return epoch > 0 and (epoch == self.epochs or (every > 0 and epoch % every == 0))
+        interval = 1 if count else self.eval_every
+        return epoch > 0 and (epoch == self.epochs or (interval > 0 and epoch % interval == 0))
 
-    def for_slots(self, slots_per_epoch: int) -> "TrainConfig":
+    def with_epochs_for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """Return this config with the whole number of epochs, at least 1, nearest to ``slots``.
 
         The warm-up keeps its share of training. Without ``slots`` nothing changes.
@@ -137,6 +139,8 @@ NAME = r"\w[\w.,+=@-]*"
 
 @dataclass
 class RunConfig:
+    """Folder and name of a run, and whether it resumes."""
+
     prefix: ClassVar[str] = "run."
 
     root: str = key("folder that holds the folders of runs", "runs")
@@ -156,6 +160,8 @@ class RunConfig:
 
 @dataclass
 class ExperimentConfig:
+    """Set of runs that a run belongs to."""
+
     prefix: ClassVar[str] = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
@@ -163,6 +169,8 @@ class ExperimentConfig:
 
 @dataclass
 class WandbConfig(Checked):
+    """Copy of a run's figures in wandb."""
+
     prefix = "wandb."
 
     mode: str | None = choice(
@@ -212,7 +220,7 @@ class TrainJob:
 
 @dataclass
 class TrainFiles(TrainJob):
-    """All that the files of a training job hold: the job, and its experiment's short form."""
+    """Contents of the files of a training job: the job, and its experiment's short form."""
 
     quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
 
@@ -223,6 +231,8 @@ class TrainFiles(TrainJob):
 
 @dataclass
 class EvalJob(Checked):
+    """Config of an evaluation: its checkpoints, its data, its outputs."""
+
     checkpoint: str = key("a file, the folder of a run, or a folder of runs or checkpoints", "")
     split: str | None = choice(SPLITS, "null: final, or test if the data have no such split", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
@@ -235,7 +245,7 @@ class EvalJob(Checked):
     timeout: float = number(1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT)
     workers: int = number(-1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1)
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
-    pictures: int = number(0, MOST, "videos to draw, spread over the split", 0)
+    pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     pictures_dir: str | None = key("folder for the drawn videos; null: beside the checkpoint", None)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation and group", None)
@@ -249,7 +259,7 @@ class EvalJob(Checked):
         self.workers = worker_count(self.workers)
 
 
-MAIN = (
+FIRST_IN_HELP = (
     *("train.epochs", "train.batch_slots", "train.lr", "train.seed", "train.micro_batches"),
     *("train.amp", "train.device", "train.workers", "train.eval_every"),
     *("train.checkpoint_minutes", "loader.t_max", "loader.balance", "dataset.root"),
@@ -271,11 +281,11 @@ def format_meanings(*, _root_: Any) -> str:
                 value = OmegaConf.select(_root_, name)
                 if OmegaConf.is_config(value):
                     value = OmegaConf.to_container(value, resolve=True)
-                written = {None: "null", True: "true", False: "false"}
+                yaml_words = {None: "null", True: "true", False: "false"}
                 if value is None or isinstance(value, bool):
-                    value = written[value]
+                    value = yaml_words[value]
                 rows[name] = f"{name}={value}", words
-    first = [rows.pop(name) for name in MAIN if name in rows]
+    first = [rows.pop(name) for name in FIRST_IN_HELP if name in rows]
     width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
     lines = [f"  {setting:<{width}}  {words}" for setting, words in first]
     lines += ["", *(f"  {setting:<{width}}  {words}" for setting, words in rows.values())]
@@ -337,5 +347,5 @@ def to_job(config: Any) -> Any:
     """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
     from omegaconf import OmegaConf
 
-    made = OmegaConf.to_object(config)
-    return made.job() if isinstance(made, TrainFiles) else made
+    job = OmegaConf.to_object(config)
+    return job.job() if isinstance(job, TrainFiles) else job

@@ -33,6 +33,7 @@ class Data:
 
 
 def open_split(cfg: DatasetConfig, name: str) -> Split:
+    """Open the videos of a split; missing synthetic data are made."""
     source = build_source(cfg, name, progress=True)
     return Split(source, build_yardsticks(source, cfg))
 
@@ -43,13 +44,13 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     Raises:
         InputError: the data are of another kind than the config's, or cannot be read.
     """
-    with ranks.together():
+    with ranks.agree_on_errors():
         check_kind(cfg.dataset)
         source = build_source(cfg.dataset, "train", progress=True)
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None
         final = open_split(cfg.dataset, final_split)
-    with ranks.together():
+    with ranks.agree_on_errors():
         options = cfg.loader.options
         if "cost" not in options:
             options["cost"] = read_cost(cfg)
@@ -72,13 +73,13 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     return Data(source, loader, validation, final)
 
 
-def find_split(cfg: EvalJob, trained_on: dict[str, Any], splits: dict[str, Split]) -> Split:
+def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, Split]) -> Split:
     """Return the data at `cfg.root`, else those of the model's training; open each only once."""
     if cfg.root:  # only read; no data are made
-        size, small_boxes = trained_on["frame_size"], trained_on["small_boxes"]
+        size, small_boxes = dataset_config["frame_size"], dataset_config["small_boxes"]
         dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
     else:
-        dataset = saved_config(trained_on, cfg.cache)
+        dataset = saved_config(dataset_config, cfg.cache)
     key = repr(dataset)
     if key not in splits:
         splits[key] = open_split(dataset, cfg.split or dataset.splits[1])

@@ -49,18 +49,18 @@ def evaluate(
         relations: file for the rows of `relation_rows`; not written if None.
         options: for `measure`.
     """
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
     if relations and ranks.is_first:
         write_relations(relations, relation_rows(meter, LAST))
-    return figures_of(meter, time.perf_counter() - began, yardsticks)
+    return figures_of(meter, time.perf_counter() - started_at, yardsticks)
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     """Raise `InputError`, before hours of work, if an output file cannot be written."""
     for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
-        other = path.exists() and not path.is_file()
-        if other or not os.access(f"{path.absolute().parent}/", os.W_OK):
+        is_not_file = path.exists() and not path.is_file()
+        if is_not_file or not os.access(f"{path.absolute().parent}/", os.W_OK):
             raise InputError(f"{path} cannot be written; name a file in a folder that can be")
     if cfg.predictions and checkpoints > 1:
         raise InputError(
@@ -112,33 +112,35 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    part = PART if yardsticks else None
-    meter = RecallMeter(iou, part)
+    subset = PART if yardsticks else None
+    meter = RecallMeter(iou, subset)
     training = model.training
     model.eval()
 
-    def count(targets: Sequence[FrameTargets], finish: Callable[[], list[FramePrediction]]) -> None:
-        predictions = finish()
+    def count(
+        targets: Sequence[FrameTargets], finish_prediction: Callable[[], list[FramePrediction]]
+    ) -> None:
+        predictions = finish_prediction()
         flags = yardsticks.memory(targets) if yardsticks else None
         meter.update(predictions, targets, flags)
         for record in records:
             record(targets, predictions)
 
-    counted: Future[None] | None = None
-    shown = None if ranks.is_first else True  # None: only on a terminal
-    bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=shown)
-    with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as thread:
-        for batch in bar:
-            finish = predict_batch(model, change(batch), inputs, precision)
-            if counted:
-                counted.result()  # raises what the thread raised
-            counted = thread.submit(count, batch.targets, finish)
-            if ranks.stopping():
-                raise ranks.stopped("the beginning of this evaluation")
-        if counted:
-            counted.result()
+    pending: Future[None] | None = None
+    bar_disabled = None if ranks.is_first else True  # None: only on a terminal
+    progress_bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=bar_disabled)
+    with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as executor:
+        for batch in progress_bar:
+            finish_prediction = predict_batch(model, change(batch), inputs, precision)
+            if pending:
+                pending.result()  # raises what the thread raised
+            pending = executor.submit(count, batch.targets, finish_prediction)
+            if ranks.should_stop():
+                raise ranks.make_stopped("the beginning of this evaluation")
+        if pending:
+            pending.result()
     model.train(training)
-    return RecallMeter(iou, part).merge(ranks.gather(meter.state()))
+    return RecallMeter(iou, subset).merge(ranks.gather(meter.state()))
 
 
 def predict_batch(
@@ -156,7 +158,7 @@ def measure_and_write(
     source: VideoSource,
     ranks: Ranks,
     path: Path | str,
-    made_by: dict[str, Any],
+    metadata: dict[str, Any],
     *,
     records: Sequence[Record] = (),
     **options: Any,
@@ -166,6 +168,6 @@ def measure_and_write(
         meter = measure(model, source, ranks, records=[writer.write, *records], **options)
     ranks.barrier()  # every part is complete
     if ranks.is_first:
-        join_parts(path, ranks.world_size, made_by)
+        join_parts(path, ranks.world_size, metadata)
     ranks.barrier()
     return meter

@@ -29,7 +29,7 @@ class Meter:
     seconds: dict[str, float] = field(default_factory=dict)
     """Clock times: ``seconds``, the whole epoch; ``waiting`` for data; and, apart from these,
     ``start``, in which data workers started."""
-    lapped: float = field(default_factory=lambda: time.perf_counter(), repr=False)
+    last_lap_at: float = field(default_factory=lambda: time.perf_counter(), repr=False)
 
     def sums(self) -> dict[str, dict[str, float]]:
         """Return the sums, for a checkpoint."""
@@ -43,43 +43,42 @@ class Meter:
 
     def lap(self, *names: str) -> None:
         """Add the time since the last lap to each of `names`; without names it is dropped."""
-        now = time.perf_counter()
-        self.add(seconds=dict.fromkeys(names, now - self.lapped))
-        self.lapped = now
+        lap_at = time.perf_counter()
+        self.add(seconds=dict.fromkeys(names, lap_at - self.last_lap_at))
+        self.last_lap_at = lap_at
 
 
-def imbalance(schedule: Schedule, skips: bool) -> float:
+def imbalance(schedule: Schedule, skips_padding: bool) -> float:
     """Return the slots of a step's fullest rank over the mean; in frames if padding is skipped."""
-    return schedule.imbalance(Cost(slot=0, frame=1) if skips else Cost())
+    return schedule.imbalance(Cost(slot=0, frame=1) if skips_padding else Cost())
 
 
 def epoch_figures(
-    loader: BlockLoader, meter: Meter, ranks: Ranks, skips: bool = False
+    loader: BlockLoader, meter: Meter, ranks: Ranks, skips_padding: bool = False
 ) -> dict[str, Any]:
     """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses.
 
     Args:
-        sums: of this rank over its steps: losses, ``seconds``, the part of them ``waiting`` for
-            data, and, outside of ``seconds``, ``start``, in which data workers started.
-        skips: True if the model skips padding.
+        meter: sums of this rank over the epoch's steps.
+        skips_padding: True if the model skips padding.
     """
     account = loader.account
     times = tuple(meter.seconds.get(name, 0.0) for name in TIMES)
     seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
     return {
         **{name: getattr(account, name) for name in COUNTS},
-        "imbalance": imbalance(loader.sampler.schedule, skips),
+        "imbalance": imbalance(loader.sampler.schedule, skips_padding),
         "seconds": seconds,
         "waiting_seconds": waiting,
         "start_seconds": start,
         "frames_per_second": account.frames / seconds,
         "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
-        **{name: total / account.steps for name, total in losses_of(meter.losses, ranks).items()},
+        **{name: total / account.steps for name, total in sum_losses(meter.losses, ranks).items()},
     }
 
 
-def losses_of(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
+def sum_losses(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
     """Sum losses over ranks, in one exchange; parts get names like ``loss_class``."""
     sums = ranks.sum(torch.tensor([*parts.values()], dtype=torch.float64)).tolist()
     names = (name if name == "loss" else f"loss_{name}" for name in parts)

@@ -31,7 +31,7 @@ from datasets.machine import plain_file, reading, write_whole
 from training.config import TrainJob
 from training.ranks import Ranks
 
-IN_NAME = (
+NAME_PARTS = (
     ("loader", "t_max", None, "T{}"),
     ("model", "temporal", "dds", "{}"),
     ("train", "starts", "table", "starts_{}"),
@@ -44,22 +44,22 @@ PATIENCE = 10.0
 """Seconds that processes of a killed run may take to end."""
 
 
-def defining(values: Any) -> dict[str, Any]:
+def defining_values(config: Any) -> dict[str, Any]:
     """Return the part of a config that decides what is trained, as plain values."""
-    found = {}
-    for key in fields(values):
+    values = {}
+    for key in fields(config):
         if key.metadata.get("defining", True):
-            value = getattr(values, key.name)
-            found[key.name] = defining(value) if is_dataclass(value) else value
-    return found
+            value = getattr(config, key.name)
+            values[key.name] = defining_values(value) if is_dataclass(value) else value
+    return values
 
 
-def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
+def defining_config(cfg: TrainJob, world_size: int) -> dict[str, Any]:
     """Return what defines a run.
 
     The frames of a step count, on whatever number of ranks; the number counts if ranks differ.
     """
-    config = defining(cfg)
+    config = defining_values(cfg)
     config["train"]["batch_slots"] *= world_size * cfg.train.micro_batches
     if cfg.train.sync != "allreduce":
         config["train"]["ranks"] = world_size
@@ -67,13 +67,13 @@ def identity(cfg: TrainJob, world_size: int) -> dict[str, Any]:
 
 
 def run_name(cfg: TrainJob, world_size: int) -> str:
-    """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, from `identity`.
+    """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, from `defining_config`.
 
     With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
     """
-    config = identity(cfg, world_size)
+    config = defining_config(cfg, world_size)
     parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
-    for group, key, default, form in IN_NAME:
+    for group, key, default, form in NAME_PARTS:
         if config[group][key] != default:
             parts.append(form.format(config[group][key]))
     parts.append(f"s{cfg.train.seed}")
@@ -81,7 +81,7 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
-def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str:
+def describe_step_difference(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str:
     """Say how the steps of another run differ from this one's, and what to set; else return ''.
 
     Args:
@@ -89,17 +89,20 @@ def other_steps(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str
         train: the other run's ``train`` config.
         sampler: of this run.
     """
-    batches, here = ranks * train["micro_batches"], sampler.world_size * sampler.micro_batches
+    batches, batches_per_step = (
+        ranks * train["micro_batches"],
+        sampler.world_size * sampler.micro_batches,
+    )
     blocks, frames = batches * max(1, train["batch_slots"] // sampler.t_max), train["batch_slots"]
     if not sampler.plan.has_one_size:
-        if (batches, frames) == (here, sampler.batch_slots):
+        if (batches, frames) == (batches_per_step, sampler.batch_slots):
             return ""
         return f"to go on with it, set train.batch_slots={frames}, with {batches} ranks"
     if blocks == sampler.blocks_per_step:
         return ""
-    if blocks % here:
+    if blocks % batches_per_step:
         return f"its steps have {blocks} blocks: go on with it on {ranks} ranks, with"
-    keys = f"train.batch_slots={blocks // here * sampler.t_max}"
+    keys = f"train.batch_slots={blocks // batches_per_step * sampler.t_max}"
     return f"its steps have {blocks} blocks: to go on with it here, set {keys}"
 
 
@@ -129,7 +132,8 @@ class RunFolder:
         self.config = path / "config.json"
 
     @classmethod
-    def of(cls, cfg: TrainJob, world_size: int) -> "RunFolder":
+    def for_job(cls, cfg: TrainJob, world_size: int) -> "RunFolder":
+        """Return the folder of a job's run, named by `run.name` or by its config."""
         return cls(Path(cfg.run.root, cfg.run.name or run_name(cfg, world_size)))
 
     @contextmanager
@@ -142,7 +146,7 @@ class RunFolder:
             InputError: another run holds it, or the folder cannot be written.
         """
         lock = FileLock(self.path / "lock")
-        with ranks.together():
+        with ranks.agree_on_errors():
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 if ranks.is_first:
@@ -164,13 +168,13 @@ class RunFolder:
 
         The data's root may differ; their lengths are checked with the plan.
         """
-        if not (here := self._config()):
+        if not (saved_config := self._config()):
             return
         differs = [
-            f"{group}.{key} was {here.get(group, {}).get(key)} and is {value}"
-            for group, values in defining(cfg).items()
+            f"{group}.{key} was {saved_config.get(group, {}).get(key)} and is {value}"
+            for group, values in defining_values(cfg).items()
             for key, value in values.items()
-            if here.get(group, {}).get(key) != value
+            if saved_config.get(group, {}).get(key) != value
             and (group, key) not in (("dataset", "root"), ("train", "batch_slots"))
         ]
         if differs:
@@ -178,8 +182,8 @@ class RunFolder:
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
             )
-        if steps := other_steps(here["ranks"], here["train"], sampler):
-            raise InputError(f"{self.path} holds a run on {here['ranks']} ranks; {steps}")
+        if steps := describe_step_difference(saved_config["ranks"], saved_config["train"], sampler):
+            raise InputError(f"{self.path} holds a run on {saved_config['ranks']} ranks; {steps}")
 
     def checkpoints(self, resume: str) -> list[Path]:
         """Return the checkpoints to resume from, best first; none if the run starts anew.
@@ -191,33 +195,36 @@ class RunFolder:
             InputError: the run here has lost its checkpoints, or files of something else would be
                 overwritten.
         """
-        config, found = self._config(), " and ".join(p.name for p in self._files() if p.exists())
-        ours = [path for path in (self.last, self.previous) if path.exists()]
+        config, existing_names = (
+            self._config(),
+            " and ".join(p.name for p in self._files() if p.exists()),
+        )
+        checkpoint_paths = [path for path in (self.last, self.previous) if path.exists()]
         if resume == "never":
-            if found and not config:
+            if existing_names and not config:
                 raise InputError(
                     f"{self.path} has no {self.config.name} of a run, so nothing is deleted there; "
                     "give another run.name"
                 )
             return []
-        if resume == "auto" or (ours and config.get("run", {}).get("resume") == resume):
-            if found and not ours:
+        if resume == "auto" or (checkpoint_paths and config.get("run", {}).get("resume") == resume):
+            if existing_names and not checkpoint_paths:
                 raise InputError(
-                    f"{self.path} holds {found} of a run but neither {LAST} nor {PREVIOUS}; put "
-                    "one back, or set run.resume=never to delete what is there"
+                    f"{self.path} holds {existing_names} of a run but neither {LAST} nor "
+                    f"{PREVIOUS}; put one back, or set run.resume=never to delete what is there"
                 )
-            return ours
-        if found and checkpoint_file(resume).parent.resolve() != self.path.resolve():
+            return checkpoint_paths
+        if existing_names and checkpoint_file(resume).parent.resolve() != self.path.resolve():
             raise InputError(
-                f"{self.path} holds {found} of a run, which going on from {resume} would write "
-                "over; give a run.name of its own"
+                f"{self.path} holds {existing_names} of a run, which going on from {resume} would "
+                "write over; give a run.name of its own"
             )
         return [Path(resume)]
 
     def is_finished(self, resume: str) -> bool:
-        """True if a run with this `resume` has nothing left to do."""
-        same = resume == "auto" or self._config().get("run", {}).get("resume") == resume
-        return resume != "never" and same and self.summary.exists()
+        """Return True if a run with this `resume` has nothing left to do."""
+        is_this_run = resume == "auto" or self._config().get("run", {}).get("resume") == resume
+        return resume != "never" and is_this_run and self.summary.exists()
 
     def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
         """Describe a run beside this one with another number of epochs; empty if there is none.
@@ -225,31 +232,32 @@ class RunFolder:
         Raises:
             InputError: this run has begun on another number of ranks, and is not finished.
         """
-        mine, sentence = defining(cfg), ""
+        config, sentence = defining_values(cfg), ""
         for path in sorted(self.path.parent.glob("*/config.json")):
-            other, here = RunFolder(path.parent), read_object(path)
-            if not other.last.exists() or other.path == self.path:
+            other_folder, saved_config = RunFolder(path.parent), read_object(path)
+            if not other_folder.last.exists() or other_folder.path == self.path:
                 continue
-            ranks = here["ranks"]
-            if ranks != sampler.world_size and other.path.name == run_name(cfg, ranks):
-                if other.summary.exists():
+            ranks = saved_config["ranks"]
+            if ranks != sampler.world_size and other_folder.path.name == run_name(cfg, ranks):
+                if other_folder.summary.exists():
                     continue
-                how = other_steps(ranks, asdict(cfg.train), sampler)
+                advice = describe_step_difference(ranks, asdict(cfg.train), sampler)
                 raise InputError(
-                    f"{other.path} is this run on {ranks} ranks, unfinished; {how} "
-                    f"run.name={other.path.name}, or begin another under its own run.name"
+                    f"{other_folder.path} is this run on {ranks} ranks, unfinished; {advice} "
+                    f"run.name={other_folder.path.name}, or begin another under its own run.name"
                 )
             differs = [
                 f"{group}.{key}"
-                for group, values in mine.items()
+                for group, values in config.items()
                 for key, value in values.items()
-                if here.get(group, {}).get(key) != value
+                if saved_config.get(group, {}).get(key) != value
             ]
             if differs == ["train.epochs"]:
+                epochs = saved_config["train"]["epochs"]
                 sentence = (
-                    f"{other.path} is the same with train.epochs={here['train']['epochs']}; this "
-                    "run starts from the beginning, since learning rates follow from the number of "
-                    f"epochs (run.resume={other.last} run.name=NAME trains that one further)"
+                    f"{other_folder.path} is the same with train.epochs={epochs}; this run starts "
+                    "from the beginning, since learning rates follow from the number of epochs "
+                    f"(run.resume={other_folder.last} run.name=NAME trains that one further)"
                 )
         return sentence
 
@@ -298,22 +306,22 @@ class RunFolder:
             return
         remaining = ""
         for text, line in metric_lines(self.metrics):
-            before = (line["epoch"], line["step"]) <= (epoch, step)
-            pending = line["kind"] == "eval" and line["after"] > evaluated
-            if before and not pending and line["kind"] != "summary":
+            is_before = (line["epoch"], line["step"]) <= (epoch, step)
+            is_pending_eval = line["kind"] == "eval" and line["after"] > evaluated
+            if is_before and not is_pending_eval and line["kind"] != "summary":
                 remaining += f"{text}\n"
         write_whole(self.metrics, remaining)
 
 
 class Saved(dict[str, Any]):
-    """An object in a file; raises an `InputError`, which begins with `where`, for a missing key."""
+    """An object in a file; a missing key raises an `InputError` that begins with `location`."""
 
-    def __init__(self, where: Path | str, values: dict[str, Any]) -> None:
+    def __init__(self, location: Path | str, values: dict[str, Any]) -> None:
         super().__init__(values)
-        self.where = where
+        self.location = location
 
     def __missing__(self, key: str) -> Any:
-        raise InputError(f"{self.where} has no {key}; put back a whole one")
+        raise InputError(f"{self.location} has no {key}; put back a whole one")
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -334,12 +342,12 @@ def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     content = plain_file(path).read_bytes() if path.exists() else b""
     for number, text in enumerate(content.decode(errors="replace").splitlines(), 1):
-        where = f"{path}, line {number},"
+        location = f"{path}, line {number},"
         try:
-            line = json.loads(text, object_hook=partial(Saved, where))
+            line = json.loads(text, object_hook=partial(Saved, location))
         except (ValueError, RecursionError):
             continue
         if not isinstance(line, Saved) or {type(line["epoch"]), type(line["step"])} != {int}:
-            raise InputError(f"{where} has no epoch and step in numbers; put back a whole one")
+            raise InputError(f"{location} has no epoch and step in numbers; put back a whole one")
         if line["kind"]:
             yield text, line

@@ -28,13 +28,13 @@ class Inputs:
 
     def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Batch]:
         """Return the frames of a batch, and the batch on the device, with targets that fit them."""
-        moved, extent_BT2 = self.letterbox(batch, self.device, epoch)
+        device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
         frames = Frames(
-            moved.inputs_BT,
+            device_batch.inputs_BT,
             batch.start_BT,
             batch.valid_BT,
             extent_BT2,
             self.extra(batch) if self.extra else None,
             walk_orders(batch.start_BT, self.bptt),
         )
-        return frames, moved
+        return frames, device_batch

@@ -21,7 +21,7 @@ from training.config import register, to_job
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
-DONE: list[tuple[str, int, Row]] = []
+FINISHED_JOBS: list[tuple[str, int, Row]] = []
 """Overrides, exit status, and summary or error of every job so far."""
 
 
@@ -36,8 +36,8 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
     def job(config: DictConfig) -> None:
         hydra = HydraConfig.get()
         overrides, rank = " ".join(hydra.overrides.task), os.environ.get("RANK", "0")
-        several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-        what = f"in {overrides or 'a run of the defaults'}"
+        is_distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        context = f"in {overrides or 'a run of the defaults'}"
         by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
         status, figures = 0, None
         try:
@@ -53,15 +53,15 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
             if isinstance(error, InputError):
                 status, figures = 2, {"error": str(error)}
                 if rank == "0" or not agreed:
-                    print(f"error: {error}\n  {what}", file=sys.stderr, flush=True)
+                    print(f"error: {error}\n  {context}", file=sys.stderr, flush=True)
             else:
                 status, figures = 1, {"error": f"{type(error).__name__}: {error}"}
                 traceback.print_exc()
-                print(what, file=sys.stderr, flush=True)
-            if several and not agreed:
+                print(context, file=sys.stderr, flush=True)
+            if is_distributed and not agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
-        DONE.append((overrides, status, figures or {}))
+        FINISHED_JOBS.append((overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
 
@@ -86,18 +86,20 @@ def run(main: Callable[[], Any]) -> NoReturn:
     """
     register()
     main()
-    if len(DONE) > 1 and os.environ.get("RANK", "0") == "0":
+    if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
-    statuses = {status for _, status, _ in DONE}
+    statuses = {status for _, status, _ in FINISHED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))
 
 
 def table() -> str:
     """Format one row per job: its overrides, its cost, and its recall."""
-    common = set.intersection(*({*overrides.split()} for overrides, _, _ in DONE))
+    common = set.intersection(*({*overrides.split()} for overrides, _, _ in FINISHED_JOBS))
     rows, errors = [], []
-    for overrides, status, figures in DONE:
-        row: Row = {"job": " ".join(one for one in overrides.split() if one not in common)}
+    for overrides, status, figures in FINISHED_JOBS:
+        row: Row = {
+            "job": " ".join(override for override in overrides.split() if override not in common)
+        }
         if status:
             row["steps"] = "failed"
             errors.append(f"\n{row['job']}: {figures['error']}")
@@ -112,5 +114,5 @@ def table() -> str:
             }
         rows.append(row)
     headings = {key: key for row in sorted(rows, key=len, reverse=True) for key in row}
-    shown = tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)
-    return "".join([shown, *errors])
+    formatted = tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)
+    return "".join([formatted, *errors])

@@ -13,12 +13,13 @@ from datasets.fields import Checked, choice, key, number
 COSTS = ("slots", "fitted")
 
 
-def _check_list(key: str, values: Any, most: int, other: str) -> None:
-    """Raise `InputError` unless it is a list of 1 to `most` numbers; `other`: what else may be."""
-    right = isinstance(values, list) and 1 <= len(values) <= most
-    if not right or any(type(value) not in (int, float) or not value >= 0 for value in values):
+def _check_list(key: str, values: Any, max_length: int, alternatives: str) -> None:
+    """Raise `InputError` with `alternatives` unless `values` are 1 to `max_length` numbers."""
+    is_valid = isinstance(values, list) and 1 <= len(values) <= max_length
+    if not is_valid or any(type(value) not in (int, float) or not value >= 0 for value in values):
         raise InputError(
-            f"{key} is {values!r}; give {other} a list of 1 to {most} numbers from 0 on"
+            f"{key} is {values!r}; give {alternatives} a list of 1 to {max_length} numbers "
+            "from 0 on"
         )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Muon(torch.optim.Muon):
-    """PyTorch's Muon, but all matrices of one shape are orthogonalised in one call, in float32.
+    """Muon of PyTorch, but it orthogonalises all matrices of one shape in one call, in float32.
 
     PyTorch's own takes them one by one, in bfloat16: 45 ms for the 46 matrices of ``dds_tiny`` on a
     CPU, 7 ms here. Options and state are those of `torch.optim.Muon` with Nesterov momentum and
@@ -39,7 +39,7 @@ class Muon(torch.optim.Muon):
                 state["momentum_buffer"] = torch.zeros_like(parameter)
             momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
             updates.append(torch.lerp(gradient, momentum, group["momentum"]))
-        updates_MRC = orthogonal(
+        updates_MRC = orthogonalise(
             torch.stack(updates), group["ns_coefficients"], group["ns_steps"], group["eps"]
         )
         rate = group["lr"] * 0.2 * max(updates_MRC.shape[1:]) ** 0.5
@@ -47,7 +47,7 @@ class Muon(torch.optim.Muon):
             parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=rate)
 
 
-def orthogonal(
+def orthogonalise(
     matrices_MRC: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
     """Move all singular values of the matrices to about 1, by Newton-Schulz iteration.
@@ -56,10 +56,10 @@ def orthogonal(
     values between 0.7 and 1.2 (https://kellerjordan.github.io/posts/muon).
     """
     a, b, c = coefficients
-    tall = matrices_MRC.shape[1] > matrices_MRC.shape[2]
-    x = (matrices_MRC.mT if tall else matrices_MRC).float()
+    is_tall = matrices_MRC.shape[1] > matrices_MRC.shape[2]
+    x = (matrices_MRC.mT if is_tall else matrices_MRC).float()
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
     for _ in range(steps):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return (x.mT if tall else x).to(matrices_MRC.dtype)
+    return (x.mT if is_tall else x).to(matrices_MRC.dtype)

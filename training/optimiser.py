@@ -14,7 +14,7 @@ LAYERS = ("encoder.", "object_branch.", "relation_branch.")
 
 
 class Optimisers:
-    """Several optimisers as one, with their groups and states in order."""
+    """List of optimisers that acts as one, with their groups and states in order."""
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
         self.parts = parts
@@ -35,12 +35,12 @@ class Optimisers:
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for part, mine in zip(self.parts, state["parts"], strict=True):
-            part.load_state_dict(mine)
+        for part, part_state in zip(self.parts, state["parts"], strict=True):
+            part.load_state_dict(part_state)
 
 
 class Optimiser(Protocol):
-    """What a step and a checkpoint need of an optimiser, as of torch's."""
+    """Methods of an optimiser that a step and a checkpoint use; torch's have them."""
 
     @property
     def param_groups(self) -> list[dict[str, Any]]: ...
@@ -72,22 +72,22 @@ def build_optimiser(
             continue
         rate = backbone_lr if name.startswith("backbone.") else lr
         matrix = parameter.dim() > 1 and "embed" not in name
-        if by_muon := muon_lr is not None and matrix and name.startswith(LAYERS):
+        if uses_muon := muon_lr is not None and matrix and name.startswith(LAYERS):
             rate = muon_lr
-        key = by_muon, rate, weight_decay if matrix else 0.0
+        key = uses_muon, rate, weight_decay if matrix else 0.0
         groups.setdefault(key, []).append(parameter)
-    of_muon, of_adamw = (
+    muon_groups, adamw_groups = (
         [
             {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
-            for (by_muon, rate, decay), parameters in groups.items()
-            if by_muon == wanted
+            for (uses_muon, rate, decay), parameters in groups.items()
+            if uses_muon == is_muon
         ]
-        for wanted in (True, False)
+        for is_muon in (True, False)
     )
-    adamw = torch.optim.AdamW(of_adamw, fused=True)
-    if not of_muon:
+    adamw = torch.optim.AdamW(adamw_groups, fused=True)
+    if not muon_groups:
         return adamw
-    return Optimisers(Muon(of_muon), adamw)
+    return Optimisers(Muon(muon_groups), adamw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,14 @@ class Schedule:
     step_at: float
 
     def __call__(self, epoch: float) -> float:
-        warm = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
-        done = epoch / self.epochs
+        warmup_factor = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
+        progress = epoch / self.epochs
         if self.name == "cosine":
-            return warm * 0.5 * (1 + math.cos(math.pi * done))
-        return warm * (1.0 if done < self.step_at else 0.1)
+            return warmup_factor * 0.5 * (1 + math.cos(math.pi * progress))
+        return warmup_factor * (1.0 if progress < self.step_at else 0.1)
 
 
 def set_rates(optimiser: Optimiser, factor: float) -> None:
+    """Set the learning rate of every group to its base rate times `factor`."""
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * factor

@@ -11,9 +11,9 @@ from bload import BlockSampler
 from training.ranks import Ranks
 
 Figures = Mapping[str, Any]
-EVEN = 1.0005
+IMBALANCE_SHOWN = 1.0005
 """Largest imbalance that is not printed."""
-LITTLE = 0.5
+POOR_SHARE = 0.5
 """Share of the best possible Recall@20 without memory below which a model has learned little."""
 CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
@@ -50,18 +50,18 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
         f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
         f"{figures['frames_per_second']:,.0f} frames/s  padding {figures['padding']:,}  "
         f"filler {figures['filler']:,}  deleted {figures['deleted']:,}"
-        f"{f'  imbalance {uneven:.3f}' if uneven > EVEN else ''}"
+        f"{f'  imbalance {uneven:.3f}' if uneven > IMBALANCE_SHOWN else ''}"
     )
 
 
-def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
+def summary_text(summary: Figures, picture_files: Iterable[Path] = ()) -> str:
     """Format the end of a run: its cost, its recall, its files.
 
     Args:
-        drawn: files of pictures and the page.
+        picture_files: files of pictures and the page.
     """
     share = 100 * summary["padding"] / summary["processed"]
-    holds = [*(path.name for path in drawn), "checkpoints", "metrics.jsonl", "logs"]
+    contents = [*(path.name for path in picture_files), "checkpoints", "metrics.jsonl", "logs"]
     rows = [
         (
             "loader",
@@ -72,7 +72,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
     ]
-    if summary["imbalance"] > EVEN:
+    if summary["imbalance"] > IMBALANCE_SHOWN:
         uneven = f"{summary['imbalance']:.3f} (work of a step's fullest rank over the mean)"
         rows.append(("imbalance", uneven))
     rows += [
@@ -86,7 +86,7 @@ def summary_text(summary: Figures, drawn: Iterable[Path] = ()) -> str:
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         ("evaluated", f"{summary['eval_frames']:,.0f} frames of split {summary['split']}"),
         *recall_rows(summary),
-        ("run folder", f"{summary['folder']}  ({', '.join(holds)})"),
+        ("run folder", f"{summary['folder']}  ({', '.join(contents)})"),
     ]
     return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
@@ -95,11 +95,11 @@ def recall_rows(figures: Figures) -> list[tuple[str, str]]:
     """Return rows of recall under each constraint; for synthetic data also the best possible."""
     rows = []
     for name, (words, listed) in CONSTRAINTS_IN_WORDS.items():
-        at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
-        value = f"{at[20]} %   (@10 {at[10]}, @50 {at[50]}; {listed})"
+        recall_at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
+        value = f"{recall_at[20]} %   (@10 {recall_at[10]}, @50 {recall_at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
     rows[1:1] = best_rows(figures)
-    if distance := from_memoryless(figures):
+    if distance := compare_with_memoryless(figures):
         rows.append(("conclusion", f"Recall@20 is {distance}"))
     return rows
 
@@ -111,24 +111,25 @@ def best_rows(figures: Figures) -> list[tuple[str, str]]:
     """
     rows = []
     for name, ending in (("of all relations", ""), ("of those to remember", "_memory")):
-        keys = [f"{of}/recall@20{ending}" for of in ("with", "remembering", "memoryless")]
-        model, best, without = (100 * figures.get(key, math.nan) for key in keys)
-        if math.isfinite(model + best + without):
-            ideal = f"an ideal model: {best:.2f} with memory, {without:.2f} without"
-            value = f"{model:.2f} %   ({ideal})"
+        keys = [f"{prefix}/recall@20{ending}" for prefix in ("with", "remembering", "memoryless")]
+        model, ideal, memoryless = (100 * figures.get(key, math.nan) for key in keys)
+        if math.isfinite(model + ideal + memoryless):
+            comparison = f"an ideal model: {ideal:.2f} with memory, {memoryless:.2f} without"
+            value = f"{model:.2f} %   ({comparison})"
             rows.append((f"  {name}", value))
     return rows
 
 
-def from_memoryless(figures: Figures) -> str:
+def compare_with_memoryless(figures: Figures) -> str:
     """Say how far Recall@20 is from the best without memory; empty if that is not known."""
-    model, without = (figures.get(f"{of}/recall@20", math.nan) for of in ("with", "memoryless"))
-    if not math.isfinite(model + without):
-        return ""
-    if model < LITTLE * without:
-        return "so low that the run was too short to learn much"
-    points = 100 * (model - without)
-    side = "above" if points >= 0 else "below"
-    return (
-        f"{abs(points):.1f} points {side} the best possible without memory ({100 * without:.1f} %)"
+    model, memoryless = (
+        figures.get(f"{prefix}/recall@20", math.nan) for prefix in ("with", "memoryless")
     )
+    if not math.isfinite(model + memoryless):
+        return ""
+    if model < POOR_SHARE * memoryless:
+        return "so low that the run was too short to learn much"
+    points = 100 * (model - memoryless)
+    side = "above" if points >= 0 else "below"
+    best = f"the best possible without memory ({100 * memoryless:.1f} %)"
+    return f"{abs(points):.1f} points {side} {best}"

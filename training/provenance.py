@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 @cache
-def surroundings() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """Return the machine, versions and the commit of this checkout, as of the first call."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     info = Path("/proc/cpuinfo")
@@ -45,7 +45,7 @@ def surroundings() -> dict[str, Any]:
 def _commit() -> str | None:
     describe = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
-        made = subprocess.run(describe, cwd=REPOSITORY, capture_output=True, text=True)
+        result = subprocess.run(describe, cwd=REPOSITORY, capture_output=True, text=True)
     except OSError:  # no git
         return None
-    return made.stdout.strip() or None
+    return result.stdout.strip() or None

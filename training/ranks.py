@@ -17,7 +17,7 @@ from training.stopping import AgreedError, Stopped, StopRequest, end_with_launch
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among its peers. Without torchrun it is rank 0 of 1."""
+    """Place of this process among its peers. Without torchrun it is rank 0 of 1."""
 
     rank: int
     world_size: int
@@ -33,7 +33,7 @@ class Ranks:
             dist.barrier()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def agree_on_errors(self) -> Iterator[None]:
         """Raise on every rank the first `InputError` that the body raises on any.
 
         Otherwise the other ranks would go on, and meet the failed rank in its next job. The body
@@ -42,14 +42,14 @@ class Ranks:
         Raises:
             AgreedError: in place of the `InputError`.
         """
-        mine = None
+        own_error = None
         try:
             yield
         except InputError as error:
-            mine = error
-        message = next(filter(None, self.gather(mine and str(mine))), None)
+            own_error = error
+        message = next(filter(None, self.gather(own_error and str(own_error))), None)
         if message:
-            raise AgreedError(message) from mine
+            raise AgreedError(message) from own_error
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum `values` over ranks, in place."""
@@ -61,13 +61,13 @@ class Ranks:
         """Return for each flag True on every rank if it is True on any."""
         return (self.sum(torch.tensor([float(flag) for flag in flags])) > 0).tolist()
 
-    def stopping(self) -> bool:
-        """True on every rank if a signal asked any of them to stop."""
-        return self.any(self.stop.number > 0)[0]
+    def should_stop(self) -> bool:
+        """Return True on every rank if a signal asked any of them to stop."""
+        return self.any(self.stop.signal_number > 0)[0]
 
-    def stopped(self, saved: str) -> Stopped:
+    def make_stopped(self, saved: str) -> Stopped:
         """Return the exception for every rank to raise once they agree to stop."""
-        return Stopped(max(self.gather(self.stop.number)), saved)
+        return Stopped(max(self.gather(self.stop.signal_number)), saved)
 
     def gather(self, value: object) -> list:
         """Return `value` of every rank, in rank order."""
@@ -95,15 +95,15 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
     if world_size > 1:
         _make_group("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu", timeout)
     ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
-    with ranks.together():
-        there = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
-    if there.type == "cuda":
-        gpus = ranks.gather(str(torch.cuda.get_device_properties(there).uuid))
+    with ranks.agree_on_errors():
+        chosen_device = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    if chosen_device.type == "cuda":
+        gpus = ranks.gather(str(torch.cuda.get_device_properties(chosen_device).uuid))
         if len({*gpus}) < world_size:
             raise AgreedError(
                 f"{world_size} ranks share the GPUs {', '.join({*gpus})}; start fewer"
             )
-    return replace(ranks, device=there)
+    return replace(ranks, device=chosen_device)
 
 
 _group: tuple[str, float] | None = None
@@ -134,17 +134,17 @@ def leave_ranks() -> None:
 def _device(name: str, local_rank: int) -> torch.device:
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
-    here = torch.cuda.device_count()
-    if here == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # the process sees only its own
+    gpu_count = torch.cuda.device_count()
+    if gpu_count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # the process sees only its own
         local_rank = 0
-    if here == 0:
+    if gpu_count == 0:
         raise InputError(
             "device is cuda but torch sees no GPU; set train.device=cpu, in eval.py device=cpu"
         )
-    if local_rank >= here:
+    if local_rank >= gpu_count:
         raise InputError(
-            f"this machine has {here} GPUs but rank {local_rank} of this machine needs one of its "
-            f"own; start at most {here} processes, or set the device to cpu"
+            f"this machine has {gpu_count} GPUs but rank {local_rank} of this machine needs one of "
+            f"its own; start at most {gpu_count} processes, or set the device to cpu"
         )
     device = torch.device("cuda", local_rank)
     use_gpu(device)
@@ -157,17 +157,17 @@ def use_gpu(device: torch.device) -> None:
         torch.cuda.set_device(device)
 
 
-def set_deterministic(on: bool) -> None:
+def set_deterministic(enabled: bool) -> None:
     """Turn deterministic algorithms on or off for this process, before it uses a GPU."""
-    if on:
+    if enabled:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once
-    torch.use_deterministic_algorithms(on)
-    torch.backends.cudnn.deterministic = on
+    torch.use_deterministic_algorithms(enabled)
+    torch.backends.cudnn.deterministic = enabled
 
 
 def autocast(amp: str, device: torch.device) -> torch.autocast:
     """Return the precision of forward passes; ``auto``: bf16 on GPUs that support it, else full."""
-    on = amp == "bf16" or (
+    enabled = amp == "bf16" or (
         amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
     )
-    return torch.autocast(device.type, torch.bfloat16, enabled=on)
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)

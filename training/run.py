@@ -30,7 +30,7 @@ from training.checkpoint import Progress, open_checkpoint, restore, save_checkpo
 from training.config import TrainJob
 from training.data import Data, Split, open_data
 from training.evaluation import evaluate
-from training.figures import Meter, epoch_figures, losses_of, run_summary
+from training.figures import Meter, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder, checkpoint_file, read_object
 from training.memory import reset_peak_memory
 from training.printing import epoch_line, opening_text, summary_text
@@ -59,7 +59,7 @@ class Run:
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
     awaits_workers: bool = False
-    bar: tqdm = field(init=False)
+    progress_bar: tqdm = field(init=False)
 
     @property
     def epoch(self) -> int:
@@ -86,9 +86,9 @@ class Run:
 
     @property
     def is_evaluation_due(self) -> bool:
-        """True if the validation videos are due at this step, or at the end of the epoch before."""
+        """Return True if the validation videos are due at this step, or after the epoch before."""
         loader, progress = self.data.loader, self.progress
-        is_due = self.training.cfg.evaluates(self.epoch, loader.step, loader.steps)
+        is_due = self.training.cfg.is_evaluation_due(self.epoch, loader.step, loader.steps)
         return self.data.validation is not None and is_due and progress.evaluated < self.epochs_done
 
     @property
@@ -107,7 +107,7 @@ class Run:
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step of the epoch; its times go to the meter."""
         loader = self.data.loader
-        self.bar = tqdm(
+        self.progress_bar = tqdm(
             desc=f"epoch {self.epoch + 1}/{self.epochs}",
             total=loader.steps,
             initial=loader.step,
@@ -123,7 +123,7 @@ class Run:
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
-        self.bar.close()
+        self.progress_bar.close()
 
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
@@ -131,14 +131,14 @@ class Run:
         step, self.memory = train_step(self.training, batches, self.position, self.memory)
         self.meter.add(losses=step.losses)
         loss = step.losses["loss"] * self.ranks.world_size
-        self.bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
-        self.bar.update()
+        self.progress_bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
+        self.progress_bar.update()
         if loader.step % self.cfg.train.log_every:
             return
-        losses = losses_of(step.losses, self.ranks)
+        losses = sum_losses(step.losses, self.ranks)
         figures = {**losses, "norm": step.norm, "lr": step.rate}
         self.tracker.log("step", self.epoch + 1, loader.step, figures)
-        if self.bar.disable and self.ranks.is_first and not self.is_last_step:
+        if self.progress_bar.disable and self.ranks.is_first and not self.is_last_step:
             place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
             print(f"{place}  loss {losses['loss']:.3f}", flush=True)
 
@@ -156,11 +156,11 @@ class Run:
         if path is None:
             self.saved_at = time.monotonic()
 
-    def stopped(self) -> Stopped:
+    def make_stopped(self) -> Stopped:
         """Return the exception to raise on every rank once they have agreed to stop and saved."""
         step = self.data.loader.step
         place = f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
-        return self.ranks.stopped(f"{self.folder.last}: {place}")
+        return self.ranks.make_stopped(f"{self.folder.last}: {place}")
 
     def validate(self) -> None:
         """Evaluate on the validation videos; save, and save the weights if they are the best."""
@@ -208,8 +208,8 @@ class Run:
         self.progress.epoch_sums, self.progress.memory = [], []
         loader.set_epoch(self.epoch + 1)  # so that this checkpoint resumes there
         self.save()
-        if self.ranks.stopping():
-            raise self.stopped()
+        if self.ranks.should_stop():
+            raise self.make_stopped()
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""
@@ -245,7 +245,7 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
             with run.tracker as tracker:
                 tracker.draw({cfg.loader.name: data.loader.plan})
                 reset_peak_memory(ranks.device)
-                with ranks.stop.heard():
+                with ranks.stop.record_signals():
                     yield run
         except Exception:
             log.exception("failed")
@@ -255,21 +255,22 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
 def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> tuple[Run, str]:
     """Build a run, restored from its checkpoint if there is one; return it and a message."""
     loader, message = data.loader, ""
-    with ranks.together():
+    with ranks.agree_on_errors():
         paths = folder.checkpoints(cfg.run.resume)
         if not paths and cfg.run.resume == "auto":
             message = folder.similar_run(cfg, loader.sampler)
-        path, saved, damage = open_checkpoint(paths)
+        path, saved, errors = open_checkpoint(paths)
     training = open_training(cfg, ranks, data, saved)
     if saved is None or path is None:
         progress = Progress()
-        with ranks.together():
+        with ranks.agree_on_errors():
             if cfg.model.weights:
                 message = str(load_weights(training.model, cfg.model.weights))
         message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
     else:
         progress, message = restore(saved, path, cfg, training, loader)
-    is_new = path not in (folder.last, folder.previous)  # or from another run's checkpoint
+    # A run that begins from another run's checkpoint is new too.
+    is_new = path not in (folder.last, folder.previous)
     if is_new:
         progress.best = None
     if ranks.is_first:
@@ -288,7 +289,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
     run.awaits_workers = cfg.train.workers > 0
     if is_new:
         run.save()
-    return run, damage + message
+    return run, errors + message
 
 
 def open_training(
@@ -302,11 +303,11 @@ def open_training(
     sampler = data.loader.sampler
     execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
     torch.manual_seed(cfg.train.seed)
-    with ranks.together():
+    with ranks.agree_on_errors():
         model = build_network(cfg, ranks.device, execution)
     one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-    train_cfg = cfg.train.for_slots(data.loader.account.processed)
+    train_cfg = cfg.train.with_epochs_for_slots(data.loader.account.processed)
     letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
     inputs = build_inputs(cfg.model, letterbox, ranks.device, cfg.train)
     criterion = build_criterion(cfg.loss)
@@ -319,12 +320,12 @@ def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, An
     Raises:
         InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
     """
-    folder = RunFolder.of(cfg, ranks.world_size)
-    with ranks.together():
+    folder = RunFolder.for_job(cfg, ranks.world_size)
+    with ranks.agree_on_errors():
         if cfg.run.resume not in ("auto", "never"):
             checkpoint_file(cfg.run.resume)
     data = open_data(cfg, ranks)
-    with ranks.together():
+    with ranks.agree_on_errors():
         if folder.path.exists() and cfg.run.resume == "auto":
             folder.check_same_config(cfg, data.loader.sampler)
     if not any(ranks.gather(folder.is_finished(cfg.run.resume))):

@@ -20,7 +20,7 @@ from training.build import Training
 from training.optimiser import set_rates
 from training.ranks import autocast
 
-SHOWN = 8
+MAX_VIDEOS_SHOWN = 8
 """Videos named in an error message."""
 
 
@@ -70,7 +70,7 @@ def train_step(
         training.schedule(position.epoch + (position.step + 1) / position.steps),
     )
     losses, gradient_norm, memory = backward(training, batches, position.epoch, memory)
-    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # the only wait
+    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # the step's own wait
     if not math.isfinite(norm):
         raise InputError(
             f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step + 1}: rank "
@@ -95,13 +95,13 @@ def backward(
     """
     batches = [training.change(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
-    total = training.ranks.sum(counts(objects, training.model.queries))
+    target_counts = training.ranks.sum(counts(objects, training.model.queries))
     training.optimiser.zero_grad()
     sums: dict[str, Tensor] = {}
     states = []
     for batch, state in zip(batches, memory or [None] * len(batches), strict=True):
         with contextlib.nullcontext() if batch.ends_step else training.accumulating():
-            losses, state = compute_losses(training, batch, epoch, total, state)
+            losses, state = compute_losses(training, batch, epoch, target_counts, state)
             # DDP divides the sum of gradients by the number of ranks; this undoes it. If ranks step
             # on their own, it makes each gradient an estimate of that sum.
             (losses["loss"] * training.ranks.world_size).backward()
@@ -113,26 +113,26 @@ def backward(
 
 
 def compute_losses(
-    training: Training, batch: Batch, epoch: int, total: Tensor, state: Any = None
+    training: Training, batch: Batch, epoch: int, target_counts: Tensor, state: Any = None
 ) -> tuple[dict[str, Tensor], Any]:
     """Compute the losses of a batch: sums over its frames, over the targets of the whole step.
 
     Returns:
         The losses, and the state of the network after the batch.
     """
-    frames, moved = training.inputs(batch, epoch)
-    targets = to_tensors(moved.targets, training.inputs.device)
+    frames, device_batch = training.inputs(batch, epoch)
+    targets = to_tensors(device_batch.targets, training.inputs.device)
     with autocast(training.cfg.amp, training.inputs.device):
         outputs = training.parallel(frames, state)
-    return training.criterion(outputs, targets, batch.valid_BT, total), outputs.state
+    return training.criterion(outputs, targets, batch.valid_BT, target_counts), outputs.state
 
 
 def _videos(batches: Sequence[Batch]) -> str:
     """Name the videos of a step on this rank, for an error message."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"videos {', '.join(names[:SHOWN])}{more}" if names else "no video"
+    suffix = f" and {len(names) - MAX_VIDEOS_SHOWN} more" if len(names) > MAX_VIDEOS_SHOWN else ""
+    return f"videos {', '.join(names[:MAX_VIDEOS_SHOWN])}{suffix}" if names else "no video"
 
 
 def seed_step(seed: int, position: Position, rank: int) -> None:

@@ -1,6 +1,6 @@
 """Signals that ask a run to save and end, and processes that end with their parent.
 
-1. A handler notes the signal (`StopRequest.heard`, while train.py trains).
+1. A handler notes the signal (`StopRequest.record_signals`, while train.py trains).
 2. The ranks agree on it after each step (`train_epoch` in train.py).
 3. They save and raise `Stopped`. The exit status is 128 + the signal's number under
    ``python``, and 1 under torchrun.
@@ -33,37 +33,36 @@ class AgreedError(InputError):
 class Stopped(SystemExit):
     """Exit of a saved run on a signal, with status 128 + the signal's number."""
 
-    def __init__(self, number: int, saved: str) -> None:
-        super().__init__(128 + number)
-        self.sentence = (
-            f"stopped by {signal.Signals(number).name}; the same command goes on from {saved}"
-        )
+    def __init__(self, signal_number: int, saved: str) -> None:
+        super().__init__(128 + signal_number)
+        name = signal.Signals(signal_number).name
+        self.sentence = f"stopped by {name}; the same command goes on from {saved}"
 
 
 class StopRequest:
     """A signal's request to save after the current step and end."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.signal_number = 0
         """The signal's number; 0 before a signal."""
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def record_signals(self) -> Iterator[None]:
         """Record signals in the body, except ignored ones, such as HUP under nohup."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number, handler in before.items():
+        old_handlers = {signal_number: signal.getsignal(signal_number) for signal_number in SIGNALS}
+        for signal_number, handler in old_handlers.items():
             if handler is not signal.SIG_IGN:
-                signal.signal(number, self._note)
+                signal.signal(signal_number, self._handle)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for signal_number, handler in old_handlers.items():
+                signal.signal(signal_number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if not self.number and os.environ.get("RANK", "0") == "0":
+    def _handle(self, signal_number: int, frame: FrameType | None) -> None:
+        if not self.signal_number and os.environ.get("RANK", "0") == "0":
             os.write(2, b"\nstopping after this step\n")  # a print may be under way
-        self.number = number
+        self.signal_number = signal_number
 
 
 def end_with_launcher() -> None:

@@ -32,33 +32,33 @@ class Tracker:
         config: dict[str, Any],
         options: WandbConfig,
         epochs: Sequence[Mapping[str, Any]],
-        begins: bool,
+        is_new: bool,
         active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.steps, self.ended = sum(epoch["steps"] for epoch in epochs), len(epochs)
+        self.steps, self.finished_epochs = sum(epoch["steps"] for epoch in epochs), len(epochs)
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
             with self._guarded():
-                self._begin(folder.path, config, options, mode, begins)
+                self._begin(folder.path, config, options, mode, is_new)
 
     def _begin(
-        self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, begins: bool
+        self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, is_new: bool
     ) -> None:
         import wandb  # slow, and needed by one rank only
 
         saved_id = folder / "wandb_id"
-        if begins:
+        if is_new:
             saved_id.unlink(missing_ok=True)
-        known = plain_file(saved_id).read_text() if saved_id.exists() else None
+        wandb_id = plain_file(saved_id).read_text() if saved_id.exists() else None
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
             group=options.group,
             name=os.environ.get("WANDB_NAME", folder.name),
-            id=os.environ.get("WANDB_RUN_ID", known),
-            resume="allow" if known else None,
+            id=os.environ.get("WANDB_RUN_ID", wandb_id),
+            resume="allow" if wandb_id else None,
             config=config,
             # Else a job begun after wandb failed would go on with the run of the job before.
             settings=wandb.Settings(silent=True, console="off", reinit="create_new"),
@@ -82,10 +82,14 @@ class Tracker:
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
-        values = {f"{kind}/{key}": of for key, of in figures.items() if isinstance(of, int | float)}
+        values = {
+            f"{kind}/{key}": value
+            for key, value in figures.items()
+            if isinstance(value, int | float)
+        }
         if kind == "epoch":
-            self.steps, self.ended = self.steps + step, epoch
-        self._send({"epoch": epoch, **values}, step if epoch > self.ended else 0)
+            self.steps, self.finished_epochs = self.steps + step, epoch
+        self._send({"epoch": epoch, **values}, step if epoch > self.finished_epochs else 0)
 
     def draw(self, plans: dict[str, Plan]) -> None:
         """Send wandb a picture of the first blocks of the plans, by loader."""

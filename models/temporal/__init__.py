@@ -33,16 +33,16 @@ def _layer(module: str, name: str, **sizes: Any) -> Any:
     return getattr(import_module(f"models.temporal.{module}"), name)(**sizes)
 
 
-def _memory(module: str, name: str, **sizes: Any) -> Any:
+def _memory_layer(module: str, name: str, **sizes: Any) -> Any:
     memory = getattr(import_module(f"models.temporal.{module}"), name)
     return _layer("layers", "MemoryLayer", memory=memory, **sizes)
 
 
 PARTS: dict[str, Callable[..., Any]] = {
     "dds": partial(_layer, "dds", "TemporalLayer"),
-    "gru": partial(_memory, "gru", "GRUMemory"),
-    "attention": partial(_memory, "attention", "AttentionMemory"),
-    "scan": partial(_memory, "scan", "ScanMemory"),
+    "gru": partial(_memory_layer, "gru", "GRUMemory"),
+    "attention": partial(_memory_layer, "attention", "AttentionMemory"),
+    "scan": partial(_memory_layer, "scan", "ScanMemory"),
     "none": partial(_layer, "layers", "MemorylessLayer"),
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""

@@ -32,7 +32,7 @@ class Cache(NamedTuple):
     running_BS: Tensor
     """Bool: the slot belongs to the video that was running at the end. A start clears it."""
 
-    def trimmed(self) -> "Cache":
+    def trim(self) -> "Cache":
         """Drop the slots that no block needs any more; this alone waits for the device."""
         oldest = int(self.running_BS.any(dim=0).int().argmax())
         return Cache(*(part[:, oldest:] for part in self))
@@ -76,7 +76,7 @@ class AttentionMemory(nn.Module):
         video_BT = start_BT.long().cumsum(dim=1)
         video_BS = video_BT
         if state is not None:
-            state = Cache(*state).trimmed()  # a checkpoint holds a list
+            state = Cache(*state).trim()  # a checkpoint holds a list
             keys = torch.cat((state.keys_BSND, keys), dim=1)
             values = torch.cat((state.values_BSND, values), dim=1)
             video_BS = torch.cat((state.running_BS.long() - 1, video_BT), dim=1)
@@ -85,10 +85,10 @@ class AttentionMemory(nn.Module):
         seen_BTS = (video_BT[:, :, None] == video_BS[:, None]) & (position_S <= position_T[:, None])
         # Each query of a frame is a sequence of its own: to the kernel just more heads.
         heads = queries * self.heads
-        turned_T = turn(split_heads(query.flatten(2), heads), position_T)
-        turned_S = turn(split_heads(keys.flatten(2), heads), position_S)
-        read = attend(turned_T, turned_S, split_heads(values.flatten(2), heads), seen_BTS)
-        return join_heads(read).unflatten(-1, (queries, -1)), Cache(
+        rotated_T = rotate(split_heads(query.flatten(2), heads), position_T)
+        rotated_S = rotate(split_heads(keys.flatten(2), heads), position_S)
+        context = attend(rotated_T, rotated_S, split_heads(values.flatten(2), heads), seen_BTS)
+        return join_heads(context).unflatten(-1, (queries, -1)), Cache(
             keys, values, video_BS == video_BS[:, -1:]
         )
 
@@ -98,19 +98,19 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, seen_BTS: Tensor) -> Ten
 
     The T slots are the last of the S slots.
     """
-    slots, before = query.shape[2], keys.shape[2] - query.shape[2]
-    read = []
+    slots, earlier_slots = query.shape[2], keys.shape[2] - query.shape[2]
+    outputs = []
     for first, oldest in zip(range(0, slots, CHUNK), oldest_seen(seen_BTS), strict=True):
-        chunk, back = slice(first, first + CHUNK), slice(oldest, before + first + CHUNK)
-        read.append(
+        chunk, key_slots = slice(first, first + CHUNK), slice(oldest, earlier_slots + first + CHUNK)
+        outputs.append(
             F.scaled_dot_product_attention(
                 query[:, :, chunk],
-                keys[:, :, back],
-                values[:, :, back],
-                attn_mask=seen_BTS[:, None, chunk, back],
+                keys[:, :, key_slots],
+                values[:, :, key_slots],
+                attn_mask=seen_BTS[:, None, chunk, key_slots],
             )
         )
-    return torch.cat(read, dim=2)
+    return torch.cat(outputs, dim=2)
 
 
 def oldest_seen(seen_BTS: Tensor) -> list[int]:
@@ -123,7 +123,7 @@ def oldest_seen(seen_BTS: Tensor) -> list[int]:
     return seen_BTS[:, ::CHUNK].int().argmax(dim=-1).amin(dim=0).tolist()
 
 
-def turn(tokens: Tensor, position_S: Tensor) -> Tensor:
+def rotate(tokens: Tensor, position_S: Tensor) -> Tensor:
     """Rotate the pairs of channels (e, e + E / 2) of ``(..., S, E)`` by angles that grow with time.
 
     The product of two rotated tokens depends on the difference of their positions alone.
@@ -134,5 +134,5 @@ def turn(tokens: Tensor, position_S: Tensor) -> Tensor:
     angle_SE = position_S[:, None] * speed
     cos, sin = angle_SE.cos(), angle_SE.sin()
     first, second = tokens.chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    return turned.to(tokens.dtype)
+    rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return rotated.to(tokens.dtype)

@@ -14,7 +14,7 @@ from bload.batch.walk import walk
 from bload.batch.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
 from models.slots import Slots
-from models.temporal.layers import MemorylessLayer, exactly, gate_bias
+from models.temporal.layers import MemorylessLayer, gate_bias, no_autocast
 from models.transformer import LayerSizes
 
 
@@ -96,8 +96,8 @@ class TemporalLayer(MemorylessLayer):
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        present = self.present(embeddings_BTND, query_position_ND, slots)
-        with exactly(present.device):
+        present = self.encode_present(embeddings_BTND, query_position_ND, slots)
+        with no_autocast(present.device):
             present = self.present_norm(present.to(self.empty.dtype))
             position_ND = query_position_ND.to(self.empty.dtype)
             attention, width = self.memory_attn, len(self.empty)

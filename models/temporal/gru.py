@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bload.batch.walk import walk
 from bload.batch.walk_order import WalkOrder
-from models.temporal.layers import exactly, gate_bias
+from models.temporal.layers import gate_bias, no_autocast
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ class Recurrence:
         memory = F.linear(state, self.weight, self.bias)
         gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
         reset, keep = gates.chunk(2, dim=-1)
-        new = torch.tanh(torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :]))
-        state = torch.lerp(new, state, keep)
+        candidate = torch.tanh(
+            torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :])
+        )
+        state = torch.lerp(candidate, state, keep)
         return state, state
 
 
@@ -63,7 +65,7 @@ class GRUMemory(nn.Module):
         self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: WalkOrder | None = None
     ) -> tuple[Tensor, Any]:
         cell = self.cell
-        with exactly(read_BTND.device):
+        with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
             recurrence = Recurrence(self.start, cell.weight_hh, cell.bias_hh)
             return walk(recurrence, inputs_BTND, start_BT, state, order or "segments")

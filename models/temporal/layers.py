@@ -51,16 +51,16 @@ class TemporalStack(nn.Module):
         order = order or WalkOrder.of(start_BT)
         outputs_L, states = [], []
         for index, layer in enumerate(self.layers):
-            before = None if state is None else state[index]
-            embeddings_BTND, after = layer(
-                embeddings_BTND, query_position_ND, start_BT, before, slots, order
+            layer_state = None if state is None else state[index]
+            embeddings_BTND, new_state = layer(
+                embeddings_BTND, query_position_ND, start_BT, layer_state, slots, order
             )
             outputs_L.append(embeddings_BTND)
-            states.append(after)
+            states.append(new_state)
         return self.norm(torch.stack(outputs_L)), states
 
 
-def in_chunks(
+def run_in_chunks(
     part: Callable[..., tuple[Tensor, Any]],
     embeddings_BTND: Tensor,
     query_position_ND: Tensor,
@@ -100,7 +100,7 @@ def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
     return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 
 
-def exactly(device: torch.device) -> torch.autocast:
+def no_autocast(device: torch.device) -> torch.autocast:
     """Turn autocast off within: roundings of bf16 would add up over the slots."""
     return torch.autocast(device.type, enabled=False)
 
@@ -115,13 +115,13 @@ class MemorylessLayer(nn.Module):
         super().__init__()
         self.frame = EncoderLayer(**sizes)
 
-    def present(
+    def encode_present(
         self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: Slots | None = None
     ) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
         slots = slots or Slots((embeddings_BTND.shape[0], embeddings_BTND.shape[1]))
-        frames_IND = self.frame(slots.take(embeddings_BTND), query_position_ND)
-        return slots.put(frames_IND[None])[0]
+        frames_IND = self.frame(slots.gather(embeddings_BTND), query_position_ND)
+        return slots.scatter(frames_IND[None])[0]
 
     def forward(
         self,
@@ -133,7 +133,7 @@ class MemorylessLayer(nn.Module):
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
-        return self.present(embeddings_BTND, query_position_ND, slots), None
+        return self.encode_present(embeddings_BTND, query_position_ND, slots), None
 
 
 class MemoryLayer(MemorylessLayer):
@@ -161,10 +161,10 @@ class MemoryLayer(MemorylessLayer):
         slots: Slots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
-        present_BTND = self.present(embeddings_BTND, query_position_ND, slots)
-        read_BTND = self.sublayer.before(present_BTND)
+        present_BTND = self.encode_present(embeddings_BTND, query_position_ND, slots)
+        read_BTND = self.sublayer.prepare(present_BTND)
         remembered_BTND, state = self.memory(read_BTND, start_BT, state, order)
-        return self.sublayer.after(present_BTND, self.out_proj(remembered_BTND)), state
+        return self.sublayer.add_update(present_BTND, self.out_proj(remembered_BTND)), state
 
 
 def gate_bias(width: int) -> Tensor:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from models.temporal.layers import exactly, gate_bias
+from models.temporal.layers import gate_bias, no_autocast
 
 
 class ScanMemory(nn.Module):
@@ -47,13 +47,13 @@ class ScanMemory(nn.Module):
     def forward(
         self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: Any = None
     ) -> tuple[Tensor, Any]:
-        with exactly(read_BTND.device):
+        with no_autocast(read_BTND.device):
             read_BTND = read_BTND.to(self.start.dtype)
             gate_BTND = torch.sigmoid(self.gate(read_BTND))
             keep_BTND = 1 - gate_BTND
             start_BT11 = start_BT[..., None, None]
-            found_BT1D = torch.where(start_BT11, self.start, 0)
-            add_BTND = torch.addcmul(gate_BTND * self.content(read_BTND), keep_BTND, found_BT1D)
+            reset_BT1D = torch.where(start_BT11, self.start, 0)
+            add_BTND = torch.addcmul(gate_BTND * self.content(read_BTND), keep_BTND, reset_BT1D)
             if state is None:
                 state = self.start.expand(len(read_BTND), *read_BTND.shape[2:])
             h_BTND = linear_scan(keep_BTND.masked_fill(start_BT11, 0), add_BTND, state)
@@ -97,8 +97,8 @@ class _LinearScan(torch.autograd.Function):
         keep, h, state = ctx.saved_tensors
         # Backwards in time, slot t passes its gradient on through the keep of slot t + 1; what the
         # last slot's keep would be (here the first's) meets a state of zeros.
-        passed = keep.flip(1).roll(1, 1)
-        grad_add = _solve(passed, grad_h.flip(1), torch.zeros_like(state)).flip(1)
+        next_keep = keep.flip(1).roll(1, 1)
+        grad_add = _solve(next_keep, grad_h.flip(1), torch.zeros_like(state)).flip(1)
         grad_keep = torch.empty_like(keep)
         grad_keep[:, 0] = grad_add[:, 0] * state
         grad_keep[:, 1:] = grad_add[:, 1:] * h[:, :-1]

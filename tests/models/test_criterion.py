@@ -12,7 +12,7 @@ from torchvision.ops import box_convert, generalized_box_iou
 from bload.errors import InputError
 from experiments.benchmarks.step import CallCounter
 from models import Criterion, counts, to_tensors
-from models.criterion import select
+from models.criterion import select_valid
 from models.frames import Frames
 from models.matcher import match
 from models.outputs import Outputs
@@ -47,7 +47,7 @@ def restated(
 ) -> dict[str, float]:
     """Sums over all layers, each divided by its count."""
     targets = to_tensors(annotations)
-    predictions = select(outputs, valid, len(annotations))
+    predictions = select_valid(outputs, valid, len(annotations))
     matches = match(predictions, targets, match_boxes)
     sums = dict.fromkeys(("class", "l1", "giou", "attention", "labels"), 0.0)
     pairs = weight = 0.0

@@ -12,7 +12,7 @@ from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from models import to_tensors
-from models.criterion import select
+from models.criterion import select_valid
 from models.matcher import box_distances, match, matching_cost
 from tests.models.conftest import annotate, random_outputs
 
@@ -23,7 +23,7 @@ def corners(boxes: torch.Tensor) -> torch.Tensor:
 
 def predictions_for(seed: int, layers: int, frames: int, queries: int):
     outputs = random_outputs(seed, layers, 1, frames, queries)
-    return select(outputs, torch.ones(1, frames, dtype=torch.bool), frames)
+    return select_valid(outputs, torch.ones(1, frames, dtype=torch.bool), frames)
 
 
 @pytest.mark.parametrize("boxes_count", ["worst", "sum"])
@@ -66,7 +66,9 @@ def test_objects_that_compete_for_a_query_are_matched_as_scipy_does():
     frames, queries = 40, 6
     predictions = predictions_for(2, 2, frames, queries)
     with torch.no_grad():
-        predictions.all_LFNC[:, : frames // 2, 1:] += 3  # the first query is best for all objects
+        predictions.outputs_LFNC[:, : frames // 2, 1:] += (
+            3  # the first query is best for all objects
+        )
     targets = to_tensors(annotate(2, frames, most=8))
     cost_LFMN = matching_cost(predictions, targets).detach()
     matches = match(predictions, targets)

@@ -99,7 +99,7 @@ def test_anchored_boxes_begin_at_their_anchors():
 
 def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
     windows = Windows(queries=16, heads=4)
-    bias_HNS = windows(cell_points(4, 4, like=torch.zeros(1)))[0]
+    bias_HNS = windows(cell_points(4, 4, reference=torch.zeros(1)))[0]
     assert not bias_HNS[0].any()
     for head in bias_HNS[1:]:
         torch.testing.assert_close(head.argmax(1), torch.arange(16))

@@ -123,7 +123,9 @@ def test_the_learned_start_of_scan_acts_inside_a_block_as_at_its_beginning():
 
 def test_a_query_of_dds_attends_to_memories_by_its_own_position():
     layer = part_of("dds").layers[0]
-    layer.present = lambda embeddings, *_: embeddings  # else positions would be in these already
+    layer.encode_present = lambda embeddings, *_: (
+        embeddings
+    )  # else positions would be in these already
     nn.init.normal_(layer.memory_attn.in_proj_weight)
     nn.init.constant_(layer.present_gate.bias, 100)  # else a query would know its own memory
     embeddings, position = draw(1, 2, 2, 16), draw(2, 16)
@@ -141,9 +143,9 @@ def test_the_cache_of_attention_holds_running_videos_alone():
     for slot in range(9):
         inside = slice(slot, slot + 1)
         _, state = memory(draw(2, 1, 2, 8), start[:, inside], state)
-        lengths.append(state.trimmed().running_BS.sum(dim=1).tolist())
+        lengths.append(state.trim().running_BS.sum(dim=1).tolist())
     assert lengths == [[1, 1], [2, 2], [3, 3], [1, 4], [2, 5], [3, 1], [4, 2], [1, 3], [2, 4]]
-    assert state.trimmed().keys_BSND.shape == (2, 4, 2, 8)
+    assert state.trim().keys_BSND.shape == (2, 4, 2, 8)
 
 
 def test_gates_begin_with_memories_from_one_frame_to_a_full_block():

@@ -11,14 +11,14 @@ import train
 from bload.errors import InputError
 from datasets.machine import write_whole
 from tests.training.jobs import checkpoint, one_rank
-from training.checkpoint import check_same_model, load_checkpoint, sealed
+from training.checkpoint import check_same_model, load_checkpoint, serialise
 from training.config import compose_job
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
 
 
 def save_checkpoint(path, state):
-    write_whole(path, sealed(state))
+    write_whole(path, serialise(state))
 
 
 def test_a_folder_stands_for_its_last_checkpoint(tmp_path):

@@ -11,7 +11,7 @@ import eval as evaluation
 from bload.errors import InputError
 from tests.training.jobs import checkpoint, one_rank
 from training import data
-from training.checkpoint import find_checkpoints, sealed, short_name
+from training.checkpoint import find_checkpoints, serialise, short_name
 from training.config import compose_job
 
 
@@ -56,7 +56,7 @@ def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root
     (tmp_path / "empty").mkdir()
     for root, there in ((tmp_path / "empty", False), (tmp_path / "no", False), (data_root, True)):
         state["config"]["dataset"].update(root=str(root), cache=str(tmp_path / "cache"))
-        (tmp_path / "other.pt").write_bytes(sealed(state))
+        (tmp_path / "other.pt").write_bytes(serialise(state))
         error, _ = type_eval(f"checkpoint={tmp_path / 'other.pt'}")
         assert (error is None) == there
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "other.pt"}

@@ -6,8 +6,8 @@ import pytest
 import torch.distributed as dist
 
 from bload import Plan, make_schedule
-from training.figures import imbalance, losses_of
-from training.printing import CONSTRAINTS_IN_WORDS, epoch_line, from_memoryless, recall_rows
+from training.figures import imbalance, sum_losses
+from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, epoch_line, recall_rows
 
 FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
 FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
@@ -16,8 +16,8 @@ FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
 def test_the_fullest_rank_of_each_step_makes_the_imbalance():
     plan = Plan(6, [6, 2, 4, 3], [0, 1, 2, 3], [0] * 4, [6, 2, 4, 3], [0, 1, 2, 3, 4])
     schedule = make_schedule(plan, 2)
-    assert imbalance(schedule, skips=False) == 1
-    assert imbalance(schedule, skips=True) == pytest.approx((6 + 4) / (4 + 3.5))
+    assert imbalance(schedule, skips_padding=False) == 1
+    assert imbalance(schedule, skips_padding=True) == pytest.approx((6 + 4) / (4 + 3.5))
 
 
 def test_an_imbalance_is_shown_only_where_there_is_one():
@@ -28,7 +28,7 @@ def test_an_imbalance_is_shown_only_where_there_is_one():
 def summed(ranks):
     """Losses of a step, and how often the ranks exchanged something for them."""
     with mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as exchange:
-        losses = losses_of({"loss": 1.0 + ranks.rank, "class": 0.25}, ranks)
+        losses = sum_losses({"loss": 1.0 + ranks.rank, "class": 0.25}, ranks)
     return losses, exchange.call_count
 
 
@@ -45,8 +45,8 @@ def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ran
     ],
 )
 def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
-    assert from_memoryless({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
-    assert from_memoryless({"with/recall@20": model}) == ""
+    assert compare_with_memoryless({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
+    assert compare_with_memoryless({"with/recall@20": model}) == ""
 
 
 def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():

@@ -92,7 +92,7 @@ def test_an_error_of_one_rank_ends_all_ranks_and_one_process_goes_on(
 def refuse_on_rank_0(ranks):
     """The error of a rank where rank 0 alone finds something, and a sum of both after it."""
     try:
-        with ranks.together():
+        with ranks.agree_on_errors():
             if ranks.is_first:
                 raise InputError("the folder is in use")
     except AgreedError as error:

@@ -154,7 +154,7 @@ def refused(ranks, path):
 def test_a_longer_run_is_another_and_says_so(config, tmp_path):
     for epochs, ended in ((2, False), (3, True)):
         cfg = config(f"train.epochs={epochs}")
-        folder = RunFolder.of(cfg, 1)
+        folder = RunFolder.for_job(cfg, 1)
         sentence = folder.similar_run(cfg, sampler(1, 64))
         assert ("is the same with train.epochs=2" in sentence) == ended
         folder.path.mkdir(parents=True)

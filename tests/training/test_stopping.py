@@ -113,11 +113,11 @@ def test_a_signal_is_noted_within_the_body_and_others_are_put_back():
     stop, before = StopRequest(), signal.getsignal(signal.SIGTERM)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with stop.heard():
+        with stop.record_signals():
             signal.raise_signal(signal.SIGHUP)
-            assert stop.number == 0
+            assert stop.signal_number == 0
             signal.raise_signal(signal.SIGTERM)
-            assert stop.number == signal.SIGTERM
+            assert stop.signal_number == signal.SIGTERM
     finally:
         signal.signal(signal.SIGHUP, ignored)
     assert signal.getsignal(signal.SIGTERM) == before

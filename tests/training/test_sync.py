@@ -23,7 +23,7 @@ from training import run as runs
 from training import step as engine
 from training.checkpoint import load_model
 from training.folder import run_name
-from training.sidings.sync import SYNCS, SyncedOptimiser, is_due, trained
+from training.sidings.sync import SYNCS, SyncedOptimiser, is_average_due, trainable_parameters
 from training.step import Position
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
@@ -37,7 +37,7 @@ def mixed(ranks, sync, rounds):
     found = []
     for _ in range(rounds + 1):
         found.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
-        SYNCS[sync](parameters, due=True)
+        SYNCS[sync](parameters, is_due=True)
     return found
 
 
@@ -67,7 +67,7 @@ def average_equal_ranks(ranks, config, sync):
         for step in range(2):
             engine.train_step(training, batches, Position(0, step, 9))
             if averages:
-                SYNCS[sync](trained(training.model), due=True)
+                SYNCS[sync](trainable_parameters(training.model), is_due=True)
         found.append([p.detach().clone() for p in training.model.parameters()])
     return max((one - other).abs().max().item() for one, other in zip(*found, strict=True))
 
@@ -183,5 +183,5 @@ def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
 
 
 def test_averages_are_due_every_so_many_steps_and_at_the_end():
-    assert [done for done in range(1, 11) if is_due(done, 10, 4)] == [4, 8, 10]
-    assert all(is_due(done, 3, 1) for done in range(1, 4))
+    assert [done for done in range(1, 11) if is_average_due(done, 10, 4)] == [4, 8, 10]
+    assert all(is_average_due(done, 3, 1) for done in range(1, 4))

@@ -62,49 +62,49 @@ def chart(
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
             figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(file, format="svg", metadata=nothing)
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", metadata=no_metadata)
     text = file.getvalue()
     # The page gives the size and the font.
     size_and_font = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
     return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]), alternative, note)
 
 
-def loss(run: Record) -> Chart:
+def loss(record: Record) -> Chart:
     """Draw the whole loss, of steps and of epochs."""
-    steps, epochs = step_points(run, "loss"), epoch_points(run, "loss")
+    steps, epochs = step_points(record, "loss"), epoch_points(record, "loss")
     points = epochs or steps
 
     def draw(axis: Axes) -> None:
         axis.plot(*columns(steps), color=QUIET, lw=1.2, label="of a step")
-        axis.plot(*columns(epochs), "o-", color=colour(run), label="mean of an epoch")
+        axis.plot(*columns(epochs), "o-", color=colour(record), label="mean of an epoch")
         axis.set_ylim(bottom=0)
-        by_step(axis, run)
+        by_step(axis, record)
 
     return chart("Loss", f"Loss from {points[0][1]:.3g} to {points[-1][1]:.3g}", draw)
 
 
-def parts(run: Record) -> Chart | None:
+def parts(record: Record) -> Chart | None:
     """Draw the parts of the loss, of steps and of epochs; None if none was logged."""
-    lines = [*run.steps, *run.epochs]
+    lines = [*record.steps, *record.epochs]
     logged = dict.fromkeys(key for line in lines for key in line if key.startswith("loss_"))
-    looks = {
+    styles = {
         key: LOSS_PARTS.get(key, (key.removeprefix("loss_"), None))
         for key in logged
         if any(line.get(key, 0) > 0 for line in lines)
     }
-    if not looks:
+    if not styles:
         return None
 
     def draw(axis: Axes) -> None:
         axis.set_yscale("log")
-        for key, (name, colour) in looks.items():
-            (line,) = axis.plot(*columns(epoch_points(run, key)), "o-", ms=4, color=colour)
-            axis.plot(*columns(step_points(run, key)), lw=1, alpha=0.6, color=line.get_color())
+        for key, (name, colour) in styles.items():
+            (line,) = axis.plot(*columns(epoch_points(record, key)), "o-", ms=4, color=colour)
+            axis.plot(*columns(step_points(record, key)), lw=1, alpha=0.6, color=line.get_color())
             line.set_label(name)
-        by_step(axis, run)
+        by_step(axis, record)
 
-    text = f"Parts of the loss: {', '.join(name for name, _ in looks.values())}"
+    text = f"Parts of the loss: {', '.join(name for name, _ in styles.values())}"
     note = (
         "Thin lines are steps, dots means of epochs. These are of the last layer; the whole loss "
         "adds up all layers."
@@ -112,19 +112,19 @@ def parts(run: Record) -> Chart | None:
     return chart("Parts of the loss", text, draw, 4, note)
 
 
-def recall_by_step(run: Record) -> Chart:
+def recall_by_step(record: Record) -> Chart:
     """Draw Recall@20 on the validation videos, beside the ideal observers if they are known."""
-    points = [(global_step(run, line), 100 * line["with/recall@20"]) for line in run.evals]
+    points = [(global_step(record, line), 100 * line["with/recall@20"]) for line in record.evals]
 
     def draw(axis: Axes) -> None:
-        for key, (name, line_style, ink) in known_observers(run.evals[-1]).items():
+        for key, (name, line_style, ink) in known_observers(record.evals[-1]).items():
             if key == "with":
-                axis.plot(*columns(points), "o-", color=colour(run), label=name)
+                axis.plot(*columns(points), "o-", color=colour(record), label=name)
             else:
-                level = 100 * run.evals[-1][f"{key}/recall@20"]
+                level = 100 * record.evals[-1][f"{key}/recall@20"]
                 axis.axhline(level, ls=line_style, color=ink, lw=1.6, label=f"{name} {level:.1f}")
         axis.set_ylim(0, 100)
-        by_step(axis, run)
+        by_step(axis, record)
 
     text = f"Recall@20 from {points[0][1]:.1f} to {points[-1][1]:.1f} %"
     return chart("Recall@20 on validation videos, %", text, draw)
@@ -139,38 +139,41 @@ def recall(figures: Row) -> Chart:
 
     It is of all relations, and of those that need memory.
     """
-    known, kinds = known_observers(figures), {"": "all relations"}
+    observers, kinds = known_observers(figures), {"": "all relations"}
     if "with/recall@20_memory" in figures:  # then observers have it too
         kinds["_memory"] = "those that need memory"
     percent = {
-        (key, kind): 100 * figures[f"{key}/recall@20{kind}"] for key in known for kind in kinds
+        (key, kind): 100 * figures[f"{key}/recall@20{kind}"] for key in observers for kind in kinds
     }
 
     def draw_bars(axis: Axes) -> None:
-        for position, (key, (name, _, ink)) in enumerate(known.items()):
+        for position, (key, (name, _, ink)) in enumerate(observers.items()):
             lengths = {row + 0.27 * position: percent[key, kind] for row, kind in enumerate(kinds)}
             bars(axis, lengths, 0.25, ink, name)
         middles = [row + 0.27 for row in range(len(kinds))]
         axis.set_yticks(middles, [fill(words, 16) for words in kinds.values()])
 
-    texts = [f"{known[key][0]}, {kinds[kind]} {x:.1f}" for (key, kind), x in percent.items()]
+    texts = [f"{observers[key][0]}, {kinds[kind]} {x:.1f}" for (key, kind), x in percent.items()]
     return chart("Recall@20 with constraint, %", "; ".join(texts), draw_bars)
 
 
-def seconds(run: Record) -> Chart:
+def seconds(record: Record) -> Chart:
     """Draw the time of each epoch, and how much of it was waiting for data."""
-    ends = [line["epoch"] for line in run.epochs]
-    waited = [line["waiting_seconds"] for line in run.epochs]
-    worked = [line["seconds"] - line["waiting_seconds"] for line in run.epochs]
+    ends = [line["epoch"] for line in record.epochs]
+    waiting_seconds = [line["waiting_seconds"] for line in record.epochs]
+    computing_seconds = [line["seconds"] - line["waiting_seconds"] for line in record.epochs]
 
     def draw(axis: Axes) -> None:
-        axis.bar(ends, worked, 0.6, color=colour(run), label="computing")
-        axis.bar(ends, waited, 0.6, worked, color=WAITING, label="waiting for data")
+        axis.bar(ends, computing_seconds, 0.6, color=colour(record), label="computing")
+        axis.bar(
+            ends, waiting_seconds, 0.6, computing_seconds, color=WAITING, label="waiting for data"
+        )
         axis.set_xlabel("epoch")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.yaxis.set_major_formatter("{x:,.10g}")
 
-    text = f"{sum(waited):,.1f} s of {sum(worked) + sum(waited):,.1f} s waiting for data"
+    waiting = sum(waiting_seconds)
+    text = f"{waiting:,.1f} s of {sum(computing_seconds) + waiting:,.1f} s waiting for data"
     return chart("Seconds of an epoch", text, draw)
 
 
@@ -199,16 +202,16 @@ def relation_bars(axis: Axes, rows: pd.DataFrame) -> None:
     axis.tick_params(axis="y", labelsize=9.5, length=0)
 
 
-def by_step(axis: Axes, run: Record) -> None:
+def by_step(axis: Axes, record: Record) -> None:
     """Label the steps of the run below, and the ends of its epochs on top."""
     axis.set_xlabel("step")
     axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.yaxis.set_major_formatter("{x:,.10g}")
     if axis.get_yscale() == "log":
         axis.yaxis.set_minor_formatter(LogFormatter())
-    steps = [global_step(run, line) for line in (*run.steps, *run.epochs)]
+    steps = [global_step(record, line) for line in (*record.steps, *record.epochs)]
     axis.set_xlim(0, 1.02 * max(steps, default=1))
-    ends = [(global_step(run, line), line["epoch"]) for line in run.epochs]
+    ends = [(global_step(record, line), line["epoch"]) for line in record.epochs]
     if ends := ends[:: -(-len(ends) // TICKS) or 1]:
         top = axis.secondary_xaxis("top")
         top.set_xticks(*zip(*ends, strict=True))
@@ -224,24 +227,24 @@ def bars(axis: Axes, lengths: Mapping[float, float], width: float, ink: str, lab
     axis.grid(axis="y", visible=False)
 
 
-def colour(run: Record) -> str:
-    return colour_of(run.config["loader"]["name"])
+def colour(record: Record) -> str:
+    return colour_of(record.config["loader"]["name"])
 
 
-def global_step(run: Record, line: Row) -> int:
+def global_step(record: Record, line: Row) -> int:
     """Return the step of the whole run at which a line was written; epochs may differ in steps."""
-    steps_of = {epoch["epoch"]: epoch["step"] for epoch in run.epochs}
+    steps_of = {epoch["epoch"]: epoch["step"] for epoch in record.epochs}
     return sum(steps_of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
 
 
-def step_points(run: Record, key: str) -> Points:
-    return [(global_step(run, line), line[key]) for line in run.steps if key in line]
+def step_points(record: Record, key: str) -> Points:
+    return [(global_step(record, line), line[key]) for line in record.steps if key in line]
 
 
-def epoch_points(run: Record, key: str) -> Points:
+def epoch_points(record: Record, key: str) -> Points:
     """Return the mean of each epoch, placed at its middle."""
-    lines = [line for line in run.epochs if key in line]
-    return [(global_step(run, line) - line["step"] / 2, line[key]) for line in lines]
+    lines = [line for line in record.epochs if key in line]
+    return [(global_step(record, line) - line["step"] / 2, line[key]) for line in lines]
 
 
 def columns(points: Points) -> tuple[list[float], list[float]]:

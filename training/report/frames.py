@@ -73,21 +73,21 @@ class Album:
 
         Writes ``folder/VIDEO.gif`` and ``folder/VIDEO/000089.png`` and returns the GIFs.
         """
-        drawn = []
+        gif_paths = []
         for video, targets in self.targets_of.items():
             if not all(target.name in self.prediction_of for target in targets):
                 continue
             (folder / video).mkdir(parents=True, exist_ok=True)
-            small = []
+            thumbnails = []
             for target in targets:
                 image = Image.fromarray(self.source.picture(target).permute(1, 2, 0).numpy())
                 picture = draw_frame(image, target, self.prediction_of[target.name], convention)
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
-                small.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
-            drawn.append(folder / f"{video}.gif")
-            frames: dict[str, Any] = {"append_images": small[1:], "duration": MILLISECONDS}
-            small[0].save(drawn[-1], save_all=True, loop=0, **frames)
-        return drawn
+                thumbnails.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
+            gif_paths.append(folder / f"{video}.gif")
+            frames: dict[str, Any] = {"append_images": thumbnails[1:], "duration": MILLISECONDS}
+            thumbnails[0].save(gif_paths[-1], save_all=True, loop=0, **frames)
+        return gif_paths
 
 
 def draw_frame(
@@ -143,22 +143,22 @@ def _draw_panels(
     score_K = triplets[2]
     is_listed_K = (score_K > 0) & (score_K >= LEAST_SHARE * score_K.max(initial=0))
     pair_K, relation_K, score_K, hit_K = (column_K[is_listed_K] for column_K in triplets)
-    number_of = {pair: number for number, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
+    pair_numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pair_K.tolist()), 1)}
     truth = [("person", _PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], _OBJECT, box_4))
     _draw_boxes(axes[0], image, truth, "ground truth", target.name)
-    pairs = _pair_boxes(prediction, number_of, {*pair_K[hit_K].tolist()})
+    pairs = _pair_boxes(prediction, pair_numbers, {*pair_K[hit_K].tolist()})
     _draw_boxes(axes[1], image, pairs, "prediction, pairs numbered")
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", _INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
         words = describe_triplet(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", _GREEN) if hit else ("✗", _RED)
-        lines.append((f"{mark} {number_of[int(pair)]}  {words}  {score:.2f}", colour))
+        lines.append((f"{mark} {pair_numbers[int(pair)]}  {words}  {score:.2f}", colour))
     found_G = triplet_ranks([prediction], [target], convention)[0] < K
-    counted = f"{found_G.sum()} of {len(found_G)} true triplets"
-    lines += [("", _INK), (f"Found within {K}: {counted}", _INK)]
+    count_text = f"{found_G.sum()} of {len(found_G)} true triplets"
+    lines += [("", _INK), (f"Found within {K}: {count_text}", _INK)]
     for row, relation in target.relations_G2[~found_G]:
         lines.append((f"missed: {describe_triplet(relation, target.object_classes_M[row])}", _RED))
     axes[2].axis("off")
@@ -181,40 +181,40 @@ def _draw_boxes(
     for _, colour, (x1, y1, x2, y2) in boxes:
         axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, color=colour, lw=2))
     for label, colour, (x1, y1, x2, y2) in boxes:
-        right, person = x1 > 0.7 * image.width, label.endswith("person")
+        is_right, is_person = x1 > 0.7 * image.width, label.endswith("person")
         axes.text(
-            min(x2, image.width) if right else max(x1, 0),
-            min(y2, image.height) if person else max(y1, 0),
+            min(x2, image.width) if is_right else max(x1, 0),
+            min(y2, image.height) if is_person else max(y1, 0),
             label,
             color="white",
-            ha="right" if right else "left",
-            va="bottom" if person else "top",
+            ha="right" if is_right else "left",
+            va="bottom" if is_person else "top",
             bbox={"facecolor": colour, "edgecolor": colour, "pad": 1},
         )
 
 
 def _pair_boxes(
-    prediction: FramePrediction, number_of: dict[int, int], hits: set[int]
+    prediction: FramePrediction, pair_numbers: dict[int, int], hits: set[int]
 ) -> list[Box]:
     """Return label, colour and box of the people and objects of numbered pairs, the best one last.
 
     Boxes of one class that lie on one another become the best pair's box, with the numbers of all.
     An object is green if a triplet of such a pair finds a true one, else red.
     """
-    drawn: list[tuple[int, np.ndarray, list[int]]] = []  # class 0: the subject
-    for pair in number_of:
+    groups: list[tuple[int, np.ndarray, list[int]]] = []  # class 0: the subject
+    for pair in pair_numbers:
         people, objects = prediction.person_boxes_P4[pair], prediction.object_boxes_P4[pair]
         object_class = int(prediction.object_classes_P[pair])
         for box_class, box_4 in ((0, people), (object_class, objects)):
-            for drawn_class, drawn_4, pairs in drawn:
-                if drawn_class == box_class and overlaps(box_4, drawn_4) >= SAME_BOX:
+            for group_class, group_4, pairs in groups:
+                if group_class == box_class and overlaps(box_4, group_4) >= SAME_BOX:
                     pairs.append(pair)
                     break
             else:
-                drawn.append((box_class, box_4, [pair]))
+                groups.append((box_class, box_4, [pair]))
     boxes = []
-    for box_class, box_4, pairs in reversed(drawn):
-        numbers = ", ".join(str(number_of[pair]) for pair in pairs)
+    for box_class, box_4, pairs in reversed(groups):
+        numbers = ", ".join(str(pair_numbers[pair]) for pair in pairs)
         label, colour = f"{numbers} person", _PERSON
         if box_class:
             label = f"{numbers} {OBJECTS[box_class]} {prediction.object_scores_P[pairs[0]]:.2f}"

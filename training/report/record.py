@@ -8,7 +8,7 @@ from typing import Any
 from bload import InputError
 from datasets.machine import write_whole
 from training.folder import metric_lines, read_object
-from training.provenance import surroundings
+from training.provenance import environment
 
 MADE_ON = "made_on.json"
 RELATIONS = "relations.csv"
@@ -30,7 +30,7 @@ class Record:
     summary: Row
     """Figures of the whole run; empty until it ends."""
     made_on: Row
-    """Machine, versions and commit, from `surroundings`."""
+    """Machine, versions and commit, from `environment`."""
 
 
 def read_record(path: Path) -> Record:
@@ -53,4 +53,4 @@ def read_record(path: Path) -> Record:
 
 def note_machine(path: Path) -> None:
     """Write down the machine on which a run begins or resumes."""
-    write_whole(path / MADE_ON, json.dumps(surroundings(), indent=2) + "\n")
+    write_whole(path / MADE_ON, json.dumps(environment(), indent=2) + "\n")

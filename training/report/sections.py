@@ -16,7 +16,7 @@ from datasets.build import DATASETS
 from datasets.machine import plain_file
 from training.config import CONFIGS, compose_job
 from training.figures import summarise
-from training.printing import CONSTRAINTS_IN_WORDS, from_memoryless
+from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless
 from training.report import charts
 from training.report.charts import Chart
 from training.report.record import RELATIONS, Record
@@ -39,30 +39,30 @@ class Table:
 Part = str | Chart | Table
 
 
-def summary_line(run: Record) -> str:
+def summary_line(record: Record) -> str:
     """Describe a run: model, data, loader, progress and recall."""
-    config, ranks = run.config, run.config["ranks"]
+    config, ranks = record.config, record.config["ranks"]
     names = f"{config['model']['name']} on {config['dataset']['name']}"
     job = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
-    state = f"{len(run.epochs)} epoch{'s' * (len(run.epochs) != 1)}"
-    if not run.summary:
-        last = run.steps[-1] if run.steps else {"epoch": 1, "step": 0}
+    state = f"{len(record.epochs)} epoch{'s' * (len(record.epochs) != 1)}"
+    if not record.summary:
+        last = record.steps[-1] if record.steps else {"epoch": 1, "step": 0}
         state = f"not finished, epoch {last['epoch']}, step {last['step']}"
     result = ""
-    if run.summary:
-        result = f"Recall@20 with constraint is {100 * run.summary['with/recall@20']:.1f} %"
-        if beside := from_memoryless(run.summary):
-            result += f", {beside}"
+    if record.summary:
+        result = f"Recall@20 with constraint is {100 * record.summary['with/recall@20']:.1f} %"
+        if comparison := compare_with_memoryless(record.summary):
+            result += f", {comparison}"
         result += "."
     return f"{job}, {ranks} rank{'s' * (ranks > 1)}; {state}. {result}"
 
 
-def results_section(run: Record) -> list[Part]:
+def results_section(record: Record) -> list[Part]:
     """Show the loss, and Recall during training and at the end, beside that of observers."""
-    parts: list[Part] = [charts.loss(run)] if run.steps or run.epochs else []
-    if len(run.evals) > 1:
-        parts.append(charts.recall_by_step(run))
-    if not (last := run.summary):
+    parts: list[Part] = [charts.loss(record)] if record.steps or record.epochs else []
+    if len(record.evals) > 1:
+        parts.append(charts.recall_by_step(record))
+    if not (last := record.summary):
         return [*parts, "The run has not ended, so its last weights are not evaluated yet."]
     rows = [
         {"constraint": words}
@@ -73,20 +73,20 @@ def results_section(run: Record) -> list[Part]:
     return [charts.recall(last), *parts, Table(title, rows)]
 
 
-def relations_section(run: Record) -> list[Part]:
+def relations_section(record: Record) -> list[Part]:
     """Show Recall@20 of every relation at the end, and count the hardly learned."""
-    if not run.summary or not (run.path / RELATIONS).exists():
+    if not record.summary or not (record.path / RELATIONS).exists():
         return [f"The run's folder has no {RELATIONS} yet, which is written at the end."]
-    table = pd.read_csv(plain_file(run.path / RELATIONS))
+    table = pd.read_csv(plain_file(record.path / RELATIONS))
     rows = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     rows = rows.assign(name=rows.name.str.replace("_", " "))
-    low = rows[rows.recall < HARDLY_LEARNED]
-    sentence = f"Recall@20 is below {HARDLY_LEARNED:.0%} for {len(low)} of {len(rows)} relations"
-    names = f": {', '.join(low.name)}" if 0 < len(low) < len(rows) else ""
+    weak = rows[rows.recall < HARDLY_LEARNED]
+    sentence = f"Recall@20 is below {HARDLY_LEARNED:.0%} for {len(weak)} of {len(rows)} relations"
+    names = f": {', '.join(weak.name)}" if 0 < len(weak) < len(rows) else ""
     return [charts.relations(rows), f"{sentence}{names}. In brackets: how many are true."]
 
 
-def picture_section(run: Record) -> list[Part]:
+def picture_section(record: Record) -> list[Part]:
     """Show predictions on frames of an unseen video, side by side and moving."""
     titles = (
         "Frames of an unseen video: the truth, the prediction, the best triplets",
@@ -94,23 +94,23 @@ def picture_section(run: Record) -> list[Part]:
     )
     images: list[Part] = []
     for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
-        if (run.path / name).exists():
-            data = b64encode(plain_file(run.path / name).read_bytes()).decode()
+        if (record.path / name).exists():
+            data = b64encode(plain_file(record.path / name).read_bytes()).decode()
             note = "" if images else "Triplets are green where they find a true one, else red."
             image = f'<img alt="" src="data:{kind};base64,{data}"/>'
             images.append(Chart(title, image, title, note))
     return images or ["There is no picture; it takes the run's checkpoint and its data to draw it."]
 
 
-def training_section(run: Record) -> list[Part]:
+def training_section(record: Record) -> list[Part]:
     """Show parts of the loss and time over epochs as charts, and costs of epochs as a table."""
-    losses = charts.parts(run)
+    losses = charts.parts(record)
     parts: list[Part] = [losses] if losses else []
-    if not run.epochs:
+    if not record.epochs:
         return [*parts, "No epoch has ended yet."]
-    if len(run.epochs) > 1:
-        parts.append(charts.seconds(run))
-    recalls = {line["epoch"]: f"{100 * line['with/recall@20']:.1f}" for line in run.evals}
+    if len(record.epochs) > 1:
+        parts.append(charts.seconds(record))
+    recalls = {line["epoch"]: f"{100 * line['with/recall@20']:.1f}" for line in record.evals}
     rows = [
         {
             "epoch": f"{line['epoch']}",
@@ -124,16 +124,16 @@ def training_section(run: Record) -> list[Part]:
             "memory, MiB": f"{line['peak_memory_mib']:,.0f}",
             "validation Recall@20, %": recalls.get(line["epoch"], "-"),
         }
-        for line in run.epochs
+        for line in record.epochs
     ]
     return [*parts, Table("By epoch", rows)]
 
 
-def cost_section(run: Record) -> list[Part]:
+def cost_section(record: Record) -> list[Part]:
     """Show padding, waiting, speed and memory of the run."""
-    if not run.epochs:
+    if not record.epochs:
         return ["No epoch has ended yet."]
-    means = summarise(run.epochs)
+    means = summarise(record.epochs)
     lines = {
         "frames per epoch": f"{means['frames']:,.0f} in {means['blocks']:,.0f} blocks",
         "padding": f"{means['padding']:,.0f}, {means['padding'] / means['processed']:.1%}",
@@ -148,22 +148,23 @@ def cost_section(run: Record) -> list[Part]:
     return [pairs("Per epoch, and in all", lines)]
 
 
-def config_section(run: Record) -> list[Part]:
+def config_section(record: Record) -> list[Part]:
     """Show the keys that differ from their defaults, then all keys."""
-    known, values = defaults(run.config), texts(run.config)
+    default_values, values = defaults(record.config), texts(record.config)
     rows = [
-        {"key": key, "run": value, "default": known.get(key, "-")} for key, value in values.items()
+        {"key": key, "run": value, "default": default_values.get(key, "-")}
+        for key, value in values.items()
     ]
     changed = [row for row in rows if row["run"] != row["default"]]
     first: Part = Table("Other than the defaults", changed)
     return [first if changed else "Every key has its default.", Table("Every key", rows)]
 
 
-def origin_section(run: Record) -> list[Part]:
+def origin_section(record: Record) -> list[Part]:
     """Show commit, machine and versions, and the command that makes the page again."""
-    command = shlex.join(["python", "-m", "training.report", str(run.path)])
+    command = shlex.join(["python", "-m", "training.report", str(record.path)])
     return [
-        pairs("Where it was trained", texts(run.made_on)),
+        pairs("Where it was trained", texts(record.made_on)),
         f"This page and its pictures: {command}",
     ]
 
@@ -181,7 +182,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Record], list[Part]]]] = {
 
 
 def pairs(title: str, lines: Mapping[str, str]) -> Table:
-    return Table(title, [{"what": what, "value": value} for what, value in lines.items()])
+    return Table(title, [{"what": label, "value": value} for label, value in lines.items()])
 
 
 def texts(groups: Mapping[str, Any]) -> dict[str, str]:
@@ -198,12 +199,12 @@ def texts(groups: Mapping[str, Any]) -> dict[str, str]:
 def defaults(groups: Mapping[str, Any]) -> dict[str, str]:
     """Return the default config of a run's loader, data set and model, where known here."""
     models = [file.stem for file in Path(CONFIGS, "model").glob("*.yaml")]
-    known = {"loader": [*PACKERS], "dataset": [*DATASETS], "model": models}
-    names = {group: groups[group]["name"] for group in known}
-    chosen = [f"{group}={name}" for group, name in names.items() if name in known[group]]
+    known_names = {"loader": [*PACKERS], "dataset": [*DATASETS], "model": models}
+    names = {group: groups[group]["name"] for group in known_names}
+    overrides = [f"{group}={name}" for group, name in names.items() if name in known_names[group]]
     for root in ([], ["dataset.root=ROOT"]):
         try:
-            return texts(asdict(compose_job("train", [*chosen, *root])))
+            return texts(asdict(compose_job("train", [*overrides, *root])))
         except OmegaConfBaseException:  # a key has no default
             continue
     return {}

@@ -57,12 +57,17 @@ def draw_run(
         Image.fromarray(source.picture(target).permute(1, 2, 0).numpy()) for target in targets
     ]
     frames = [*zip(images, targets, predictions, strict=True)]
-    stills = [frames[index] for index in spread(len(frames), STILLS)]
-    strip = draw_strip(*zip(*stills, strict=True))
-    strip.save(png := io.BytesIO(), "png")
-    film = [draw_frame(*frame, width=WIDTH) for frame in frames[:MOVING]]
-    options = {"append_images": film[1:], "duration": MILLISECONDS, "loop": 0, "quality": 50}
-    film[0].save(webp := io.BytesIO(), "webp", save_all=True, **options)
+    still_frames = [frames[index] for index in spread(len(frames), STILLS)]
+    strip_image = draw_strip(*zip(*still_frames, strict=True))
+    strip_image.save(png := io.BytesIO(), "png")
+    moving_frames = [draw_frame(*frame, width=WIDTH) for frame in frames[:MOVING]]
+    options = {
+        "append_images": moving_frames[1:],
+        "duration": MILLISECONDS,
+        "loop": 0,
+        "quality": 50,
+    }
+    moving_frames[0].save(webp := io.BytesIO(), "webp", save_all=True, **options)
     return png.getvalue(), webp.getvalue()
 
 

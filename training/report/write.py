@@ -38,11 +38,11 @@ def write_page(path: Path, device: torch.device, source: VideoSource | None = No
     Raises:
         InputError: `path` is no run.
     """
-    run = read_record(path)
+    record = read_record(path)
     if (path / LAST).exists():
         for name, picture in zip(PICTURES, draw_run(path / LAST, device, source), strict=True):
             write_whole(path / name, picture)
-    write_whole(path / PAGE, _render(run))
+    write_whole(path / PAGE, _render(record))
 
 
 def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None:
@@ -54,7 +54,7 @@ def write_or_warn(path: Path, device: torch.device, source: VideoSource) -> None
         print(f"warning: no page; python -m training.report {path} tries it again")
 
 
-def _render(run: Record) -> str:
+def _render(record: Record) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -63,8 +63,8 @@ def _render(run: Record) -> str:
         lstrip_blocks=True,
     )
     environment.tests["figure"] = lambda cell: re.fullmatch(r"[-\d.,]+", cell) is not None
-    page = {anchor: (title, make(run)) for anchor, (title, make) in SECTIONS.items()}
-    title = f"BLoad: run {run.path.name}"
+    page = {anchor: (title, make(record)) for anchor, (title, make) in SECTIONS.items()}
+    title = f"BLoad: run {record.path.name}"
     return environment.get_template("page.html").render(
-        title=title, lead=summary_line(run), page=page
+        title=title, lead=summary_line(record), page=page
     )

@@ -57,10 +57,10 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
     rows = zip(start_BT.cpu().numpy(), valid_BT.cpu().numpy(), strict=True)
     for block, (start_T, valid_T) in enumerate(rows):
         slots = np.flatnonzero(start_T)
-        others = np.flatnonzero(valid_T & ~start_T)
+        candidates = np.flatnonzero(valid_T & ~start_T)
         rng = np.random.default_rng([seed, *slots, valid_T.sum()])
-        drawn = rng.permutation(others)[: max(len(slots) - 1, 0)]
-        changed_BT[block, torch.as_tensor(drawn, device=start_BT.device)] = True
+        chosen_slots = rng.permutation(candidates)[: max(len(slots) - 1, 0)]
+        changed_BT[block, torch.as_tensor(chosen_slots, device=start_BT.device)] = True
     return changed_BT
 
 
@@ -72,10 +72,10 @@ def repeat_last(batch: Batch) -> Batch:
     """
     frames_B = batch.valid_BT.sum(1)
     slots_T = torch.arange(batch.valid_BT.shape[1], device=frames_B.device)
-    from_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: all slots are empty
+    source_BT = torch.minimum(slots_T, frames_B[:, None] - 1)  # -1 in fillers: all slots are empty
     row_B1 = torch.arange(len(frames_B), device=frames_B.device)[:, None]
 
-    valid_BT = batch.valid_BT[row_B1, from_BT]
+    valid_BT = batch.valid_BT[row_B1, source_BT]
     targets, end = [], 0
     for frames, slots in zip(frames_B.tolist(), valid_BT.sum(1).tolist(), strict=True):
         first, end = end, end + frames
@@ -85,7 +85,7 @@ def repeat_last(batch: Batch) -> Batch:
     length_S = torch.where(is_last_S, valid_BT.shape[1] - old.slot_S, old.length_S)
     return replace(
         batch,
-        inputs_BT=batch.inputs_BT[row_B1, from_BT],
+        inputs_BT=batch.inputs_BT[row_B1, source_BT],
         targets=tuple(targets),
         valid_BT=valid_BT,
         segments=replace(old, length_S=length_S, longest=max(length_S.tolist(), default=0)),

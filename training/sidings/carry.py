@@ -16,7 +16,7 @@ from bload import BlockLoader
 
 def pack_memory(memory: Sequence[Any] | None) -> list[Any]:
     """Convert a memory to plain lists of tensors on the host, for a checkpoint."""
-    return [_plain(state) for state in memory or ()]
+    return [_to_host(state) for state in memory or ()]
 
 
 def open_memory(
@@ -38,37 +38,41 @@ def open_memory(
         return None
     if not saved or not saved[0]:
         return []
-    everyone = _side_by_side([_side_by_side(states) for states in saved])  # rank after rank
+    all_states = _concatenate_rows(
+        [_concatenate_rows(states) for states in saved]
+    )  # rank after rank
     sampler = loader.sampler
     rows = sampler.blocks_per_step // len(saved)  # of each rank that saved
-    own = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
-    index = own % len(saved) * rows + own // len(saved)
-    return [_take(everyone, part, device) for part in index.split(sampler.blocks_per_batch)]
+    row_numbers = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
+    index = row_numbers % len(saved) * rows + row_numbers // len(saved)
+    return [
+        _select_rows(all_states, part, device) for part in index.split(sampler.blocks_per_batch)
+    ]
 
 
-def _plain(tree: Any) -> Any:
+def _to_host(tree: Any) -> Any:
     """Return the tree on the host, with lists for tuples: a checkpoint refuses named ones."""
     if isinstance(tree, Tensor):
         return tree.detach().cpu()
-    return [_plain(part) for part in tree] if isinstance(tree, list | tuple) else tree
+    return [_to_host(part) for part in tree] if isinstance(tree, list | tuple) else tree
 
 
-def _take(tree: Any, index: Tensor, device: torch.device) -> Any:
+def _select_rows(tree: Any, index: Tensor, device: torch.device) -> Any:
     return tree_map_only(Tensor, lambda values: values[index].to(device), tree)
 
 
-def _side_by_side(trees: Sequence[Any]) -> Any:
+def _concatenate_rows(trees: Sequence[Any]) -> Any:
     """Join trees of tensors along their rows; zeros in front make caches of slots equally long."""
     first = trees[0]
     if isinstance(first, list):
-        return [_side_by_side(parts) for parts in zip(*trees, strict=True)]
+        return [_concatenate_rows(parts) for parts in zip(*trees, strict=True)]
     if first is None:
         return None
     slots = max(tree.shape[1:2] for tree in trees)
-    return torch.cat([_filled_up(tree, slots) for tree in trees])
+    return torch.cat([_pad_slots(tree, slots) for tree in trees])
 
 
-def _filled_up(values: Tensor, slots: torch.Size) -> Tensor:
+def _pad_slots(values: Tensor, slots: torch.Size) -> Tensor:
     if values.shape[1:2] == slots:
         return values
     missing = values.new_zeros(len(values), slots[0] - values.shape[1], *values.shape[2:])

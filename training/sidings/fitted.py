@@ -32,7 +32,7 @@ from bload.errors import differences
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
 from datasets.machine import reading, write_whole
-from training.apart import train_apart
+from training.apart import build_separate_training
 from training.build import Training
 from training.config import TrainJob, compose_job
 from training.folder import read_object
@@ -59,7 +59,7 @@ def read_cost(cfg: TrainJob) -> Cost:
         raise InputError(f"loader.cost=fitted reads {path}, which is not there; {command}")
     with reading(path, command):
         saved = read_object(path)
-        if changes := differences(saved["timed"], timed(cfg)):
+        if changes := differences(saved["timed"], timed_settings(cfg)):
             raise InputError(f"{path} was timed for another network: {changes}; {command}")
         return Cost(**saved["cost"])
 
@@ -68,7 +68,7 @@ def cost_file(cfg: TrainJob) -> Path:
     return Path(cfg.run.root, "cost.json")
 
 
-def timed(cfg: TrainJob) -> dict[str, Any]:
+def timed_settings(cfg: TrainJob) -> dict[str, Any]:
     """Return the settings on which the cost depends."""
     model = {f"model.{key}": value for key, value in asdict(cfg.model).items() if key != "weights"}
     size = {"dataset.frame_size": [*cfg.dataset.frame_size]}
@@ -80,7 +80,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
-    training = train_apart(cfg, source, ranks)
+    training = build_separate_training(cfg, source, ranks)
     work, seconds = [], []
     for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
         work.append(work_of(batch))
@@ -90,17 +90,19 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
 
 def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Iterator[Batch]:
     """Yield a batch of random videos for each shape: blocks, slots of a block, share filled."""
-    rng, read = np.random.default_rng(0), BlockDataset(source)
+    rng, dataset = np.random.default_rng(0), BlockDataset(source)
     for rows, slots, fill in shapes:
         blocks = []
         for _ in range(rows):
-            drawn = rng.permutation(len(source.lengths))
-            ends = np.minimum(np.cumsum(source.lengths[drawn]), max(1, round(fill * slots)))
+            order = rng.permutation(len(source.lengths))
+            ends = np.minimum(np.cumsum(source.lengths[order]), max(1, round(fill * slots)))
             length = np.diff(ends, prepend=0)
-            some = np.flatnonzero(length)
-            blocks.append(Block(0, slots, drawn[some], np.zeros_like(some), length[some]))
+            positions = np.flatnonzero(length)
+            blocks.append(
+                Block(0, slots, order[positions], np.zeros_like(positions), length[positions])
+            )
         frames = sum(int(block.length.sum()) for block in blocks)
-        yield collate_blocks(read.__getitems__(StepList(blocks, Step(0, frames))))
+        yield collate_blocks(dataset.__getitems__(StepList(blocks, Step(0, frames))))
 
 
 def work_of(batch: Batch) -> tuple[float, ...]:
@@ -112,17 +114,17 @@ def work_of(batch: Batch) -> tuple[float, ...]:
 
 def time_batch(training: Training, batch: Batch) -> float:
     """Return the seconds of a forward and backward pass, the shortest of a few."""
-    found = []
+    times = []
     for _ in range(1 + REPEATS):  # the first one allocates
-        _wait(training)
-        began = time.perf_counter()
+        _synchronise(training)
+        started_at = time.perf_counter()
         backward(training, [batch], 0)
-        _wait(training)
-        found.append(time.perf_counter() - began)
-    return min(found[1:])
+        _synchronise(training)
+        times.append(time.perf_counter() - started_at)
+    return min(times[1:])
 
 
-def _wait(training: Training) -> None:
+def _synchronise(training: Training) -> None:
     if training.ranks.device.type == "cuda":
         torch.cuda.synchronize(training.ranks.device)
 
@@ -134,7 +136,7 @@ def main(overrides: Sequence[str]) -> None:
     cost = fit(cfg, build_source(cfg.dataset, "train", progress=True), ranks)
     path = cost_file(cfg)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"timed": timed(cfg), "cost": asdict(cost)}
+    content = {"timed": timed_settings(cfg), "cost": asdict(cost)}
     write_whole(path, json.dumps(content, indent=2) + "\n")
     print(f"{path}: loader.cost=fitted, or loader.cost={[*astuple(cost)]}")
 

@@ -14,7 +14,7 @@ for freed tensors that the C library keeps: up to three quarters of what is in u
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RecomputeShare:
     """The share of the pictures to recompute, which a resumed run takes up again."""
 
     share: float
@@ -26,14 +26,16 @@ class Chosen:
         """Leave the share as it is: `choose` has read it."""
 
 
-def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None) -> Chosen:
+def choose(
+    cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None
+) -> RecomputeShare:
     """Choose the least share with which a step fits on every rank, and print why.
 
     Args:
         saved: what the run has chosen before, which stays.
     """
     if saved is not None:
-        return Chosen(saved)
+        return RecomputeShare(saved)
     height, width = cfg.dataset.frame_size
     frames, part = sampler.blocks_per_batch * sampler.plan.t_max, SHARES[ranks.device.type]
     precision = autocast(cfg.train.amp, ranks.device)
@@ -41,11 +43,13 @@ def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | No
     free = part * free_memory(ranks.device)
     share: float = max(ranks.gather(cost.share(frames, free)))
     if ranks.is_first:
-        none, chosen, most = (cost.step(frames, again) / GIB for again in (0, share, 1))
+        full_gib, chosen_gib, least_gib = (
+            cost.step(frames, recomputed) / GIB for recomputed in (0, share, 1)
+        )
         print(
-            f"a step of {frames} frames takes about {none:.1f} GiB, or {most:.1f} with activations "
-            f"recomputed; {free / GIB:.1f} GiB ({part:.0%} of what is free) are there: "
-            f"recomputing {share:.0%} of the pictures, which takes {chosen:.1f} GiB "
+            f"a step of {frames} frames takes about {full_gib:.1f} GiB, or {least_gib:.1f} with "
+            f"activations recomputed; {free / GIB:.1f} GiB ({part:.0%} of what is free) are there: "
+            f"recomputing {share:.0%} of the pictures, which takes {chosen_gib:.1f} GiB "
             "(model.checkpoint=auto)"
         )
-    return Chosen(share)
+    return RecomputeShare(share)

@@ -46,48 +46,49 @@ if TYPE_CHECKING:
     from training.build import Training
 
 
-def keep(parameters: Sequence[nn.Parameter], due: bool) -> None:
+def keep_parameters(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
     """Leave the parameters of this rank as they are."""
 
 
-def local(parameters: Sequence[nn.Parameter], due: bool) -> None:
-    """Replace the parameters by their average over all ranks, if `due`."""
-    if due:
-        mean_P = flat(parameters)
+def average_parameters(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
+    """Replace the parameters by their average over all ranks, if `is_due`."""
+    if is_due:
+        mean_P = flatten_parameters(parameters)
         dist.all_reduce(mean_P)
-        put_back(mean_P / dist.get_world_size(), parameters)
+        write_parameters(mean_P / dist.get_world_size(), parameters)
 
 
-def gossip(parameters: Sequence[nn.Parameter], due: bool) -> None:
+def gossip(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
     """Replace the parameters by their average over this rank and its neighbours on a ring.
 
     On a ring these are the Metropolis weights, 1 / (1 + neighbours).
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    mine_P = flat(parameters)
+    own_P = flatten_parameters(parameters)
     neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # on two ranks, the other one
-    theirs = [torch.empty_like(mine_P) for _ in neighbours]
-    sends = [dist.P2POp(dist.isend, mine_P, other) for other in neighbours]
+    received = [torch.empty_like(own_P) for _ in neighbours]
+    sends = [dist.P2POp(dist.isend, own_P, neighbour) for neighbour in neighbours]
     receives = [
-        dist.P2POp(dist.irecv, their_P, other)
-        for other, their_P in zip(neighbours, theirs, strict=True)
+        dist.P2POp(dist.irecv, received_P, neighbour)
+        for neighbour, received_P in zip(neighbours, received, strict=True)
     ]
     for work in dist.batch_isend_irecv([*sends, *receives]):
         work.wait()
-    put_back(torch.stack([mine_P, *theirs]).mean(0), parameters)
+    write_parameters(torch.stack([own_P, *received]).mean(0), parameters)
 
 
 @torch.no_grad()
-def flat(parameters: Sequence[nn.Parameter]) -> Tensor:
+def flatten_parameters(parameters: Sequence[nn.Parameter]) -> Tensor:
     """Copy all parameters into one vector, ``(P,)``."""
     return torch.cat([parameter.reshape(-1) for parameter in parameters])
 
 
 @torch.no_grad()
-def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Write the vector of `flat` into the parameters, with their strides, which moments share.
+def write_parameters(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+    """Write the vector of `flatten_parameters` into the parameters, with their own strides.
 
-    Convolutions are channels-last, and a fused optimiser pairs values by their place in memory.
+    The optimiser's moments have these strides too. Convolutions are channels-last, and a fused
+    optimiser pairs values by their place in memory.
     """
     parts = values_P.split([parameter.numel() for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
@@ -95,7 +96,7 @@ def put_back(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 
 
 SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
-    zip(SYNC_NAMES, (keep, local, gossip, keep), strict=True)
+    zip(SYNC_NAMES, (keep_parameters, average_parameters, gossip, keep_parameters), strict=True)
 )
 """Name -> what all of two or more ranks do with their parameters after each step."""
 
@@ -105,7 +106,7 @@ class SyncedOptimiser:
 
     Args:
         modules: the model, and the average of its weights if there is one.
-        every: steps between averages of ``local``.
+        interval: steps between averages of ``local``.
         loader: tells how many steps of how many are done in the epoch.
     """
 
@@ -114,11 +115,11 @@ class SyncedOptimiser:
         optimiser: Any,
         modules: Sequence[nn.Module],
         name: str,
-        every: int,
+        interval: int,
         loader: BlockLoader,
     ) -> None:
         self.optimiser, self.modules = optimiser, modules
-        self.agree, self.every, self.loader = SYNCS[name], every, loader
+        self.synchronise, self.interval, self.loader = SYNCS[name], interval, loader
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -130,8 +131,8 @@ class SyncedOptimiser:
     def step(self) -> None:
         """Take a step; then let the ranks agree, if it is time."""
         self.optimiser.step()
-        due = is_due(self.loader.step, self.loader.steps, self.every)
-        self.agree(trained(self.modules[0]), due)
+        is_due = is_average_due(self.loader.step, self.loader.steps, self.interval)
+        self.synchronise(trainable_parameters(self.modules[0]), is_due)
 
     def state_dict(self) -> dict[str, Any]:
         return self.optimiser.state_dict()
@@ -154,7 +155,7 @@ class RankStates:
         if self.training.ranks.world_size == 1:
             return []
         contents = io.BytesIO()
-        torch.save(self.training.learned(), contents)
+        torch.save(self.training.state_dict(), contents)
         parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
         dist.gather_object(contents.getvalue(), parts or None)
         return [
@@ -172,24 +173,24 @@ class RankStates:
                 f"are {ranks.world_size}; go on with {len(states)}, or start anew with "
                 "run.resume=never"
             )
-        self.training.load(states[ranks.rank])
+        self.training.load_state_dict(states[ranks.rank])
 
 
 @contextmanager
 def mean_weights(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Give modules the mean of the ranks' weights within the body; all ranks enter it."""
-    parameters = [parameter for module in modules for parameter in trained(module)]
-    own_P = flat(parameters)
-    local(parameters, due=True)
+    parameters = [parameter for module in modules for parameter in trainable_parameters(module)]
+    own_P = flatten_parameters(parameters)
+    average_parameters(parameters, is_due=True)
     try:
         yield
     finally:
-        put_back(own_P, parameters)
+        write_parameters(own_P, parameters)
 
 
-def is_due(done: int, steps: int, every: int) -> bool:
-    """True after every `every`-th of an epoch's steps, and after the last."""
-    return done % every == 0 or done == steps
+def is_average_due(step: int, steps: int, interval: int) -> bool:
+    """Return True after every `interval`-th of an epoch's steps, and after the last."""
+    return step % interval == 0 or step == steps
 
 
 def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
@@ -204,6 +205,6 @@ def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
     return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
 
 
-def trained(module: nn.Module) -> list[nn.Parameter]:
+def trainable_parameters(module: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that a step changes."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
