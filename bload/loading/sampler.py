@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import Step, StepList
-from bload.errors import InputError, TooLongError, check_whole, differences
+from bload.errors import InputError, TooLongError, check_whole, differences, plural
 from bload.lengths import check_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
@@ -314,7 +314,8 @@ class BlockSampler(Sampler[list[Block]]):
             if {**definition, key: blocks} == saved and isinstance(blocks, int):
                 share, rest = divmod(blocks, ranks * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
-                    advice = f"with {ranks} ranks, set batch_slots to {share * self.plan.t_max}"
+                    slots = share * self.plan.t_max
+                    advice = f"with {plural(ranks, 'rank')}, set batch_slots to {slots}"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
         steps = self._schedule_of(state["epoch"]).steps
         if state["step"] > steps:
