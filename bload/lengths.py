@@ -18,6 +18,8 @@ from bload.errors import InputError, check_choice
 MOST_FRAMES = 10**15
 """Largest number of frames in a data set; above it, counts of slots could overflow."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
+FAULTS = OSError, EOFError, ValueError, csv.Error, zlib.error, RecursionError, NotImplementedError
+"""Exceptions of readers that come from the file."""
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
@@ -116,7 +118,7 @@ def read_file(path: Path) -> LengthsFile:
             data = read(file)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    except (OSError, EOFError, ValueError, csv.Error, zlib.error, RecursionError) as error:
+    except FAULTS as error:
         raise InputError(
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
@@ -138,15 +140,10 @@ def _from_parquet(file: io.BufferedIOBase) -> LengthsFile:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise InputError("reading parquet needs pyarrow; run pip install pyarrow") from error
-    try:
-        table = ParquetFile(file)
-        titles = table.schema_arrow.names
-        title = titles[_find_column(titles)]
-        return LengthsFile(table.read([title]).column(0).to_numpy(), column=title)
-    except InputError:
-        raise
-    except Exception as error:  # as above
-        raise ValueError(str(error)) from error
+    table = ParquetFile(file)
+    titles = table.schema_arrow.names
+    title = titles[_find_column(titles)]
+    return LengthsFile(table.read([title]).column(0).to_numpy(), column=title)
 
 
 def _from_json(file: io.BufferedIOBase) -> LengthsFile:
@@ -205,10 +202,5 @@ def _find_column(titles: Sequence[str]) -> int:
     return 0
 
 
-READERS = {
-    ".npy": _from_npy,
-    ".json": _from_json,
-    ".csv": _from_csv,
-    ".tsv": _from_csv,
-    ".parquet": _from_parquet,
-}
+READERS = {".npy": _from_npy, ".json": _from_json, ".parquet": _from_parquet}
+READERS |= {".csv": _from_csv, ".tsv": _from_csv}

@@ -64,12 +64,10 @@ class Recommendation:
     ranks: int
 
     def __str__(self) -> str:
-        option = (
-            f" --long {self.long}, which splits {plural(self.cut, 'sequence')}" if self.cut else ""
-        )
+        cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}" * (self.cut > 0)
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
-            f"{self.t_max:,}{option}; {self.empty:.1%} of the slots are empty then, "
+            f"{self.t_max:,}{cut}; {self.empty:.1%} of the slots are empty then, "
             f"{self.fillers:.1%} in fillers. Assumed: time grows with slots, and a block of that "
             "size fits into memory.",
             100,
