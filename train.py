@@ -1,8 +1,8 @@
 """Train a recurrent scene-graph model on blocks of whole videos.
 
-    torchrun train.py loader=bload                      one process; makes synthetic data if needed
+    python train.py loader=bload                        one process; makes synthetic data if needed
     torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
-    torchrun train.py experiment=action_genome dataset.root=/data/ag
+    python train.py experiment=action_genome dataset.root=/data/ag
     python train.py -m loader=naive,bload               one run after another, under torchrun too
     python train.py --help                              what can be set
 

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bload import __version__
-from bload.errors import InputError, TooLongError, printable
+from bload.errors import InputError, TooLongError, plural, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
 from bload.packing.pieces import Long
@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         nargs="?",
         metavar="FILE",
-        help="lengths, one per sequence: csv or tsv (a column named length, or one), json, npy or "
-        "txt; default: Action Genome's",
+        help="lengths, one per sequence: csv, tsv or parquet (a column named length, or only one "
+        "column), json, npy or txt, also as .gz; default: Action Genome's",
     )
     data.add_argument(
         "--split",
@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         "--long",
         choices=("error", "split", "carry", "truncate"),
         help="sequences longer than the block: refuse them, split them into pieces (the state is "
-        "cleared at each cut, or carried on), or truncate them; default: error, with several T_max "
-        "split",
+        "cleared at each cut, or carried on), or truncate them; default: error (split if you give "
+        "several T_max)",
     )
     lengths.add_argument("--seed", type=_whole, default=0)
 
@@ -94,7 +94,9 @@ def _parser() -> argparse.ArgumentParser:
 
     draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
     draw.add_argument("--t-max", type=_positive, help="block size")
-    draw.add_argument("--out", metavar="FILE", help=".png or .svg")
+    draw.add_argument(
+        "--out", metavar="FILE", default="blocks.png", help=".png or .svg (default: blocks.png)"
+    )
     draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
     draw.add_argument("--loaders", metavar="A,B", help="packers to draw")
     draw.add_argument("--epoch", type=_whole, default=0)
@@ -175,7 +177,8 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
     if predicts:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
-        print(f"steps, naive, ragged: for {advice.ranks:,} ranks, each taking {size} per step")
+        ranks = plural(advice.ranks, "rank")
+        print(f"steps, vs naive, vs ragged: for {ranks}, each taking {size} per step")
         print(f"\n{advice}")
 
 
@@ -184,7 +187,7 @@ def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
     sizes = args.t_max, args.clip, long, args.seed, args.epoch
     names = args.loaders.split(",") if args.loaders else PACKERS
     plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}
-    print(draw_plans(plans, args.out or "blocks.png", args.rows))
+    print(f"written to {draw_plans(plans, args.out, args.rows)}")
 
 
 def _form(args: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Exceptions for invalid user input, and the checks that raise them."""
 
+import difflib
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,17 @@ class InputError(ValueError):
 def printable(text: str) -> str:
     """Replace white space and unprintable characters by single spaces."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun, such as ``1 rank`` or ``2 ranks``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def suggest(name: str, names: Collection[str]) -> str:
+    """Return "; did you mean X?" for the nearest of the names, or ""."""
+    nearest = difflib.get_close_matches(name, names, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:

@@ -1,7 +1,10 @@
 """Sequence lengths: checks, those of Action Genome, and those in a file."""
 
 import csv
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +18,8 @@ from bload.errors import InputError, check_choice
 MOST_FRAMES = 10**15
 """Largest number of frames in a data set; above it, counts of slots could overflow."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
+FAULTS = OSError, EOFError, ValueError, csv.Error, zlib.error, RecursionError, NotImplementedError
+"""Exceptions of readers that come from the file."""
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
@@ -86,8 +91,9 @@ def read_lengths(path: str | Path) -> np.ndarray:
     """Read one length per sequence from a file, int64 ``(sequences,)``.
 
     The suffix gives the format: ``.npy`` (1-d array); ``.json`` (a list, or an object name ->
-    length); ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames,
-    or a single column); anything else is text with one number per line and comments after ``#``.
+    length); ``.csv``, ``.tsv`` and ``.parquet``, which needs pyarrow (a column named length,
+    lengths, frames, num_frames or n_frames, or a single column); anything else is text with one
+    number per line and comments after ``#``. Any of them may be compressed, as in ``.csv.gz``.
 
     Args:
         path: file to read.
@@ -102,13 +108,17 @@ def read_lengths(path: str | Path) -> np.ndarray:
 def read_file(path: Path) -> LengthsFile:
     """Read lengths as `read_lengths` does, together with their names and column in the file."""
     if not path.is_file():
-        raise InputError(f"there is no lengths file {path}; give a csv, tsv, json, npy or txt file")
-    readers = {".npy": _from_npy, ".json": _from_json, ".csv": _from_csv, ".tsv": _from_csv}
+        raise InputError(
+            f"there is no lengths file {path}; give a csv, tsv, parquet, json, npy or txt file"
+        )
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    read = READERS.get(suffixes[-1] if suffixes else "", _from_text)
     try:
-        data = readers.get(path.suffix.lower(), _from_text)(path)
-    except InputError:
-        raise
-    except (OSError, ValueError, csv.Error, RecursionError) as error:
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            data = read(file)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except FAULTS as error:
         raise InputError(
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
@@ -118,21 +128,31 @@ def read_file(path: Path) -> LengthsFile:
         raise InputError(f"{path}: {error}") from error
 
 
-def _from_npy(path: Path) -> LengthsFile:
-    with path.open("rb") as file:
-        try:
-            return LengthsFile(np.asarray(np.load(file, allow_pickle=False)))
-        except Exception as error:  # a broken file can raise nearly any exception
-            raise ValueError(str(error)) from error
+def _from_npy(file: io.BufferedIOBase) -> LengthsFile:
+    try:
+        return LengthsFile(np.asarray(np.load(file, allow_pickle=False)))
+    except Exception as error:  # a broken file can raise nearly any exception
+        raise ValueError(str(error)) from error
 
 
-def _from_json(path: Path) -> LengthsFile:
-    data = json.loads(path.read_text(ENCODING))
+def _from_parquet(file: io.BufferedIOBase) -> LengthsFile:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise InputError("reading parquet needs pyarrow; run pip install pyarrow") from error
+    table = ParquetFile(file)
+    titles = table.schema_arrow.names
+    title = titles[_find_column(titles)]
+    return LengthsFile(table.read([title]).column(0).to_numpy(), column=title)
+
+
+def _from_json(file: io.BufferedIOBase) -> LengthsFile:
+    data = json.loads(file.read().decode(ENCODING))
     return LengthsFile([*data.values()], [*data]) if isinstance(data, dict) else LengthsFile(data)
 
 
-def _from_text(path: Path) -> LengthsFile:
-    lines = enumerate(path.read_text(ENCODING).splitlines(), 1)
+def _from_text(file: io.BufferedIOBase) -> LengthsFile:
+    lines = enumerate(file.read().decode(ENCODING).splitlines(), 1)
     cells = [(number, line.split("#")[0].strip()) for number, line in lines]
     return _numbers([(number, cell) for number, cell in cells if cell])
 
@@ -148,28 +168,39 @@ def _numbers(cells: list[tuple[int, str]], column: str | None = None) -> Lengths
     return LengthsFile(values, [f"on line {line}" for line, _ in cells], column)
 
 
-def _from_csv(path: Path) -> LengthsFile:
-    with path.open(newline="", encoding=ENCODING) as file:
-        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        rows = [(reader.line_num, row) for row in reader if row]
+def _from_csv(file: io.BufferedIOBase) -> LengthsFile:
+    text = file.read().decode(ENCODING)
+    first = text.split("\n", 1)[0]
+    separator = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = [(reader.line_num, row) for row in reader if row]
     if not rows:
         return LengthsFile([])
     titles = [cell.strip() for cell in rows[0][1]]
-    header = [title.lower() for title in titles]
-    known = [column for column in LENGTH_COLUMNS if column in header]
-    if known:
-        column = header.index(known[0])
-        for line, row in rows:
-            if len(row) <= column:
-                raise InputError(
-                    f"{path}: line {line} is {','.join(row)!r} without a cell for {known[0]!r}; "
-                    "fix it or leave it out"
-                )
-        return _numbers([(line, row[column]) for line, row in rows[1:]], titles[column])
-    if len(header) == 1:
-        is_name = header[0][:1].isalpha() and header[0] not in ("nan", "inf")
-        cells = [(line, row[0]) for line, row in rows]
-        return _numbers(cells[1:], titles[0]) if is_name else _numbers(cells)
-    raise InputError(
-        f"{path} has the columns {', '.join(titles)}; name the one with the lengths 'length'"
-    )
+    if len(titles) == 1 and (not titles[0][:1].isalpha() or titles[0].lower() in ("nan", "inf")):
+        return _numbers([(line, row[0]) for line, row in rows])
+    column = _find_column(titles)
+    for line, row in rows:
+        if len(row) <= column:
+            raise InputError(
+                f"line {line} is {separator.join(row)!r} without a cell for {titles[column]!r}; "
+                "fix it or leave it out"
+            )
+    return _numbers([(line, row[column]) for line, row in rows[1:]], titles[column])
+
+
+def _find_column(titles: Sequence[str]) -> int:
+    """Return the column with the lengths."""
+    lower = [title.lower() for title in titles]
+    for name in LENGTH_COLUMNS:
+        if name in lower:
+            return lower.index(name)
+    if len(titles) != 1:
+        raise InputError(
+            f"the columns are {', '.join(titles)}; name the one with the lengths 'length'"
+        )
+    return 0
+
+
+READERS = {".npy": _from_npy, ".json": _from_json, ".parquet": _from_parquet}
+READERS |= {".csv": _from_csv, ".tsv": _from_csv}

@@ -26,7 +26,7 @@ BETWEEN, FALL, FLASH, SWEEP, PAUSE, STEP = 3, 8, 7, 6, 12, 14
 """Frames between two falls, of a fall, a flash, padding that fills, a pause, a training step."""
 
 FRAME_MS, HOLD_MS = 50, 3200
-"""Time of a frame, and of the last one before the animation begins again."""
+"""Time of a frame, and of the end, which comes first."""
 
 font = cache(ImageFont.load_default)
 Colour = tuple[int, int, int]
@@ -296,7 +296,8 @@ def animate(plan: Plan, path: Path, ranks: int = 2, title: str = "BLoad exact") 
         scene.draw(frame).quantize(palette=palette, dither=Image.Dither.NONE)
         for frame in range(scene.frames)
     ]
-    times = [FRAME_MS] * (len(frames) - 1) + [HOLD_MS]
+    frames = [frames[-1], *frames[:-1]]  # what does not animate shows the end
+    times = [HOLD_MS] + [FRAME_MS] * (len(frames) - 1)
     frames[0].save(
         path, save_all=True, append_images=frames[1:], duration=times, loop=0, disposal=1
     )

@@ -4,7 +4,7 @@
     python -m experiments.ablations [FOLDER]
 
 `bload` with one change at a time, each less no change, by seed: the same first weights and blocks.
-Holm's correction is within a question (docs/LOG.md, "The headline, again").
+Holm's correction is within a question (dev/LOG.md, "The headline, again").
 """
 
 from pathlib import Path

@@ -4,7 +4,7 @@
     python -m experiments.convergence [FOLDER]
 
 Predicted: `bload` ends level with `naive`, `sampling` ends below, and `naive` takes over 3 times
-the work of `bload` to the common level, 90 % of naive's mean end (docs/LOG.md, "How far training
+the work of `bload` to the common level, 90 % of naive's mean end (dev/LOG.md, "How far training
 goes under each loader: the plan, written before any run").
 """
 
@@ -141,7 +141,7 @@ def tables(folder: Path) -> str:
     heads = ["steps", "slots", "Recall@20 at the end", "less naive", "it rose by"]
     to = ["slots to 90 % of its end", "slots to the common level"]
     blocks = [
-        "![Recall@20 in long training](charts/convergence.svg)",
+        "![Recall@20 in long training](../charts/convergence.svg)",
         markdown(reached, ["", *heads, "the loss fell by, %"]),
         markdown(spent, ["", *to, "share, slots", "share, frames"]),
         markdown([*predicted.items()], ["predicted before the runs", "by seed"]),

@@ -34,7 +34,7 @@ def tables(folder: Path) -> str:
         share = recall / recalls["remembering/recall@20"]
         rows.append([name, f"{recall:.1f}", f"{100 * share:.0f} %", f"{memory:.1f}"])
     heads = ["", f"Recall@20, {name_splits(runs)}", "share of what can be reached", "remembered"]
-    return "![Recall@20 by relation](charts/default_run.svg)\n\n" + markdown(rows, heads)
+    return "![Recall@20 by relation](../charts/default_run.svg)\n\n" + markdown(rows, heads)
 
 
 def draw(folder: Path, figure: Figure) -> None:

@@ -7,7 +7,7 @@
 
 Each loader trains its own network, and all take turns, since the machine does other things too. The
 median step of a round counts, which leaves out occasional interruptions. For what was expected, see
-docs/LOG.md, "Protocol of the second timing, written before it was run".
+dev/LOG.md, "Protocol of the second timing, written before it was run".
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@
     python -m experiments.horizon [FOLDER]
 
 Predicted: whole videos gain over fresh clips, more so at a longer horizon; they gain more over
-clips that are always the same; the start table is worth more the longer states last (docs/LOG.md,
+clips that are always the same; the start table is worth more the longer states last (dev/LOG.md,
 "When whole videos beat clips: the plan, written before any run"); clips that are fixed anywhere end
 below first and below fresh ones ("Frames that are gone" there). A control repeats the cues ("The
 recipe or the cue"). Stars are after Holm's correction over the horizons of a row.
@@ -92,7 +92,7 @@ def tables(folder: Path) -> str:
     Runs that were read on other videos have tables of their own.
     """
     once, repeated = read_ways(folder)
-    blocks = ["![Recall@20 by horizon](charts/horizon.svg)"]
+    blocks = ["![Recall@20 by horizon](../charts/horizon.svg)"]
     for split, runs in once.groupby("split", sort=False):
         blocks += split_tables(runs)
         if split in {*repeated.split}:

@@ -158,7 +158,7 @@ def main() -> None:
         print(f"\n{counted_table({file.stem: make_plan(lengths, 'bload_exact')})}")
         return
     rows = pd.concat([count(kind, draws) for kind, draws in kinds()])
-    block = f"![What packing saves](charts/lengths.svg)\n\n{tables(rows)}"
+    block = f"![What packing saves](../charts/lengths.svg)\n\n{tables(rows)}"
     study.publish("lengths", block, committed=True)
     title = "Blocks save nearly all of the padding"
     study.save_chart(study.CHARTS / "lengths.svg", title, partial(draw, rows), height=4.6)

@@ -7,7 +7,7 @@
 
 A user's ratings are a sequence by time. From the second on, each item is predicted from all events
 before it, among the items that the user has not rated yet. Recall@20 is the share of events whose
-item is among the first 20. Protocol and predictions: docs/LOG.md, "Real sequences". GroupLens
+item is among the first 20. Protocol and predictions: dev/LOG.md, "Real sequences". GroupLens
 allows research, asks for an acknowledgement (Harper and Konstan, ACM TiiS 5, 2015) and forbids
 commercial use and redistribution without permission, so no event is committed.
 
@@ -268,7 +268,7 @@ def main() -> None:
         study.write_rows(FOLDER / "popularity.csv", [row])
     table = figures()
     columns = ["padded", "deleted", "seconds", "equal frames", "`bload_exact` less it"]
-    for part, document in ((table[columns], study.ROOT / "README.md"), (table, study.DOCUMENT)):
+    for part, document in ((table[columns], study.README), (table, None)):
         block = study.markdown(part.reset_index().to_numpy(), [*PAIR, *part], words=2)
         study.publish("movielens", block, committed=True, document=document)
 

@@ -1,6 +1,6 @@
 """The figures of the paper's table (arXiv 2310.10879), and where each can be read.
 
-    python -m experiments.paper    # writes the table of sources into docs/results.md
+    python -m experiments.paper    # writes the table of sources into docs/results/sources.md
 
 The paper's full text could not be read when this was written. What could be: its abstract, the
 captions of its first figures, two public summaries and the released code.

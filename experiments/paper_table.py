@@ -5,7 +5,7 @@
 
 Runs have equal epochs or equal work, and equal slots, one or four blocks or clips in a step. Each
 has the learning rate that `experiments.rates` chose. Judged: `bload` less each other loader, by
-seed, with Holm's correction within a table (docs/LOG.md, "The headline, again"). Times and work to
+seed, with Holm's correction within a table (dev/LOG.md, "The headline, again"). Times and work to
 the same Recall@20 are those of `experiments.epoch_time` and `experiments.convergence`.
 
 Without FOLDER it rewrites the README's table too. With one it compares the runs there, such as
@@ -31,7 +31,7 @@ from experiments.runs import name_splits, read_curves, read_runs
 LOADER, SEED, SLOTS = "loader.name", "train.seed", "train.batch_slots"
 LOADERS = ["naive", "sampling", "sampling clips=all", "mix", "bload", "bload_exact"]
 Row = tuple[str, str, dict[str, str], dict[str, str]]
-"""A measure, its section of docs/results.md, and the paper's figures and ours by loader."""
+"""A measure, its page in docs/results/, and the paper's figures and ours by loader."""
 
 
 def pack() -> pd.DataFrame:
@@ -64,25 +64,22 @@ def overview(packed: pd.DataFrame, parts: dict[str, pd.DataFrame], committed: bo
     rows: list[Row] = []
     for name, key in (("padded frames", "padding"), ("deleted frames", "deleted")):
         theirs = texts(paper_figures(key), 0, key)
-        rows.append((f"{name} per epoch", "padding-and-deletion", theirs, texts(packed[key], 0)))
+        rows.append((f"{name} per epoch", "padding", theirs, texts(packed[key], 0)))
     if committed:
         minutes = paper_figures("minutes")
         theirs = texts(minutes["naive"] / minutes, 2, "minutes")
         name = "speed of an epoch, naive = 1"
-        rows.append((name, "time-of-an-epoch", theirs, texts(speeds(), 2)))
-    section, equal = "recall20-of-the-loaders", parts["equal epochs"]
-    theirs = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
-    name = "Recall@20, equal epochs, equal slots per step"
-    rows.append((name, section, theirs, texts(mean_recall(equal), 1)))
+        rows.append((name, "epoch_time", theirs, texts(speeds(), 2)))
     if (work := parts.get("equal work")) is not None:
-        budget = find_budget(work)
-        naive = work[(work[LOADER] == "naive") & (work["train.slots"] == budget)]
-        fewer = f"naive on {1 - naive.slots.mean() / budget:.0%} fewer slots"
-        rows.append((f"Recall@20, equal work ({fewer})", section, {}, texts(mean_recall(work), 1)))
+        ours = texts(mean_recall(work), 1)
+        rows.append(("**Recall@20, equal work**", "paper_table", {}, ours))
+    theirs = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
+    ours = texts(mean_recall(parts["equal epochs"]), 1)
+    rows.append(("Recall@20, equal epochs", "paper_table", theirs, ours))
     if committed:
         level, shares = same_recall()
         name = f"slots until {level:.1f} % Recall@20, naive = 1"
-        rows.append((name, "long-training", {}, texts(shares, 2)))
+        rows.append((name, "convergence", {}, texts(shares, 2)))
     return rows
 
 
@@ -116,10 +113,10 @@ def same_recall() -> tuple[float, dict[str, float]]:
 
 
 def overview_table(rows: list[Row], form: str, link: bool = False) -> str:
-    """Format measures down and loaders across, the paper's figure / ours; sections are linked."""
+    """Format measures down and loaders across, the paper's figure / ours; pages are linked."""
     cells = []
-    for name, section, theirs, ours in rows:
-        label = f"[{name}](docs/results.md#{section})" if link else name
+    for name, page, theirs, ours in rows:
+        label = f"[{name}](docs/results/{page}.md)" if link else name.strip("*")
         pairs = ((theirs.get(loader), ours.get(loader)) for loader in LOADERS)
         cells.append([label, *(" / ".join(filter(None, pair)) for pair in pairs)])
     return study.markdown(cells, ["", *LOADERS], form=form)
@@ -230,10 +227,14 @@ def main() -> None:
     if args.latex:
         return print(overview_table(rows, "latex_booktabs"))
     first = overview_table(rows, "pipe", link=committed)
-    study.publish("paper_table", first, committed=committed, document=study.ROOT / "README.md")
+    if (work := parts.get("equal work")) is not None:
+        budget = find_budget(work)
+        naive = work[(work[LOADER] == "naive") & (work["train.slots"] == budget)].slots.mean()
+        first += f"\n\nEqual work is {budget:,.0f} slots, in whole epochs: {naive:,.0f} of `naive`."
+    study.publish("paper_table", first, committed=committed, document=study.README)
     study.publish("paper_table packing", packing_table(packed), committed=committed)
     tables = [recall_table(runs, title, timed=not committed) for title, runs in parts.items()]
-    chart = "![Recall@20 at equal epochs, and at equal work](charts/paper_table.svg)"
+    chart = "![Recall@20 at equal epochs, and at equal work](../charts/paper_table.svg)"
     study.publish("paper_table", "\n\n".join([chart, *tables]), committed=committed)
     if "equal work" in parts:
         panels = {title: parts[title] for title in ("equal epochs", "equal work")}

@@ -6,7 +6,7 @@
 
 Half, one and twice the default, for all three rates alike, by Recall@20 on the validation videos,
 mean of seeds 0 and 1. The default stays unless another is better by a point; if the choice is at an
-edge, the next factor of two outward is tried too (docs/LOG.md, "The headline, again").
+edge, the next factor of two outward is tried too (dev/LOG.md, "The headline, again").
 """
 
 from pathlib import Path

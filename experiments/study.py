@@ -21,7 +21,8 @@ from training.provenance import environment
 from training.report.charts import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
-RESULTS, DOCUMENT, CHARTS = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "docs" / "charts"
+RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
+CHARTS = DOCS / "charts"
 Options = Mapping[str, tuple[Any, str]]
 """Options of a command: their names, defaults and help; positional if the default is a list."""
 
@@ -32,19 +33,22 @@ def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str =
     return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
 
 
-def publish(name: str, block: str, *, committed: bool, document: Path = DOCUMENT) -> None:
-    """Print a block of tables; `committed` figures also replace those in the document.
+def publish(name: str, block: str, *, committed: bool, document: Path | None = None) -> None:
+    """Print a block of tables; `committed` figures also replace those in the documents.
 
     The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
+
+    Args:
+        document: default: the page of docs/ that has such a block.
     """
     print(block)
     if committed:
-        text = document.read_text()
         begin, end = f"<!-- experiments.{name} -->", "<!-- end -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{end}", re.DOTALL)
-        assert pattern.search(text), f"{document} has no block {begin}"
+        pages = [document] if document else DOCS.rglob("*.md")
+        (page,) = [page for page in pages if begin in page.read_text()]
         marked = f"{begin}\n\n{block.strip()}\n\n{end}"
-        document.write_text(pattern.sub(lambda _: marked, text, count=1))
+        page.write_text(pattern.sub(lambda _: marked, page.read_text(), count=1))
 
 
 def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: float = 4.0) -> None:
@@ -93,8 +97,8 @@ def report_runs(
 ) -> None:
     """Run the command ``python -m experiments.NAME [FOLDER]`` of a study of runs.
 
-    Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block of
-    docs/results.md and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
+    Without FOLDER it reads the committed ``results/NAME``, and rewrites its marked block in docs/
+    and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
 
     Args:
         about: the docstring of the study.

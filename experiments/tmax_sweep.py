@@ -5,7 +5,7 @@
 
 `bload_exact` fills blocks of any size, so that all sizes have 87 or 88 steps an epoch. Sizes are
 judged by Recall@20 less that at 86, the longest video, by seed, with Holm's correction
-(docs/LOG.md, "The headline, again").
+(dev/LOG.md, "The headline, again").
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def tables(folder: Path) -> str:
         rows.append([*map("{:,.0f}".format, row), reached, less.get(t_max, "")])
     heads = ["`T_max`", "steps", "slots", "blocks", "fewest possible", "padded", "least possible"]
     heads += ["peak MiB", f"Recall@20, {name_splits(runs)}", f"less that at {middle:.0f}"]
-    chart = "![Recall@20 and padding by block size](charts/tmax_sweep.svg)"
+    chart = "![Recall@20 and padding by block size](../charts/tmax_sweep.svg)"
     return f"{chart}\n\n{markdown(rows, heads, words=0)}"
 
 

@@ -47,7 +47,7 @@ class TrainConfig(Checked):
     epochs: int = number(1, 10**6, "passes over the training videos")
     batch_slots: int = number(1, 10**7, "slots of a rank's batch, padding included")
     lr: float = number(0, None, "peak learning rate of AdamW")
-    backbone_lr: float = number(0, None, "the same for the backbone")
+    backbone_lr: float = number(0, None, "peak learning rate of the backbone")
     weight_decay: float = number(0, None, "of matrices only")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
     schedule: str = choice(SCHEDULES, "cosine, or step: a tenth after step_at")

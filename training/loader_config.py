@@ -32,11 +32,11 @@ class LoaderConfig(Checked):
         1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
     )
     last: str = choice(
-        ("fill", "drop"), "incomplete last step: fill it with empty blocks, or drop it", "fill"
+        ("fill", "drop"), "incomplete last step: fill it with fillers, or drop it", "fill"
     )
     balance: str = choice(
         BALANCES,
-        "how blocks are dealt to steps and ranks: none, pairs, counts, window, queue",
+        "how blocks are assigned to steps and ranks: none, pairs, counts, window, queue",
         "none",
     )
     window: int = number(
@@ -78,8 +78,13 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 @cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
+    hints = get_type_hints(find_packer(packer).pack)
     options = [
-        (name, Any if default is None else type(default), key(f"option of {packer}", default))
+        (
+            name,
+            Any if default is None else type(default),
+            key(f"of {packer}: {', '.join(get_args(hints.get(name))) or 'a number'}", default),
+        )
         for name, default in find_packer(packer).options.items()
         if name != "batch_slots"  # in train
     ]

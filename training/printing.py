@@ -68,17 +68,18 @@ def summary_text(summary: Figures, picture_files: Iterable[Path] = ()) -> str:
             f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
             f"{RESETS_IN_WORDS[summary['starts']]}",
         ),
-        ("padding", f"{summary['padding']:,.0f} slots per mean epoch ({share:.1f} % of the work)"),
-        ("filler", f"{summary['filler']:,.0f} empty slots per epoch, to fill the last step"),
+        ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1f} % of all)"),
+        ("fillers", f"{summary['filler']:,.0f} slots per epoch, which complete the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
     ]
     if summary["imbalance"] > IMBALANCE_SHOWN:
-        uneven = f"{summary['imbalance']:.3f} (work of a step's fullest rank over the mean)"
+        uneven = f"{summary['imbalance']:.3f} (slots of a step's fullest rank over the mean)"
         rows.append(("imbalance", uneven))
     rows += [
         (
             "epoch time",
-            f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
+            f"{summary['epoch_seconds']:.1f} s{', the median' * (summary['epochs'] > 2)} "
+            f"({summary['steps']:.0f} steps, "
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
@@ -105,18 +106,18 @@ def recall_rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def best_rows(figures: Figures) -> list[tuple[str, str]]:
-    """Return rows of Recall@20 beside the best possible with and without memory, if known.
+    """Return rows of the ideal observers with and without memory, if these are known.
 
     One row is for all relations, one for those whose cue was in an earlier frame.
     """
     rows = []
-    for name, ending in (("of all relations", ""), ("of those to remember", "_memory")):
+    for name, ending in (("ideal observers", ""), ("needs memory", "_memory")):
         keys = [f"{prefix}/recall@20{ending}" for prefix in ("with", "remembering", "memoryless")]
         model, ideal, memoryless = (100 * figures.get(key, math.nan) for key in keys)
         if math.isfinite(model + ideal + memoryless):
-            comparison = f"an ideal model: {ideal:.2f} with memory, {memoryless:.2f} without"
-            value = f"{model:.2f} %   ({comparison})"
-            rows.append((f"  {name}", value))
+            observers = f"{ideal:.2f} % with memory, {memoryless:.2f} % without"
+            value = f"{model:.2f} %   (ideal observers: {observers})" if ending else observers
+            rows.append((name, value))
     return rows
 
 

@@ -19,7 +19,7 @@ from bload.batch.boundaries import Boundaries
 from bload.batch.segments import Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
-from bload.errors import InputError
+from bload.errors import InputError, plural
 from bload.packing.plan import Block, round_up
 
 TargetsPer = Literal["frame", "sequence"]
@@ -84,7 +84,7 @@ class Batch(Boundaries):
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
-        parts = [f"{blocks} x {slots} slots", f"{len(self.segments)} segments"]
+        parts = [f"{blocks} x {slots} slots", plural(len(self.segments), "segment")]
         for name in ("inputs_BT", "targets_BT", "targets", "targets_S"):
             value = getattr(self, name)
             if isinstance(value, Tensor) or value:

@@ -10,9 +10,10 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks
-from bload.errors import InputError
+from bload.errors import InputError, plural
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.sampler import BlockSampler
+from bload.packing.packers import check_options
 from bload.packing.plan import Block, Plan
 from bload.schedule.schedule import EpochAccount
 
@@ -75,6 +76,7 @@ class BlockLoader:
                     f"source is {source!r:.99}; give {kind} that has lengths and read, as "
                     "bload.from_dataset makes from a data set"
                 )
+        check_options(packer, options, BlockSampler, BlockLoader)
         self.sampler = BlockSampler(
             source.lengths,
             packer,
@@ -157,7 +159,7 @@ class BlockLoader:
 
     def __repr__(self) -> str:
         cost, sampler = self.account, self.sampler
-        ranks = _counted(sampler.world_size, "rank")
+        ranks = plural(sampler.world_size, "rank")
         count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
         if not self.plan.has_one_size:
             count, unit, size = sampler.micro_batches, "batches", "up to "
@@ -167,9 +169,9 @@ class BlockLoader:
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         return (
-            f"{_counted(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
+            f"{plural(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{_counted(cost.steps, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
+            f"{plural(cost.steps, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
             f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
             f"padding{'; ' if sampler.note else ''}{sampler.note}"
         )
@@ -266,7 +268,3 @@ class _Batches:
 
     def __iter__(self) -> Iterator[list[Block]]:
         return self.sampler.batches()
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import Step, StepList
-from bload.errors import InputError, TooLongError, check_whole, differences
+from bload.errors import InputError, TooLongError, check_whole, differences, plural
 from bload.lengths import check_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
@@ -414,7 +414,7 @@ class BlockSampler(Sampler[list[Block]]):
                 share, rest = divmod(before, self.world_size * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
                     slots = share * self.plan.t_max
-                    advice = f"with {self.world_size} ranks, set batch_slots to {slots}"
+                    advice = f"with {plural(self.world_size, 'rank')}, set batch_slots to {slots}"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
         steps, block = state.get("first_step", 0), state.get("first_block", 0)
         if has_other_size and before != self.blocks_per_step:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bload.batch.batch import Batch, TargetsPer, collate_blocks
 from bload.batch.step import Step
 from bload.batch.trees import compare_kinds
-from bload.errors import InputError, check_whole, differences
+from bload.errors import InputError, check_whole, differences, plural
 from bload.loading.ranks import compare_ranks, has_group, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
 from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
@@ -114,6 +114,16 @@ class StreamLoader:
         self._begin = self.step, self._turn, self._positions
         """Position at which the next iteration begins: loaded, or the beginning of the stream."""
         self._iterations = 0
+
+    def __repr__(self) -> str:
+        stream, skipped = self.stream, f", {self.skipped:,} skipped" * bool(self.skipped)
+        rows = f" x {stream.rows:,} blocks" * (stream.rows > 1)
+        workers = f" in each of {self._workers} workers" * (self._workers > 1)
+        return (
+            f"stream in blocks of {stream.t_max:,}, {plural(stream.world_size, 'rank')}{rows}, "
+            f"up to {plural(stream.window, 'block')} waiting{workers}, "
+            f"{plural(self.step, 'step')} so far{skipped}"
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         self._iterations = iteration = self._iterations + 1

@@ -12,13 +12,14 @@ pass it to `whole_pieces`. If it cuts clips, puts one sequence into a block or m
 say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError, TooLongError, check_whole
+from bload.errors import InputError, TooLongError, check_whole, suggest
 from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
@@ -45,6 +46,18 @@ def find_packer(name: str) -> Packer:
         raise InputError(f"there is no packer {name!r}; choose one of {', '.join(PACKERS)}")
     pack = PACKERS[name]
     return pack if isinstance(pack, Packer) else Packer(pack)
+
+
+def check_options(packer: str, options: Iterable[str], *callers: Callable[..., Any]) -> None:
+    """Raise `InputError` for a name that neither the packer nor a caller has."""
+    known = find_packer(packer).options
+    names = [*known, *(name for caller in callers for name in signature(caller).parameters)]
+    for option in options:
+        if option not in names:
+            raise InputError(
+                f"{option!r} is neither an argument nor an option of the packer {packer} "
+                f"(options: {', '.join(known) or 'none'}){suggest(option, names)}"
+            )
 
 
 def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
@@ -87,13 +100,7 @@ def make_plan(
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
     pack = find_packer(packer)
-    known = pack.options
-    for option in options:
-        if option not in known:
-            raise InputError(
-                f"{option!r} is neither an argument nor an option of the packer {packer}, which "
-                f"has {', '.join(known) or 'none'}"
-            )
+    check_options(packer, options, make_plan)
     lengths = check_lengths(lengths)
     multiple_of = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max

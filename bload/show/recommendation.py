@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bload.errors import plural
 from bload.lengths import check_lengths
 from bload.packing.packers import make_plan
 from bload.packing.pieces import Long
@@ -56,16 +57,19 @@ class Recommendation:
     """Option for longer sequences."""
     empty: float
     """Share of slots without a frame, padding and fillers, over all ranks."""
+    fillers: float
+    """Share of slots in fillers, which complete the last step."""
     cut: int
     """Number of longer sequences, which ``long="split"`` cuts."""
     ranks: int
 
     def __str__(self) -> str:
-        option = f" --long {self.long}, which splits {self.cut:,} sequences" if self.cut else ""
+        cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}" * (self.cut > 0)
         return textwrap.fill(
-            f"recommended for bload_exact on {self.ranks:,} rank{'s' * (self.ranks > 1)}: T_max "
-            f"{self.t_max:,}{option}; {self.empty:.1%} of the slots are empty then. Assumed: time "
-            "grows with slots, and a block of that size fits into memory.",
+            f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
+            f"{self.t_max:,}{cut}; {self.empty:.1%} of the slots are empty then, "
+            f"{self.fillers:.1%} in fillers. Assumed: time grows with slots, and a block of that "
+            "size fits into memory.",
             100,
         )
 
@@ -96,9 +100,10 @@ def recommend_t_max(
     tried: list[Recommendation] = []
     for t_max in sizes or [limit]:
         plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
-        empty = 1 - plan.placed / predict_work([plan], ranks, batch_slots or t_max).slots
+        slots = predict_work([plan], ranks, batch_slots or t_max).slots
+        empty, fillers = 1 - plan.placed / slots, 1 - plan.processed / slots
         cut = int(np.count_nonzero(lengths > t_max))
-        tried.append(Recommendation(t_max, "split" if cut else "error", empty, cut, ranks))
+        tried.append(Recommendation(t_max, "split" if cut else "error", empty, fillers, cut, ranks))
         if empty <= EMPTY:
             return tried[-1]
     return min(tried, key=lambda advice: advice.empty + (CUT_SAVES if advice.cut else 0))

@@ -35,8 +35,8 @@ COLUMNS: Sequence[Column] = (
     ("deleted", "deleted", ","),
     ("used", "utilisation", ".1%"),
     ("steps", "steps", ",.0f"),
-    ("naive", "naive_ratio", ".2f"),
-    ("ragged", "ragged_ratio", ".2f"),
+    ("vs naive", "naive_ratio", ".2f"),
+    ("vs ragged", "ragged_ratio", ".2f"),
     ("seconds", "seconds", ".3f"),
     ("repeat", "repeat_share", ".5f"),
     ("nats", "partner_information", ".5f"),
@@ -45,9 +45,9 @@ COLUMNS: Sequence[Column] = (
 NOTES = {
     "lower_bound_blocks": "fewest: a lower bound on the blocks of any packing of the kept frames",
     "lower_bound_padding": "least: the padding of as many blocks",
-    "utilisation": "used: share of the slots of the blocks that hold a frame",
-    "naive_ratio": "naive, ragged: slots that naive padding and ragged batches compute or wait "
-    "for, divided by the loader's",
+    "utilisation": "used: share of the slots of the blocks that hold a frame; fillers left out",
+    "naive_ratio": "vs naive, vs ragged: how many times fewer slots than with naive padding or "
+    "ragged batches; fillers, which complete the last step, and waiting for other ranks count",
     "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
 }

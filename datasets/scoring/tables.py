@@ -75,10 +75,10 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Format a line per checkpoint: name -> figures and ``epoch``, or ``{"error": sentence}``."""
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
-    columns |= {"semi R@20": "semi/recall@20", "no R@20": "no/recall@20"}
+    columns |= {"R@20 semi": "semi/recall@20", "R@20 unconstrained": "no/recall@20"}
     memory = "with/recall@20_memory"  # synthetic data have it
     if any(memory in figures for figures in results.values()):
-        columns |= {"memory R@20": memory}
+        columns |= {"R@20 needs memory": memory}
     rows = [
         (
             name,

@@ -12,12 +12,12 @@ import yaml
 from tabulate import tabulate
 
 from datasets.config import SyntheticConfig
-from experiments.study import RESULTS, ROOT
+from experiments.study import RESULTS
 from models.config import LossConfig, ModelConfig
 from training.config import CONFIGS, TrainConfig, TrainJob
 from training.loader_config import loader_schema
 
-PERFORMANCE, CSV = ROOT / "docs" / "performance.md", RESULTS / "benchmarks"
+CSV = RESULTS / "benchmarks"
 Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
 ROOTS = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"

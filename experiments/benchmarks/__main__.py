@@ -1,4 +1,4 @@
-"""Measure what the library costs, and write the tables of docs/performance.md.
+"""Measure what the library costs, and write the tables of docs/.
 
     python -m experiments.benchmarks                 # two idle cores, 16 minutes
     python -m experiments.benchmarks packing step    # some of them
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.benchmarks import CSV, PERFORMANCE, format_tables
+from experiments.benchmarks import CSV, format_tables
 from experiments.study import exit_on_input_error, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not args.tables:
             write_rows(path, [*module.measure(args.quick)])
         block = format_tables(read_rows(path), module.TABLES)
-        publish(f"benchmarks.{name}", block, committed=not args.quick, document=PERFORMANCE)
+        publish(f"benchmarks.{name}", block, committed=not args.quick)
 
 
 if __name__ == "__main__":

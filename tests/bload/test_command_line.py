@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import pandas as pd
 import pytest
 
 from bload.__main__ import main
@@ -83,6 +84,7 @@ def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run,
     assert 288 <= rows["naive"]["ragged_ratio"] * 512 < 400
     assert found["recommended"]["t_max"] == 8, "16 would leave as many empty"
     assert found["recommended"]["empty"] == pytest.approx(1 - 288 / 320)
+    assert found["recommended"]["fillers"] == pytest.approx(4 * 8 / 320), "4 blocks of 40"
     text = run("table", lengths)
     assert "recommended for bload_exact on 8 ranks: T_max " in text
     assert "56.2%" in text
@@ -93,6 +95,22 @@ def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run,
         assert max(map(len, lines)) <= 120
         titles = re.split(r"\s{2,}", lines[1])
         assert len(titles) == len(set(titles)) > 9
+
+
+def test_lengths_are_read_from_the_files_that_people_have(run, tmp_path):
+    table = pd.DataFrame({"name": list("abc"), "length": [3, 17, 8]})
+    table.to_parquet(tmp_path / "a.parquet")
+    table.to_csv(tmp_path / "a.csv.gz", index=False)
+    table.to_csv(tmp_path / "a.csv", sep=";", index=False)
+    for name in ("a.parquet", "a.csv.gz", "a.csv"):
+        assert ", column length: 3 sequences, 28 frames" in run("table", str(tmp_path / name))
+
+
+def test_a_picture_is_written_where_it_says(run, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    (path,) = re.findall(r"\S+\.png", run("draw", "--loaders", "naive"))
+    assert (tmp_path / path).stat().st_size
 
 
 def test_randomness_and_epochs(run, table, lengths):
@@ -115,7 +133,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     for arguments, words in [
         (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "t_max to 8"]),
-        ("table no/such.csv", ["no/such.csv", "csv, tsv, json, npy or txt"]),
+        ("table no/such.csv", ["no/such.csv", "csv, tsv, parquet, json, npy or txt"]),
         (
             "table --t-max 93",
             ["94 frames", "t_max is 93", "to 94, or set long=split, long=carry or long=t"],

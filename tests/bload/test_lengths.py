@@ -91,7 +91,7 @@ def test_every_bad_form_is_refused_in_one_sentence(tmp_path):
         np.save(tmp_path / "a.npy", np.array(value))
         refusal(tmp_path / "a.npy")
     for missing in (tmp_path / "none.csv", tmp_path):
-        assert "csv, tsv, json, npy or txt" in refusal(missing)
+        assert "csv, tsv, parquet, json, npy or txt" in refusal(missing)
 
 
 def test_a_pickle_is_never_run(tmp_path):

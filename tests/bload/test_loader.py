@@ -44,6 +44,13 @@ def test_a_loader_prints_what_an_epoch_will_be():
     )
 
 
+def test_a_mistyped_argument_gets_the_nearest_name():
+    names = {"batch_slot": "batch_slots", "num_worker": "num_workers", "lnog": "long"}
+    for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
+        with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
+            BlockLoader(ActionGenome(), **{wrong: 1})
+
+
 def fingerprints(batches) -> list[list]:
     """All that a training step sees, but for the process that read it."""
     return [

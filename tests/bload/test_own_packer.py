@@ -41,7 +41,7 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     assert make_plan(lengths, "ends").t_max == int(lengths.mean())
     assert make_plan(lengths, "next_fit", order="given").sequence.tolist() == [*range(40)]
     assert make_plan(lengths, "next_fit", 5, long="split").deleted == 0
-    with pytest.raises(InputError, match=r"'draw'.* next_fit, which has long, order"):
+    with pytest.raises(InputError, match=r"'draw'.* next_fit .*long, order"):
         make_plan(lengths, "next_fit", draw="video")
     for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
         loader = BlockLoader(numbered_source(lengths), packer, batch_slots=24, **options)
@@ -61,7 +61,7 @@ def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
     for name, magic, options in drawings:
         path = tmp_path / name
         assert main(["draw", "--split", "test", "--out", str(path), *options]) == 0
-        assert capsys.readouterr().out.strip() == str(path)
+        assert str(path) in capsys.readouterr().out
         assert path.read_bytes().startswith(magic)
     captions = [look.caption for look in LOOKS.values()]
     assert all(f"<!-- {caption} -->" in path.read_text() for caption in [*captions, "next_fit"])

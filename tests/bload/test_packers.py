@@ -144,7 +144,7 @@ def test_wrong_arguments_are_refused_by_name_and_number():
             {"packer": "best"},
             r"'best'.*naive, sampling, mix, single, bucket, ragged, bload, bload_exact",
         ),
-        ({"packer": "mix", "long": "split"}, "'long' is neither .* mix, which has place"),
+        ({"packer": "mix", "long": "split"}, "'long' is neither .* mix .*place"),
         ({"packer": "bload", "draw": "x"}, "draw is 'x'.* video or length"),
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, carry or truncate"),
         ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),

@@ -48,7 +48,7 @@ def test_splitting_is_recommended_where_a_few_long_sequences_starve_the_ranks():
     lengths = [10] * 1000 + [5000]
     advice = recommend_t_max(lengths, ranks=8)
     assert (advice.long, advice.cut, advice.t_max < 5000) == ("split", 1, True)
-    assert "splits 1 sequences" in str(advice)
+    assert "splits 1 sequence;" in str(advice)
     assert recommend_t_max(lengths, ranks=3).t_max == 5000, "three blocks suffice for three ranks"
 
 

@@ -91,6 +91,16 @@ def part(shard, shards):
     return range(shard, 40, shards)
 
 
+def test_a_stream_loader_prints_its_settings_and_its_position():
+    loader = loader_of(batch_slots=2 * T_MAX)
+    for _ in loader:
+        pass
+    assert str(loader) == (
+        "stream in blocks of 12, 1 rank x 2 blocks, up to 2 blocks waiting, "
+        f"{loader.step} steps so far"
+    )
+
+
 def test_a_function_gives_the_part_of_a_shard_alone():
     plain = StreamBlocks(range(40), T_MAX, decode=Numbers(), rank=1, world_size=3)
     parts = StreamBlocks(part, T_MAX, decode=Numbers(), rank=1, world_size=3)

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
-from experiments.study import DOCUMENT, RESULTS, ROOT
+from experiments.study import DOCS, README, RESULTS, ROOT
 
 LOADER, STARTS = "loader.name", "train.starts"
 COMMANDS = [
@@ -95,7 +95,8 @@ def log_slots(level, curve):
 
 
 def test_figures_of_the_documents_follow_from_the_committed_runs():
-    document, readme = (" ".join(of.read_text().split()) for of in (DOCUMENT, ROOT / "README.md"))
+    pages = "".join(page.read_text() for page in sorted((DOCS / "results").glob("*.md")))
+    document, readme = (" ".join(text.split()) for text in (pages, README.read_text()))
     # Equal epochs and slots per step: a seed's runs under two loaders are a pair.
     same = {"train.batch_slots": "94", "train.slots": ""}
     bload, sampling = (

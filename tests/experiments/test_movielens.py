@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     pairs = [("gru", key) for key in ("naive", m.CLIPS, m.EXACT, m.NO_STARTS)]
     small = {"SEEDS": dict.fromkeys([*pairs, ("transformer", m.EXACT)], 2), "RATES": (2e-3, 8e-3)}
     small |= {"SEARCH_SEEDS": (9,), "EPOCHS": 2, "POINTS": 3, "TURNS": 1, "FOLDER": tmp_path}
-    small |= {"study.ROOT": tmp_path, "study.DOCUMENT": tmp_path / "README.md"}
+    small |= {"study.README": tmp_path / "README.md", "study.DOCS": tmp_path}
     for name, value in small.items():
         monkeypatch.setattr(f"experiments.movielens.{name}", value)
     one_thread = SimpleNamespace(Pool=lambda *_: ThreadPool(1))  # autograd may not run after a fork

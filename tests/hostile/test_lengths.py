@@ -1,9 +1,11 @@
 """Lengths, their files, and plans: a plan that holds what it should, or one sentence."""
 
+import gzip
 import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,7 @@ def npy(array: np.ndarray) -> bytes:
 
 HUGE = npy(np.arange(3)).replace(b"(3,), ", b"(99999999999,), ".ljust(6))
 CSV = "name,length\na,3\nb,4\n"
+PARQUET = pd.DataFrame({"name": ["a", "b"], "length": [3, 4]}).to_parquet()
 FILES = st.one_of(
     st.tuples(st.just(".npy"), damaged(npy(np.arange(1, 9))) | st.just(HUGE)),
     st.tuples(st.just(".npy"), st.sampled_from(["f8", "U4", "O", "M8[s]", "?", "c16"]).map(
@@ -33,6 +36,8 @@ FILES = st.one_of(
     st.tuples(st.just(".json"), VALUES.map(lambda value: json.dumps(value).encode())),
     st.tuples(st.just(".json"), st.sampled_from([b"[" * 10**5, b'{"a":' * 10**5, b"9" * 5000])),
     st.tuples(st.just(".csv"), damaged(CSV.encode())),
+    st.tuples(st.just(".csv.gz"), damaged(gzip.compress(CSV.encode()))),
+    st.tuples(st.just(".parquet"), damaged(PARQUET)),
     st.tuples(st.just(".csv"), st.lists(TEXTS, max_size=5).map(
         lambda cells: f"length,{','.join(cells)}\n1,2\n".encode(errors="surrogateescape"))),
     st.tuples(st.sampled_from([".txt", "", ".NPY"]), damaged(b"3\n4 # a\n\n5\n")),

@@ -59,5 +59,5 @@ def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():
         assert text.count(number) == 1
     (_, reached), (_, beside), (_, must), *_ = rows
     assert reached.startswith("61.00 %")
-    assert beside == "61.00 %   (an ideal model: 71.00 with memory, 81.00 without)"
-    assert must == "0.00 %   (an ideal model: 10.00 with memory, 20.00 without)"
+    assert beside == "71.00 % with memory, 81.00 % without"
+    assert must == "0.00 %   (ideal observers: 10.00 % with memory, 20.00 % without)"

@@ -104,4 +104,4 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     assert {*used} == {Ablation(wanted)}
     text = capsys.readouterr().out
     assert (f"(starts={wanted})\n" in text) == (wanted != "table")
-    assert "of those to remember " in text
+    assert "needs memory " in text

@@ -74,7 +74,7 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     assert figures["with/recall@20"] == pytest.approx(summary["with/recall@20"])
     said = capsys.readouterr().out
     assert "drawn: " in said
-    assert "of those to remember" not in said
+    assert "needs memory" not in said
 
 
 def test_without_videos_to_validate_on_nothing_is_evaluated_before_the_end(root, tmp_path):

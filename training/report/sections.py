@@ -137,7 +137,7 @@ def cost_section(record: Record) -> list[Part]:
     lines = {
         "frames per epoch": f"{means['frames']:,.0f} in {means['blocks']:,.0f} blocks",
         "padding": f"{means['padding']:,.0f}, {means['padding'] / means['processed']:.1%}",
-        "filler": f"{means['filler']:,.0f} empty slots, to fill the last step",
+        "filler": f"{means['filler']:,.0f} slots, which complete the last step",
         "deleted": f"{means['deleted']:,.0f} frames",
         "time per epoch": f"{means['epoch_seconds']:,.1f} s, the median",
         "waiting for data": f"{means['waiting_seconds'] / means['epoch_seconds']:.1%} of that",

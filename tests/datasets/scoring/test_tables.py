@@ -60,7 +60,7 @@ def test_a_comparison_shows_figures_and_failures_and_memory_where_some_data_have
     }
     header, _, first, second, bad = format_comparison(results).splitlines()
     recall = f"{100 * figures['with/recall@10']:.2f}"
-    assert header.endswith("memory R@20")
+    assert header.endswith("R@20 needs memory")
     assert header.split()[:3] == ["checkpoint", "epoch", "frames"]
     assert first.split()[:4] == ["1e5", "3", "54,371", recall]
     assert first.split()[-1] == "12.50"
