@@ -24,7 +24,7 @@ COMMANDS = [
         "deadlock",
     ),
     "default_run",
-    *("epoch_time", "horizon", "models", "paper", "paper_table", "sync", "tmax_sweep"),
+    *("epoch_time", "horizon", "models", "movielens", "paper", "paper_table", "sync", "tmax_sweep"),
     pytest.param("lengths", marks=pytest.mark.slow),
     "benchmarks/__main__ --tables",
     "benchmarks/__main__ --tables trainer",
