@@ -177,8 +177,7 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
     if predicts:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
-        ranks = plural(advice.ranks, "rank")
-        print(f"steps, vs naive, vs ragged: for {ranks}, each taking {size} per step")
+        print(f"steps and ratios: for {plural(advice.ranks, 'rank')}, each taking {size} per step")
         print(f"\n{advice}")
 
 

@@ -108,9 +108,7 @@ def read_lengths(path: str | Path) -> np.ndarray:
 def read_file(path: Path) -> LengthsFile:
     """Read lengths as `read_lengths` does, together with their names and column in the file."""
     if not path.is_file():
-        raise InputError(
-            f"there is no lengths file {path}; give a csv, tsv, parquet, json, npy or txt file"
-        )
+        raise InputError(f"there is no file {path}; give csv, tsv, parquet, json, npy or txt")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     read = READERS.get(suffixes[-1] if suffixes else "", _from_text)
     try:
@@ -170,8 +168,7 @@ def _numbers(cells: list[tuple[int, str]], column: str | None = None) -> Lengths
 
 def _from_csv(file: io.BufferedIOBase) -> LengthsFile:
     text = file.read().decode(ENCODING)
-    first = text.split("\n", 1)[0]
-    separator = max(",;\t", key=first.count)
+    separator = max(",;\t", key=text.split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = [(reader.line_num, row) for row in reader if row]
     if not rows:
@@ -180,13 +177,8 @@ def _from_csv(file: io.BufferedIOBase) -> LengthsFile:
     if len(titles) == 1 and (not titles[0][:1].isalpha() or titles[0].lower() in ("nan", "inf")):
         return _numbers([(line, row[0]) for line, row in rows])
     column = _find_column(titles)
-    for line, row in rows:
-        if len(row) <= column:
-            raise InputError(
-                f"line {line} is {separator.join(row)!r} without a cell for {titles[column]!r}; "
-                "fix it or leave it out"
-            )
-    return _numbers([(line, row[column]) for line, row in rows[1:]], titles[column])
+    cells = [(line, row[column] if len(row) > column else "") for line, row in rows[1:]]
+    return _numbers(cells, titles[column])
 
 
 def _find_column(titles: Sequence[str]) -> int:
@@ -196,9 +188,7 @@ def _find_column(titles: Sequence[str]) -> int:
         if name in lower:
             return lower.index(name)
     if len(titles) != 1:
-        raise InputError(
-            f"the columns are {', '.join(titles)}; name the one with the lengths 'length'"
-        )
+        raise InputError(f"the columns are {', '.join(titles)}; name one of them 'length'")
     return 0
 
 

@@ -296,10 +296,9 @@ def animate(plan: Plan, path: Path, ranks: int = 2, title: str = "BLoad exact") 
         scene.draw(frame).quantize(palette=palette, dither=Image.Dither.NONE)
         for frame in range(scene.frames)
     ]
-    frames = [frames[-1], *frames[:-1]]  # what does not animate shows the end
-    times = [HOLD_MS] + [FRAME_MS] * (len(frames) - 1)
-    frames[0].save(
-        path, save_all=True, append_images=frames[1:], duration=times, loop=0, disposal=1
+    times = [HOLD_MS] + [FRAME_MS] * (len(frames) - 1)  # the end first, where nothing animates
+    frames[-1].save(
+        path, save_all=True, append_images=frames[:-1], duration=times, loop=0, disposal=1
     )
 
 

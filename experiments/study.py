@@ -36,10 +36,8 @@ def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str =
 def publish(name: str, block: str, *, committed: bool, document: Path | None = None) -> None:
     """Print a block of tables; `committed` figures also replace those in the documents.
 
-    The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``.
-
-    Args:
-        document: default: the page of docs/ that has such a block.
+    The block lies between ``<!-- experiments.NAME -->`` and ``<!-- end -->``, by default in a page
+    of docs/.
     """
     print(block)
     if committed:

@@ -118,10 +118,9 @@ class StreamLoader:
     def __repr__(self) -> str:
         stream, skipped = self.stream, f", {self.skipped:,} skipped" * bool(self.skipped)
         rows = f" x {stream.rows:,} blocks" * (stream.rows > 1)
-        workers = f" in each of {self._workers} workers" * (self._workers > 1)
         return (
             f"stream in blocks of {stream.t_max:,}, {plural(stream.world_size, 'rank')}{rows}, "
-            f"up to {plural(stream.window, 'block')} waiting{workers}, "
+            f"{plural(self._workers, 'window')} of {plural(stream.window, 'block')}, "
             f"{plural(self.step, 'step')} so far{skipped}"
         )
 

@@ -26,7 +26,7 @@ GOOD = [
 ]
 BAD = [
     ("a.csv", "at least one sequence", "", "length\n"),
-    ("a.csv", "line 3 is 'b' without a cell for 'length'", "name,length\na,3\nb\n"),
+    ("a.csv", "line 3 has '' where a length belongs", "name,length\na,3\nb\n"),
     ("a.csv", "line 3 has ''", "name,length\na,3\nb,\n"),
     ("a.csv", "line 4 has 'many'", "name,length\na,3\n\nb,many\n"),
     ("a.csv", "'length'", "name,size\na,3\n", "3,4\n5,6\n"),

@@ -96,7 +96,7 @@ def test_a_stream_loader_prints_its_settings_and_its_position():
     for _ in loader:
         pass
     assert str(loader) == (
-        "stream in blocks of 12, 1 rank x 2 blocks, up to 2 blocks waiting, "
+        "stream in blocks of 12, 1 rank x 2 blocks, 1 window of 2 blocks, "
         f"{loader.step} steps so far"
     )
 
