@@ -63,17 +63,19 @@ def overview(packed: pd.DataFrame, parts: dict[str, pd.DataFrame], committed: bo
     """Return the first table; what other studies committed stands only beside committed runs."""
     rows: list[Row] = []
     for name, key in (("padded frames", "padding"), ("deleted frames", "deleted")):
-        theirs = texts(paper_figures(key), 0, key)
-        rows.append((f"{name} per epoch", "padding-and-deletion", theirs, texts(packed[key], 0)))
+        paper_cells = texts(paper_figures(key), 0, key)
+        rows.append(
+            (f"{name} per epoch", "padding-and-deletion", paper_cells, texts(packed[key], 0))
+        )
     if committed:
         minutes = paper_figures("minutes")
-        theirs = texts(minutes["naive"] / minutes, 2, "minutes")
+        paper_cells = texts(minutes["naive"] / minutes, 2, "minutes")
         name = "speed of an epoch, naive = 1"
-        rows.append((name, "time-of-an-epoch", theirs, texts(speeds(), 2)))
+        rows.append((name, "time-of-an-epoch", paper_cells, texts(speeds(), 2)))
     section, equal = "recall20-of-the-loaders", parts["equal epochs"]
-    theirs = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
+    paper_cells = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
     name = "Recall@20, equal epochs, equal slots per step"
-    rows.append((name, section, theirs, texts(mean_recall(equal), 1)))
+    rows.append((name, section, paper_cells, texts(mean_recall(equal), 1)))
     if (work := parts.get("equal work")) is not None:
         budget = find_budget(work)
         naive = work[(work[LOADER] == "naive") & (work["train.slots"] == budget)]
@@ -118,9 +120,9 @@ def same_recall() -> tuple[float, dict[str, float]]:
 def overview_table(rows: list[Row], form: str, link: bool = False) -> str:
     """Format measures down and loaders across, the paper's figure / ours; sections are linked."""
     cells = []
-    for name, section, theirs, ours in rows:
+    for name, section, paper_cells, own_cells in rows:
         label = f"[{name}](docs/results.md#{section})" if link else name
-        pairs = ((theirs.get(loader), ours.get(loader)) for loader in LOADERS)
+        pairs = ((paper_cells.get(loader), own_cells.get(loader)) for loader in LOADERS)
         cells.append([label, *(" / ".join(filter(None, pair)) for pair in pairs)])
     return study.markdown(cells, ["", *LOADERS], form=form)
 
@@ -153,17 +155,17 @@ def comparisons(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if len(work):  # the 5 epochs of loaders without runs at equal work are as near to it
         parts["equal work"] = pd.concat([work, equal[~equal[LOADER].isin(work[LOADER])]])
     for name, count in (("one per step", 1), ("four per step", 4)):
-        held = epochs[epochs[SLOTS] // epochs.t_max == count]
-        if {"sampling", "bload"} <= {*held[LOADER]}:
-            parts[name] = held
+        selected_runs = epochs[epochs[SLOTS] // epochs.t_max == count]
+        if {"sampling", "bload"} <= {*selected_runs[LOADER]}:
+            parts[name] = selected_runs
     return parts
 
 
 def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield runs alike in all but the seed: their loader, what else differs there, and the runs."""
     groups = ("loader.", "model.", "dataset.", "train.", "loss.")
-    same = (LOADER, "loader.clips", SEED, "dataset.root")
-    keys = [key for key in runs if key.startswith(groups) and key not in same]
+    ignored_keys = (LOADER, "loader.clips", SEED, "dataset.root")
+    keys = [key for key in runs if key.startswith(groups) and key not in ignored_keys]
     clips = runs.get("loader.clips", runs[LOADER])
     runs = runs.assign(way=runs[LOADER].mask(clips == "all", runs[LOADER] + " clips=all"))
     order = runs[LOADER].map([*PACKERS].index)
@@ -182,16 +184,22 @@ def recall_table(runs: pd.DataFrame, title: str, timed: bool = False) -> str:
     ways = {(name, way.epochs.iloc[0]): way.set_index(SEED) for name, way in split_ways(runs)}
     bloads = [way for way, seeds in ways.items() if seeds[LOADER].iloc[0] == "bload"]
     base = ways[bloads[0]] if len(bloads) == 1 else runs[:0]
-    others = {way: seeds for way, seeds in ways.items() if seeds is not base}
-    gains = corrected(base.recall - seeds.recall for seeds in others.values())
-    less = dict(zip(others, gains, strict=True))
+    other_ways = {way: seeds for way, seeds in ways.items() if seeds is not base}
+    gains = corrected(base.recall - seeds.recall for seeds in other_ways.values())
+    differences = dict(zip(other_ways, gains, strict=True))
     for way, seeds in ways.items():
         row = [way[0], *(f"{seeds[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots"))]
         row += [f"{100 * (seeds.slots.mean() / budget - 1):+.1f} %"] if budget else []
         row += [f"{seeds.train_seconds.mean():,.0f}"] if timed else []
         row += [f"{seeds['train.lr'].iloc[0]:g}", f"{len(seeds)}"]
-        row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
-        rows.append([*row, signed(base.remembered - seeds.remembered) if way in less else ""])
+        row += [
+            student(seeds.recall).text(),
+            differences.get(way, ""),
+            student(seeds.remembered).text(),
+        ]
+        rows.append(
+            [*row, signed(base.remembered - seeds.remembered) if way in differences else ""]
+        )
     heads = ["epochs", "steps", "slots", *([f"less {budget:,.0f}"] if budget else [])]
     heads += [*(["seconds"] if timed else []), "rate", "seeds", f"Recall@20, {name_splits(runs)}"]
     return study.markdown(rows, [title, *heads, "`bload` less it", "remembered", "`bload` less it"])
