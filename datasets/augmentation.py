@@ -31,7 +31,7 @@ class Augmentation(AugmentConfig):
     seed: int = 0
 
     @property
-    def changes(self) -> bool:
+    def is_active(self) -> bool:
         """Return True if any video may change."""
         return any(getattr(self, field.name) for field in fields(AugmentConfig))
 

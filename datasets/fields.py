@@ -23,13 +23,13 @@ def key(words: str, default: Any = MISSING, *, defining: bool = True, **traits: 
 
 
 def number(
-    least: float, most: float | None, words: str, default: Any = MISSING, **traits: Any
+    minimum: float, maximum: float | None, words: str, default: Any = MISSING, **traits: Any
 ) -> Any:
-    """Declare a finite number from `least` to `most`; None as `most` means no bound.
+    """Declare a finite number from `minimum` to `maximum`; None as `maximum` means no bound.
 
     A default of None makes ``null`` a value too.
     """
-    return key(words, default, bounds=(least, most), **traits)
+    return key(words, default, bounds=(minimum, maximum), **traits)
 
 
 def choice(options: Collection[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
@@ -53,8 +53,8 @@ class Checked:
             if value is None and null:
                 continue
             if "bounds" in declared.metadata:
-                least, most = declared.metadata["bounds"]
-                check_number(name, value, least, most, null)
+                minimum, maximum = declared.metadata["bounds"]
+                check_number(name, value, minimum, maximum, null)
             if "options" in declared.metadata:
                 check_choice(name, value, declared.metadata["options"])
 

@@ -25,7 +25,7 @@ class Letterbox:
 
     def __init__(self, source: VideoSource, augmentation: Augmentation | None = None) -> None:
         self.source = source
-        self.augmentation = augmentation if augmentation and augmentation.changes else None
+        self.augmentation = augmentation if augmentation and augmentation.is_active else None
 
     def __call__(
         self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
@@ -45,19 +45,25 @@ class Letterbox:
             self.source.store.stored_size(batch.targets[end - 1].size_hw) for *_, end in rows
         ]
         batch = batch.to(device, non_blocking=True)
-        fits = canvas_hw == self.source.canvas_hw and all(size == canvas_hw for size in stored_S)
-        if fits and not self.augmentation:
+        is_canvas_size = canvas_hw == self.source.canvas_hw and all(
+            size == canvas_hw for size in stored_S
+        )
+        if is_canvas_size and not self.augmentation:
             return batch, None
         frames_BTCHW = batch.inputs_BT.new_zeros(*batch.inputs_BT.shape[:3], *canvas_hw)
         extent_BT2 = torch.ones(*frames_BTCHW.shape[:2], 2)
         targets = list(batch.targets)
         for (block, slot, video, length, end), (height, width) in zip(rows, stored_S, strict=True):
-            slots, own = slice(slot, slot + length), slice(end - length, end)
+            slots, video_frames = slice(slot, slot + length), slice(end - length, end)
             picture_TCHW = batch.inputs_BT[block, slots, :, :height, :width]
             limit_hw = canvas_hw
             if self.augmentation:
-                picture_TCHW, targets[own], share = self.augmentation(
-                    picture_TCHW, targets[own], self.source.table.union_box(video), video, epoch
+                picture_TCHW, targets[video_frames], share = self.augmentation(
+                    picture_TCHW,
+                    targets[video_frames],
+                    self.source.table.union_box(video),
+                    video,
+                    epoch,
                 )
                 limit_hw = max(1, round(share * limit_hw[0])), max(1, round(share * limit_hw[1]))
             height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), limit_hw)

@@ -58,9 +58,9 @@ def write_whole(
         InputError: `path` is no plain file.
     """
     path = plain_file(path)  # a rename would take a device away
-    part = path.with_name(f"{path.name}.part")
+    partial_path = path.with_name(f"{path.name}.part")
     try:
-        with new_file(part) as file:
+        with new_file(partial_path) as file:
             if callable(content):
                 content(file)
             else:
@@ -69,14 +69,14 @@ def write_whole(
             os.fsync(file.fileno())
         if previous and path.exists():
             os.replace(path, previous)
-        os.replace(part, path)
+        os.replace(partial_path, path)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
     finally:
-        part.unlink(missing_ok=True)
+        partial_path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -93,12 +93,12 @@ def lock_folder(folder: Path, *, lock: Path | None = None, seconds: float = -1) 
     lock = lock or folder.parent / f".{folder.name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        held = FileLock(lock, timeout=seconds).acquire()
+        lock_handle = FileLock(lock, timeout=seconds).acquire()
     except Timeout:
         raise InputError(f"another process is writing {folder}; wait or stop it") from None
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error}); give another folder") from error
-    with held:
+    with lock_handle:
         yield
 
 
@@ -109,9 +109,9 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def worker_count(asked: int) -> int:
-    """Return the number of data workers of a rank: `asked`, or for -1 its share of the cores."""
-    if asked >= 0:
-        return asked
+def worker_count(requested: int) -> int:
+    """Return the data workers of a rank: as many as `requested`, or for -1 its share of cores."""
+    if requested >= 0:
+        return requested
     share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return min(MOST_WORKERS, max(1, share))

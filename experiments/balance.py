@@ -120,8 +120,10 @@ def tables(rows: pd.DataFrame) -> str:
     tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
     named = {"Action Genome": action_genome_lengths(), "long tail": tail}
     plans = {name: make_plan(lengths, "bload_exact") for name, lengths in named.items()}
-    about = "Steps by which `queue` trains the costliest 30 % of the blocks of Action Genome later"
-    parts = [counted_table(plans), f"{about} than `none`:", delay_table(plans["Action Genome"])]
+    sentence = (
+        "Steps by which `queue` trains the costliest 30 % of the blocks of Action Genome later"
+    )
+    parts = [counted_table(plans), f"{sentence} than `none`:", delay_table(plans["Action Genome"])]
     return "\n\n".join([*parts, measured_table(rows)])
 
 

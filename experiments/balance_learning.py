@@ -23,8 +23,8 @@ def tables(folder: Path) -> str:
         seeds = balances[balance]
         rows.append([f"`{balance}`", f"{seeds.all_steps.mean():,.0f}", len(seeds)])
         for key, digits in (("recall", 1), ("last_loss", 2)):
-            less = student(seeds[key] - balances["none"][key]).text(digits, sign=True)
-            rows[-1] += [student(seeds[key]).text(digits), less if balance != "none" else ""]
+            difference = student(seeds[key] - balances["none"][key]).text(digits, sign=True)
+            rows[-1] += [student(seeds[key]).text(digits), difference if balance != "none" else ""]
     heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {name_splits(runs)}"]
     return markdown(rows, [*heads, "less `none`", "last loss", "less `none`"])
 

@@ -42,14 +42,14 @@ def by_seed(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd
     return pd.Series(figures).unstack().reindex(columns=[*PACKERS])
 
 
-def end(curve: pd.DataFrame) -> float:
+def final_recall(curve: pd.DataFrame) -> float:
     """Return the last Recall@20 of a curve."""
     return float(curve.recall.iloc[-1])
 
 
 def common_level(curves: pd.DataFrame) -> float:
     """Return `SHARE` of the mean Recall@20 at which naive ends."""
-    return SHARE * by_seed(curves, end).naive.mean()
+    return SHARE * by_seed(curves, final_recall).naive.mean()
 
 
 def work_to(level: float, curve: pd.DataFrame, key: str = "processed") -> float:
@@ -94,7 +94,7 @@ def recall_rose(curve: pd.DataFrame) -> float:
     return float(last.mean() - before.mean())
 
 
-def times(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
+def format_ratio(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
     """Format the ratio of work to other work, by seed; empty if a run did not get there."""
     missing = work.isna().any() or other.isna().any()
     return "" if missing else ratio(work, other).text(digits)
@@ -104,25 +104,25 @@ def tables(folder: Path) -> str:
     """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
     work = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
-    ends, best = by_seed(curves, end), by_seed(curves, lambda curve: curve.recall.max())
+    ends, best = by_seed(curves, final_recall), by_seed(curves, lambda curve: curve.recall.max())
     rose, fell = by_seed(curves, recall_rose), by_seed(curves, loss_fell)
-    own = by_seed(curves, lambda curve: work_to(SHARE * end(curve), curve))
+    own_slots = by_seed(curves, lambda curve: work_to(SHARE * final_recall(curve), curve))
     level = common_level(curves)
     slots, frames = (to_level(level, curves, key) for key in ("processed", "frames"))
-    before = by_seed(curves, lambda curve: work_before(level, curve))
+    previous_slots = by_seed(curves, lambda curve: work_before(level, curve))
     reached, spent = [], []
     for loader in ends.dropna(axis=1, how="all"):
-        less = "" if loader == "naive" else signed(ends[loader] - ends.naive)
+        difference = "" if loader == "naive" else signed(ends[loader] - ends.naive)
         figures = [student(table[loader]).text() for table in (ends, rose, fell)]
         counts = [f"{count:,.0f}" for count in work.loc[loader]]
-        reached.append([loader, *counts, figures[0], less, *figures[1:]])
-        shares = [times(table[loader], table.naive, 2) for table in (slots, frames)]
-        counts = [student(table[loader]).text(0) for table in (own, slots)]
+        reached.append([loader, *counts, figures[0], difference, *figures[1:]])
+        shares = [format_ratio(table[loader], table.naive, 2) for table in (slots, frames)]
+        counts = [student(table[loader]).text(0) for table in (own_slots, slots)]
         spent.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
     predicted = {
         "`bload` ends level with `naive`, points": signed(ends.bload - ends.naive),
         "`sampling` ends below `bload`, points": signed(ends.sampling - ends.bload),
-        "to the common level `naive` takes over 3 times the slots of `bload`": times(
+        "to the common level `naive` takes over 3 times the slots of `bload`": format_ratio(
             slots.naive, slots.bload
         ),
     }
@@ -130,20 +130,24 @@ def tables(folder: Path) -> str:
     for percent in (50, 60, 80):
         lower = to_level(percent, curves)
         name = f"slots of `naive` over those of `bload`, to {percent} %"
-        afterwards[name] = times(lower.naive, lower.bload)
-    then = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
+        afterwards[name] = format_ratio(lower.naive, lower.bload)
+    recall_at = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
     afterwards |= {
-        "to the evaluation of `naive` before the common level": times(before.naive, slots.bload),
-        "`bload` less `sampling` at 116,360 slots, points": signed(then.bload - then.sampling),
+        "to the evaluation of `naive` before the common level": format_ratio(
+            previous_slots.naive, slots.bload
+        ),
+        "`bload` less `sampling` at 116,360 slots, points": signed(
+            recall_at.bload - recall_at.sampling
+        ),
         "best of `bload` less best of `sampling`, points": signed(best.bload - best.sampling),
         "end of `mix` less end of `bload`, points": signed(ends["mix"] - ends.bload),
     }
     heads = ["steps", "slots", "Recall@20 at the end", "less naive", "it rose by"]
-    to = ["slots to 90 % of its end", "slots to the common level"]
+    work_heads = ["slots to 90 % of its end", "slots to the common level"]
     blocks = [
         "![Recall@20 in long training](../charts/convergence.svg)",
         markdown(reached, ["", *heads, "the loss fell by, %"]),
-        markdown(spent, ["", *to, "share, slots", "share, frames"]),
+        markdown(spent, ["", *work_heads, "share, slots", "share, frames"]),
         markdown([*predicted.items()], ["predicted before the runs", "by seed"]),
         markdown([*afterwards.items()], ["looked at afterwards", "by seed"]),
     ]
@@ -157,7 +161,7 @@ def draw(folder: Path, figure: Figure) -> None:
         xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
     marks = dict(zip(PACKERS, "osD^vPXp", strict=True))
-    for loader in by_seed(curves, end).dropna(axis=1, how="all"):
+    for loader in by_seed(curves, final_recall).dropna(axis=1, how="all"):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
         colour = colour_of(loader)

@@ -68,16 +68,16 @@ def measure(videos: int, timeout: float) -> list[dict]:
     epochs += [Epoch(BLOCKS, loader, lengths) for loader in PACKERS]
     for epoch in epochs:
         ends = run_ranks(epoch)
-        says = [f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"]]
-        timed_out = any("timed out" in words.lower() for words in says)
+        messages = [f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"]]
+        timed_out = any("timed out" in words.lower() for words in messages)
         account = asdict(epoch.batches(0).account) if epoch.way == BLOCKS else {}
         row: dict = {"way": epoch.way, "loader": epoch.loader}
         for key in ("planned", "steps"):
             row |= {f"{key}_{rank}": end[key] for rank, end in enumerate(ends)}
-        row["ended"] = ("timed out" if timed_out else "failed") if says else "finished"
+        row["ended"] = ("timed out" if timed_out else "failed") if messages else "finished"
         row["seconds"] = round(max(end["seconds"] for end in ends), 2)
         row |= {key: account.get(key) for key in ("padding", "deleted", "filler")}
-        rows.append({**row, "says": "; ".join(says)})
+        rows.append({**row, "says": "; ".join(messages)})
     return rows
 
 
@@ -107,9 +107,9 @@ def train_rank(rank: int, epoch: Epoch, folder: str) -> None:
     torch.set_num_threads(1)
     model, optimiser = make_classifier()
     batches, store = [*epoch.batches(rank)], dist.FileStore(f"{folder}/store", RANKS)
-    meet(store, rank, "begins")
+    wait_for_peer(store, rank, "begins")
     timeout = timedelta(seconds=epoch.patience)
-    done, says, began = 0, "", time.monotonic()
+    done, message, began = 0, "", time.monotonic()
     try:
         dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
         parallel = DistributedDataParallel(model)
@@ -118,18 +118,18 @@ def train_rank(rank: int, epoch: Epoch, folder: str) -> None:
                 train_on(parallel, optimiser, batch)
                 done += 1
     except RuntimeError as error:  # without gloo's source line and advice
-        says = re.sub(r"^\[\S+\] ", "", " ".join(str(error).split())).split(". ")[0]
+        message = re.sub(r"^\[\S+\] ", "", " ".join(str(error).split())).split(". ")[0]
     seconds = time.monotonic() - began
-    end = {"planned": len(batches), "steps": done, "seconds": seconds, "says": says}
+    end = {"planned": len(batches), "steps": done, "seconds": seconds, "says": message}
     Path(folder, f"{rank}.json").write_text(json.dumps(end))
     if epoch.way != EXITS:  # stay until the other is done, like a rank that evaluates
-        meet(store, rank, "ends")
+        wait_for_peer(store, rank, "ends")
 
 
-def meet(store: dist.Store, rank: int, where: str) -> None:
+def wait_for_peer(store: dist.Store, rank: int, stage: str) -> None:
     """Wait for the other rank, outside of the process group."""
-    store.set(f"{where} {rank}", "")
-    store.wait([f"{where} {1 - rank}"], timedelta(seconds=2 * PATIENCE))
+    store.set(f"{stage} {rank}", "")
+    store.wait([f"{stage} {1 - rank}"], timedelta(seconds=2 * PATIENCE))
 
 
 def tables(rows: pd.DataFrame) -> str:

@@ -42,7 +42,7 @@ def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return runs[runs[CUES] == 0], runs[runs[CUES] > 0]
 
 
-def less(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
+def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
     """Return `bload` less another way in points: a row per seed, a column per horizon, or NaN."""
     columns = pd.MultiIndex.from_product([WAYS, sorted(runs[DWELL].unique())])
     table = runs.pivot(index=SEED, columns=["way", DWELL], values=key).reindex(columns=columns)
@@ -51,14 +51,16 @@ def less(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
 
 def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
     """Return differences that were predicted to be above 0: words -> points by seed."""
-    fresh, first, fixed, table = (less(runs, way) for way in ("sampling", FIRST, FIXED, NO_TABLE))
-    near, far = fresh.columns[[0, -1]]
+    fresh, first, fixed, table = (
+        subtract(runs, way) for way in ("sampling", FIRST, FIXED, NO_TABLE)
+    )
+    shortest, longest = fresh.columns[[0, -1]]
     return {
-        "the gain over fresh clips grows with the horizon": fresh[far] - fresh[near],
+        "the gain over fresh clips grows with the horizon": fresh[longest] - fresh[shortest],
         "the gain over first clips is the larger one": (first - fresh).mean(axis=1, skipna=False),
         "first clips end above fixed clips": (fixed - first).mean(axis=1, skipna=False),
         "fresh clips end above fixed clips": (fixed - fresh).mean(axis=1, skipna=False),
-        "the start table is worth more the longer states last": table[far] - table[near],
+        "the start table is worth more the longer states last": table[longest] - table[shortest],
     }
 
 
@@ -91,9 +93,9 @@ def tables(folder: Path) -> str:
 
     Runs that were read on other videos have tables of their own.
     """
-    once, repeated = read_ways(folder)
+    single, repeated = read_ways(folder)
     blocks = ["![Recall@20 by horizon](../charts/horizon.svg)"]
-    for split, runs in once.groupby("split", sort=False):
+    for split, runs in single.groupby("split", sort=False):
         blocks += split_tables(runs)
         if split in {*repeated.split}:
             blocks.append(control_table(runs, repeated))
@@ -108,14 +110,16 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
         runs.groupby(["way", DWELL]).recall.apply(lambda seeds: student(seeds).text()).unstack()
     )
     work = runs.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
-    rows = [[name, *[""] * 4, *map("{:.1f}".format, by)] for name, by in observers.items()]
+    rows = [
+        [name, *[""] * 4, *map("{:.1f}".format, recalls)] for name, recalls in observers.items()
+    ]
     differences = [["cues that fresh clips cut off", *map("{:.0f} %".format, cut)]]
     for way in (way for way in WAYS if way in work.index):
         rows.append([way, *map("{:,.0f}".format, work.loc[way]), *recall.loc[way].fillna("")])
         if way != "bload":
-            differences.append([f"less {way}", *corrected(less(runs, way).T.to_numpy())])
+            differences.append([f"less {way}", *corrected(subtract(runs, way).T.to_numpy())])
         if way == "sampling":
-            points = less(runs, way, "remembered").T.to_numpy()
+            points = subtract(runs, way, "remembered").T.to_numpy()
             differences.append([f"less {way}, what must be remembered", *corrected(points)])
     predicted = [[words, signed(points)] for words, points in predictions(runs).items()]
     heads = ["epochs", "steps", "slots", "deleted per epoch", *horizons]
@@ -126,11 +130,11 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def control_table(once: pd.DataFrame, repeated: pd.DataFrame) -> str:
+def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
     """Tabulate what cues that are shown again and again leave of the gain."""
     dwell, rows, gains = repeated[DWELL].iloc[0], [], []
-    for cue, runs in (("once", once[once[DWELL] == dwell]), ("again and again", repeated)):
-        gains.append(less(runs, "sampling")[dwell])
+    for cue, runs in (("once", single[single[DWELL] == dwell]), ("again and again", repeated)):
+        gains.append(subtract(runs, "sampling")[dwell])
         for way, gain in (("sampling", ""), ("bload", signed(gains[-1]))):
             seeds = runs[runs.way == way]
             counts = (f"{seeds[key].mean():,.0f}" for key in ("all_steps", "slots"))

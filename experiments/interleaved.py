@@ -96,19 +96,19 @@ class Contender:
         """Take so many steps; their times include reading and batching."""
         device, timing = self.ranks.device, Timing()
         trim_memory()
-        before = taken_memory(device) / 2**20
+        memory_before = taken_memory(device) / 2**20
         reset_peak_memory(device)
         self.ranks.barrier()
         began, busy = time.perf_counter(), time.process_time()
         for batches in islice(self.steps, count):
             position = Position(0, self.loader.step - 1, self.loader.steps)
             train_step(self.training, batches, position)
-            now, worked = time.perf_counter(), time.process_time()
+            time_now, busy_now = time.perf_counter(), time.process_time()
             timing.frames.append(batches[0].frames_in_step)
-            timing.seconds.append(now - began)
-            timing.busy.append(worked - busy)
-            began, busy = now, worked
-        timing.peak_mib = max(self.ranks.gather(peak_memory_mib(device) - before))
+            timing.seconds.append(time_now - began)
+            timing.busy.append(busy_now - busy)
+            began, busy = time_now, busy_now
+        timing.peak_mib = max(self.ranks.gather(peak_memory_mib(device) - memory_before))
         return timing
 
 
@@ -140,7 +140,7 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
     for contender, turns in take_turns(jobs, ranks, share, rounds):
         cfg, loader = contender.cfg, contender.loader
         account, skipped = loader.account, cfg.model.padding == "skipped"
-        known = {
+        columns = {
             "loader": cfg.loader.name,
             "padding": cfg.model.padding,
             "ranks": ranks.world_size,
@@ -155,5 +155,5 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
         for number, turn in enumerate(turns, start=1):
             row: dict = {"round": number, "timed_steps": len(turn.seconds)}
             row |= {"seconds_a_step": median(turn.seconds), "peak_mib": turn.peak_mib}
-            rows.append({**known, **row, "frames_per_second": turn.frames_per_second})
+            rows.append({**columns, **row, "frames_per_second": turn.frames_per_second})
     return rows

@@ -31,8 +31,8 @@ def student(values: Iterable[float]) -> Interval:
     """Return the mean of independent values with Student's interval."""
     sample = pd.Series([*values], dtype=float).dropna()
     mean, error = float(sample.mean()), sample.sem()  # NaN for fewer than two values
-    half = error * stats.t.ppf(0.975, len(sample) - 1)
-    return Interval(mean, mean - half, mean + half)
+    half_width = error * stats.t.ppf(0.975, len(sample) - 1)
+    return Interval(mean, mean - half_width, mean + half_width)
 
 
 def signed(differences: Iterable[float]) -> str:
@@ -69,7 +69,9 @@ def corrected(groups: Iterable[Iterable[float]]) -> list[str]:
     A star marks those that differ from 0 at 5 %, after `holm`.
     """
     samples = [pd.Series([*group], dtype=float).dropna() for group in groups]
-    chances = [2 * stats.t.sf(abs(each.mean()) / each.sem(), len(each) - 1) for each in samples]
+    chances = [
+        2 * stats.t.sf(abs(sample.mean()) / sample.sem(), len(sample) - 1) for sample in samples
+    ]
     adjusted = holm(pd.Series(chances, dtype=float).dropna())
     significant = {*adjusted.index[adjusted < 0.05]}
-    return [signed(each) + "*" * (number in significant) for number, each in enumerate(samples)]
+    return [signed(sample) + "*" * (number in significant) for number, sample in enumerate(samples)]

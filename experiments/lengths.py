@@ -116,9 +116,9 @@ def tables(rows: pd.DataFrame) -> str:
         shares = (naive.over_half, mean.padding.bucket, mean.deleted.sampling, mean.deleted["mix"])
         causes.append([kind, by_draw, *map("{:.0f}".format, shares)])
     heads = ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES]
-    more = ["longer than `T_max` / 2, %", "bucket pads, %", "sampling deletes, %", "mix deletes, %"]
-    more = ["", "bload_exact, by draw", *more]
-    return "\n\n".join([study.markdown(saved, heads), study.markdown(causes, more)])
+    cause_heads = ["", "bload_exact, by draw", "longer than `T_max` / 2, %", "bucket pads, %"]
+    cause_heads += ["sampling deletes, %", "mix deletes, %"]
+    return "\n\n".join([study.markdown(saved, heads), study.markdown(causes, cause_heads)])
 
 
 def draw(rows: pd.DataFrame, figure: Figure) -> None:
@@ -133,9 +133,9 @@ def draw(rows: pd.DataFrame, figure: Figure) -> None:
     closed, floor = 100 - 100 / facts.closed, 100 - 100 / (1 + cv**2)
     axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
     axis.plot(cv, floor, "--", c=INK, lw=1.6, label="its floor, cv² / (1 + cv²)")
-    whole = [*dict.fromkeys(kind.removesuffix(CUT) for kind in facts.index)]
+    kinds = [*dict.fromkeys(kind.removesuffix(CUT) for kind in facts.index)]
     for kind, x in facts.cv.items():
-        is_cut, colour = kind.endswith(CUT), COLOURS[whole.index(kind.removesuffix(CUT))]
+        is_cut, colour = kind.endswith(CUT), COLOURS[kinds.index(kind.removesuffix(CUT))]
         inside = "white" if is_cut else colour
         large, small = (100 - 100 / mean.times[kind, loader] for loader in ("bload", DOUBLE))
         axis.plot(x, large, "o", ms=9, mec=colour, mfc=inside, mew=1.8)

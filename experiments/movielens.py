@@ -141,8 +141,8 @@ def evaluate(net: Recommender, users: list[User]) -> dict:
             scores_NI, item_N1 = net.score(outputs_ND), users[user]["item"][:, None]
             rated_NI = torch.zeros_like(scores_NI).scatter_(1, item_N1, 1).cumsum(0) > 0
             next_N1 = scores_NI.gather(1, users[user]["next"][:, None])
-            ahead_N = (~(scores_NI < next_N1) & ~rated_NI).sum(1)  # itself, ties, all if NaN
-            hits[user] = (ahead_N <= 20).sum()
+            better_count_N = (~(scores_NI < next_N1) & ~rated_NI).sum(1)  # itself, ties, all if NaN
+            hits[user] = (better_count_N <= 20).sum()
     events = loader.sampler.lengths
     recall, over_users = 100 * hits.sum() / events.sum(), 100 * (hits / events).mean()
     return {"recall": recall, "over_users": over_users, "hits": " ".join(map(str, hits))}
@@ -161,17 +161,17 @@ def run(job: tuple, wheel: Path, seconds: dict[tuple, float]) -> list[dict]:
     for step, (net, _, batch) in enumerate(train(job, wheel), 1):
         spent += (batch.frames_in_step, batch.valid_BT.numel(), seconds[model, loader])[:size]
         points = np.minimum(spent / totals * POINTS + 1e-9, POINTS).astype(int)
-        if any(due := points > done):
+        if any(reached := points > done):
             weights = {key: value.clone() for key, value in net.state_dict().items()}
-            curve.append((evaluate(net, validation)["recall"], step, due, weights))
+            curve.append((evaluate(net, validation)["recall"], step, reached, weights))
         if min(done := points) == POINTS:
             break
     rows = []
     for place, budget in enumerate(BUDGETS[:size]):
-        within = [point for point in curve if point[2][place]]
-        recall, step, _, weights = max(within, key=lambda point: point[0])
+        affordable = [point for point in curve if point[2][place]]
+        recall, step, _, weights = max(affordable, key=lambda point: point[0])
         row = {"run": " ".join(map(str, job)), **dict(zip(JOB, job, strict=True)), "budget": budget}
-        row |= {"steps": within[-1][1], "best_step": step, "validation": recall}
+        row |= {"steps": affordable[-1][1], "best_step": step, "validation": recall}
         net.load_state_dict(weights)
         rows.append(row | (evaluate(net, test) if stage == "final" else {}))
     return rows
@@ -192,7 +192,7 @@ def measure_seconds(wheel: Path) -> list[dict]:
     return rows
 
 
-def finish(jobs: list[tuple], wheel: Path) -> pd.DataFrame:
+def complete_runs(jobs: list[tuple], wheel: Path) -> pd.DataFrame:
     """Train what has no row yet, two at a time, and return all rows."""
     path = FOLDER / "runs.csv"
     sums = study.read_rows(FOLDER / "seconds.csv").groupby(PAIR).sum(numeric_only=True)
@@ -207,14 +207,18 @@ def finish(jobs: list[tuple], wheel: Path) -> pd.DataFrame:
 
 def search_rates(wheel: Path) -> dict[tuple, float]:
     """Return the best rate by model and loader; if it is at an edge, the grid goes on."""
-    best, new = dict.fromkeys(SEEDS, 0.0), {pair: [*RATES] for pair in SEEDS}
-    while ways := [(*pair, seed) for pair in SEEDS for seed in SEARCH_SEEDS if new[pair]]:
-        rows = finish([("search", *way, rate) for way in ways for rate in new[way[:2]]], wheel)
+    best_rate, new_rates = dict.fromkeys(SEEDS, 0.0), {pair: [*RATES] for pair in SEEDS}
+    while ways := [(*pair, seed) for pair in SEEDS for seed in SEARCH_SEEDS if new_rates[pair]]:
+        rows = complete_runs(
+            [("search", *way, rate) for way in ways for rate in new_rates[way[:2]]], wheel
+        )
         means = rows[rows.stage == "search"].groupby([*PAIR, "rate"]).validation.mean()
         for pair in SEEDS:
-            tried, best[pair] = means[pair].index.tolist(), float(means[pair].idxmax())
-            new[pair] = {tried[0]: [tried[0] / 2], tried[-1]: [2 * tried[-1]]}.get(best[pair], [])
-    return best
+            rates, best_rate[pair] = means[pair].index.tolist(), float(means[pair].idxmax())
+            new_rates[pair] = {rates[0]: [rates[0] / 2], rates[-1]: [2 * rates[-1]]}.get(
+                best_rate[pair], []
+            )
+    return best_rate
 
 
 def figures() -> pd.DataFrame:
@@ -224,19 +228,26 @@ def figures() -> pd.DataFrame:
     epochs = epochs.groupby(PAIR).mean(numeric_only=True)
     rows: dict[tuple, dict[str, Any]] = {}
     for pair in SEEDS:
-        own = {budget: runs.loc[*pair, budget] for budget in BUDGETS}
+        budget_runs = {budget: runs.loc[*pair, budget] for budget in BUDGETS}
         row = {key: f"{epochs[key][pair]:,.0f}" for key in ("padded", "deleted")}
-        row |= {"seconds": f"{epochs.seconds[pair]:.1f}", "rate": f"{own['frames'].rate.iloc[0]:g}"}
-        row |= {f"equal {budget}": student(seeds.recall).text() for budget, seeds in own.items()}
-        rows[pair] = row | {"over users, equal frames": student(own["frames"].over_users).text()}
+        row |= {
+            "seconds": f"{epochs.seconds[pair]:.1f}",
+            "rate": f"{budget_runs['frames'].rate.iloc[0]:g}",
+        }
+        row |= {
+            f"equal {budget}": student(seeds.recall).text() for budget, seeds in budget_runs.items()
+        }
+        rows[pair] = row | {
+            "over users, equal frames": student(budget_runs["frames"].over_users).text()
+        }
         if EXACT not in pair:
-            both = runs.loc[pair[0], EXACT, "frames"], own["frames"]
-            less = both[0].recall - both[1].recall
-            hits = [np.array([*seeds.hits.str.split()], int).mean(0) for seeds in both]
-            drawn = bootstrap(100 * (hits[0] - hits[1]), np.array(floor.events[0].split(), int))
-            rows[pair]["`bload_exact` less it"] = signed(less)
-            rows[pair]["users drawn"] = drawn.text(sign=True)
-            rows[pair]["p"] = ttest_1samp(less, 0).pvalue
+            pair_runs = runs.loc[pair[0], EXACT, "frames"], budget_runs["frames"]
+            difference = pair_runs[0].recall - pair_runs[1].recall
+            hits = [np.array([*seeds.hits.str.split()], int).mean(0) for seeds in pair_runs]
+            interval = bootstrap(100 * (hits[0] - hits[1]), np.array(floor.events[0].split(), int))
+            rows[pair]["`bload_exact` less it"] = signed(difference)
+            rows[pair]["users drawn"] = interval.text(sign=True)
+            rows[pair]["p"] = ttest_1samp(difference, 0).pvalue
     table = pd.DataFrame(rows.values(), rows).rename_axis(PAIR)
     chances = table.p["gru"].drop(EXACT)
     chances.update(holm(chances.drop(CLIPS)))  # the primary difference stands alone
@@ -264,7 +275,7 @@ def main() -> None:
             return
         rates = search_rates(args.wheel)
         ways = [(*pair, seed) for pair, seeds in SEEDS.items() for seed in range(seeds)]
-        finish([("final", *way, rates[way[:2]]) for way in ways], args.wheel)
+        complete_runs([("final", *way, rates[way[:2]]) for way in ways], args.wheel)
         popularity = Recommender("gru", items)
         counts_I = torch.cat([user["next"] for user in users]).bincount(minlength=items)
         popularity.score.bias.data = counts_I - torch.arange(items) / items  # without ties

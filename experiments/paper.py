@@ -46,7 +46,7 @@ def figure(loader: str, name: str) -> float:
 
 
 def is_remembered(loader: str, name: str) -> bool:
-    """True if nobody here could read where the figure comes from."""
+    """Return True if nobody here could read where the figure comes from."""
     return REMEMBERED in FIGURES.get((loader, name), (0, ""))[1]
 
 
@@ -55,13 +55,13 @@ def derived_figures() -> dict[str, str]:
     lengths = action_genome_lengths("train")
     frames, t_max = int(lengths.sum()), int(lengths.max())
     fewer = int(frames + figure("bload", "padding")) // t_max  # the most blocks that pad no more
-    near = [f"{k * t_max - frames:,} slots in {k:,} blocks" for k in (fewer, fewer + 1)]
+    nearest_work = [f"{k * t_max - frames:,} slots in {k:,} blocks" for k in (fewer, fewer + 1)]
     sampling, mix = (make_plan(lengths, packer) for packer in ("sampling", "mix"))
     return {
         "deleted": f"{sampling.deleted:,}",
         "mix": f"{mix.padding:,}",
         "mix_deleted": f"{mix.deleted:,}",
-        "by_blocks": f"full blocks of 94 leave {' or '.join(near)}",
+        "by_blocks": f"full blocks of 94 leave {' or '.join(nearest_work)}",
     }
 
 

@@ -1,4 +1,4 @@
-"""The paper's table beside ours: padding, deletion, time of an epoch, Recall@20.
+"""The paper's table beside own_cells: padding, deletion, time of an epoch, Recall@20.
 
     python train.py experiment=paper_table                  # and the others in its file
     python -m experiments.paper_table [FOLDER] [--latex]
@@ -31,7 +31,7 @@ from experiments.runs import name_splits, read_curves, read_runs
 LOADER, SEED, SLOTS = "loader.name", "train.seed", "train.batch_slots"
 LOADERS = ["naive", "sampling", "sampling clips=all", "mix", "bload", "bload_exact"]
 Row = tuple[str, str, dict[str, str], dict[str, str]]
-"""A measure, its page in docs/results/, and the paper's figures and ours by loader."""
+"""A measure, its page in docs/results/, and the paper's figures and own_cells by loader."""
 
 
 def pack() -> pd.DataFrame:
@@ -63,19 +63,19 @@ def overview(packed: pd.DataFrame, parts: dict[str, pd.DataFrame], committed: bo
     """Return the first table; what other studies committed stands only beside committed runs."""
     rows: list[Row] = []
     for name, key in (("padded frames", "padding"), ("deleted frames", "deleted")):
-        theirs = texts(paper_figures(key), 0, key)
-        rows.append((f"{name} per epoch", "padding", theirs, texts(packed[key], 0)))
+        paper_cells = texts(paper_figures(key), 0, key)
+        rows.append((f"{name} per epoch", "padding", paper_cells, texts(packed[key], 0)))
     if committed:
         minutes = paper_figures("minutes")
-        theirs = texts(minutes["naive"] / minutes, 2, "minutes")
+        paper_cells = texts(minutes["naive"] / minutes, 2, "minutes")
         name = "speed of an epoch, naive = 1"
-        rows.append((name, "epoch_time", theirs, texts(speeds(), 2)))
+        rows.append((name, "epoch_time", paper_cells, texts(speeds(), 2)))
     if (work := parts.get("equal work")) is not None:
-        ours = texts(mean_recall(work), 1)
-        rows.append(("**Recall@20, equal work**", "paper_table", {}, ours))
-    theirs = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
-    ours = texts(mean_recall(parts["equal epochs"]), 1)
-    rows.append(("Recall@20, equal epochs", "paper_table", theirs, ours))
+        own_cells = texts(mean_recall(work), 1)
+        rows.append(("**Recall@20, equal work**", "paper_table", {}, own_cells))
+    paper_cells = texts(paper_figures("recall_at_20"), 1, "recall_at_20")
+    own_cells = texts(mean_recall(parts["equal epochs"]), 1)
+    rows.append(("Recall@20, equal epochs", "paper_table", paper_cells, own_cells))
     if committed:
         level, shares = same_recall()
         name = f"slots until {level:.1f} % Recall@20, naive = 1"
@@ -113,11 +113,11 @@ def same_recall() -> tuple[float, dict[str, float]]:
 
 
 def overview_table(rows: list[Row], form: str, link: bool = False) -> str:
-    """Format measures down and loaders across, the paper's figure / ours; pages are linked."""
+    """Format measures down and loaders across, the paper's figure / own_cells; pages are linked."""
     cells = []
-    for name, page, theirs, ours in rows:
+    for name, page, paper_cells, own_cells in rows:
         label = f"[{name}](docs/results/{page}.md)" if link else name.strip("*")
-        pairs = ((theirs.get(loader), ours.get(loader)) for loader in LOADERS)
+        pairs = ((paper_cells.get(loader), own_cells.get(loader)) for loader in LOADERS)
         cells.append([label, *(" / ".join(filter(None, pair)) for pair in pairs)])
     return study.markdown(cells, ["", *LOADERS], form=form)
 
@@ -127,10 +127,10 @@ def packing_table(packed: pd.DataFrame) -> str:
     lines = [
         ("`T_max`", packed.t_max, 0),
         ("padded frames per epoch: the paper", paper_figures("padding"), 0),
-        ("ours", packed.padding, 0),
+        ("own_cells", packed.padding, 0),
         ("the least possible for the frames kept", packed.lower_bound_padding, 0),
         ("deleted frames per epoch: the paper", paper_figures("deleted"), 0),
-        ("ours", packed.deleted, 0),
+        ("own_cells", packed.deleted, 0),
         ("blocks", packed.blocks, 1),
         ("repeated pairs", packed.repeat_share, 5),
         ("nats shared by partners", packed.partner_information, 5),

@@ -87,9 +87,9 @@ def curve(folder: Path) -> pd.DataFrame:
 
 def add_up(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a curve whose seconds, slots and frames are sums since the beginning."""
-    whole = rows[rows.epoch % 1 == 0]
+    whole_epochs = rows[rows.epoch % 1 == 0]
     sums = {
-        key: np.interp(rows.epoch, [0, *whole.epoch], [0, *whole[key].cumsum()])
+        key: np.interp(rows.epoch, [0, *whole_epochs.epoch], [0, *whole_epochs[key].cumsum()])
         for key in ("seconds", "processed", "frames")
     }
     return rows.assign(**sums)

@@ -76,9 +76,9 @@ def exit_on_input_error() -> Iterator[None]:
         sys.exit(2)
 
 
-def make_parser(name: str, about: str | None) -> argparse.ArgumentParser:
+def make_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     """Make the command line of a study; its docstring is the help."""
-    parser = argparse.ArgumentParser(f"python -m experiments.{name}", None, about)
+    parser = argparse.ArgumentParser(f"python -m experiments.{name}", None, description)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
@@ -86,7 +86,7 @@ def make_parser(name: str, about: str | None) -> argparse.ArgumentParser:
 @exit_on_input_error()
 def report_runs(
     name: str,
-    about: str | None,
+    description: str | None,
     tables: Callable[[Path], str],
     draw: Callable[[Path, Figure], None] | None = None,
     *,
@@ -99,11 +99,11 @@ def report_runs(
     and docs/charts/NAME.svg. With FOLDER, the chart is FOLDER/NAME.svg.
 
     Args:
-        about: the docstring of the study.
+        description: the docstring of the study.
         tables: makes the block, in Markdown, from the folder.
         draw: draws the chart from the folder.
     """
-    parser = make_parser(name, about)
+    parser = make_parser(name, description)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
     folder = parser.parse_args().folder
     publish(name, tables(folder or RESULTS / name), committed=folder is None)
@@ -115,7 +115,7 @@ def report_runs(
 @exit_on_input_error()
 def report_rows(
     name: str,
-    about: str | None,
+    description: str | None,
     measure: Callable[..., list[dict]],
     tables: Callable[[pd.DataFrame], str],
     options: Options,
@@ -130,7 +130,7 @@ def report_rows(
         tables: makes the block, in Markdown, from the rows.
         key: for `write_rows`.
     """
-    parser, default = make_parser(name, about), RESULTS / f"{name}.csv"
+    parser, default = make_parser(name, description), RESULTS / f"{name}.csv"
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
     parser.add_argument("--file", type=Path, default=default, help=f"default: results/{name}.csv")
     for option, (value, words) in options.items():
@@ -161,10 +161,12 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     Args:
         key: column; earlier rows with other values of it are kept, and none without it.
     """
-    made = environment()
-    cpu, version = made["machine"]["cpu"], made["versions"]["torch"]
-    table = pd.DataFrame(rows).convert_dtypes().assign(cpu=cpu, torch=version, commit=made["git"])
+    provenance = environment()
+    cpu, version = provenance["machine"]["cpu"], provenance["versions"]["torch"]
+    table = (
+        pd.DataFrame(rows).convert_dtypes().assign(cpu=cpu, torch=version, commit=provenance["git"])
+    )
     if key and path.exists():
-        before = read_rows(path)
-        table = pd.concat([before[~before[key].isin(table[key])], table])
+        old_rows = read_rows(path)
+        table = pd.concat([old_rows[~old_rows[key].isin(table[key])], table])
     write_whole(path, table.to_csv(index=False))

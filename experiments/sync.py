@@ -105,42 +105,44 @@ def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -
 def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     """Return a row for each seed, way to deal the data and way to share what is learned."""
     count, rows = ranks.world_size, []
-    alone = dist.new_subgroups(1)[0] if count > 1 else None
+    own_group = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
         items, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
         size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(make_source(held_out), "naive", batch_slots=size, process_group=alone)
+        (test,) = BlockLoader(
+            make_source(held_out), "naive", batch_slots=size, process_group=own_group
+        )
         for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
-            own = data == "own"
+            is_own_data = data == "own"
             loader = BlockLoader(
-                make_source(items[ranks.rank :: count] if own else items),
+                make_source(items[ranks.rank :: count] if is_own_data else items),
                 "bload",
                 batch_slots=SLOTS // count,
                 t_max=LONGEST,
                 seed=seed,
-                process_group=alone if own else None,
+                process_group=own_group if is_own_data else None,
             )
-            known = {"ranks": count, "data": data, "sync": sync, "seed": seed}
-            rows.append({**known, **train_epoch(ranks, loader, sync, test)})
+            columns = {"ranks": count, "data": data, "sync": sync, "seed": seed}
+            rows.append({**columns, **train_epoch(ranks, loader, sync, test)})
     return rows
 
 
 def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
     """Train on every block once; return the losses, and the bytes sent per step."""
     model, optimiser = make_classifier()
-    several = ranks.world_size > 1
-    parallel = DistributedDataParallel(model) if several and sync == "allreduce" else model
+    is_distributed = ranks.world_size > 1
+    parallel = DistributedDataParallel(model) if is_distributed and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
     points = {max(1, steps * share // 100): share for share in SHARES}
     losses, sent = {}, 0
     for step, batch in zip(range(steps), loader, strict=False):
-        before = bytes_written()
+        bytes_before = bytes_written()
         train_on(parallel, optimiser, batch)
         SYNCS[sync](trainable_parameters(model), is_average_due(step + 1, steps, EVERY))
-        sent += bytes_written() - before
+        sent += bytes_written() - bytes_before
         if share := points.get(step + 1):
-            with mean_weights([model]) if several else nullcontext():
+            with mean_weights([model]) if is_distributed else nullcontext():
                 losses[f"loss_{share}"] = test_loss(model, test)
     own_loss = fmean(ranks.gather(test_loss(model, test)))
     sent_per_step = fmean(ranks.gather(sent / steps))
@@ -160,9 +162,9 @@ def bytes_written() -> int:
 
 def tables(rows: pd.DataFrame) -> str:
     """Tabulate means over seeds; `sd` is that of the last loss less allreduce's, seed by seed."""
-    same = ["ranks", "data", "seed"]
-    base = rows[rows.sync == "allreduce"].set_index(same).loss_100
-    rows = rows.assign(less=rows.loss_100 - rows[same].join(base, on=same).loss_100)
+    keys = ["ranks", "data", "seed"]
+    base = rows[rows.sync == "allreduce"].set_index(keys).loss_100
+    rows = rows.assign(less=rows.loss_100 - rows[keys].join(base, on=keys).loss_100)
     cells = []
     for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
         mean = runs.mean(numeric_only=True)

@@ -24,15 +24,17 @@ def tables(folder: Path) -> str:
     runs, rows = read_runs(folder), []
     recall = runs.pivot(index="train.seed", columns="t_max", values="recall")
     middle = recall.columns[recall.shape[1] // 2]
-    others = recall.columns.drop(middle)
-    less = dict(zip(others, corrected(recall[t] - recall[middle] for t in others), strict=True))
+    other_sizes = recall.columns.drop(middle)
+    differences = dict(
+        zip(other_sizes, corrected(recall[t] - recall[middle] for t in other_sizes), strict=True)
+    )
     for t_max, mean in runs.groupby("t_max").mean(numeric_only=True).iterrows():
-        needed = mean.frames + mean.deleted
-        fewest = np.ceil(needed / t_max)
+        slots_needed = mean.frames + mean.deleted
+        fewest = np.ceil(slots_needed / t_max)
         row = [t_max, mean.all_steps, mean.slots, mean.blocks, fewest, mean.padding]
-        row += [fewest * t_max - needed, mean.peak_memory_mib]
+        row += [fewest * t_max - slots_needed, mean.peak_memory_mib]
         reached = student(recall[t_max]).text()
-        rows.append([*map("{:,.0f}".format, row), reached, less.get(t_max, "")])
+        rows.append([*map("{:,.0f}".format, row), reached, differences.get(t_max, "")])
     heads = ["`T_max`", "steps", "slots", "blocks", "fewest possible", "padded", "least possible"]
     heads += ["peak MiB", f"Recall@20, {name_splits(runs)}", f"less that at {middle:.0f}"]
     chart = "![Recall@20 and padding by block size](../charts/tmax_sweep.svg)"

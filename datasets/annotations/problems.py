@@ -36,12 +36,15 @@ class Problems:
         texts = []
         for kind, examples in self.examples.items():
             first = "; ".join(example[:_LONGEST] for example in list(examples)[:EXAMPLES])
-            rest = len(examples) - EXAMPLES
-            texts.append(f"{kind} ({len(examples):,}): {first}{f' and {rest:,} more' * (rest > 0)}")
-        rest = len(texts) - MOST_KINDS
-        return texts if rest <= 0 else [*texts[:MOST_KINDS], f"and {rest:,} more kinds of problems"]
+            hidden_count = len(examples) - EXAMPLES
+            ending = f" and {hidden_count:,} more" if hidden_count > 0 else ""
+            texts.append(f"{kind} ({len(examples):,}): {first}{ending}")
+        hidden_count = len(texts) - MOST_KINDS
+        if hidden_count > 0:
+            return [*texts[:MOST_KINDS], f"and {hidden_count:,} more kinds of problems"]
+        return texts
 
-    def refuse(self, path: object, remedy: str) -> None:
+    def raise_if_any(self, path: object, remedy: str) -> None:
         """Raise `InputError` about `path` with all problems and the remedy, if there are any."""
         if self.examples:
             raise InputError(f"{path}: {', and '.join(self.sentences())}; {remedy}") from self.cause

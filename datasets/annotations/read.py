@@ -60,7 +60,7 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
     folder = Path(root) / "annotations"
-    annotations.problems.refuse(folder, "fix the files, or download or make them again")
+    annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
     if not annotations.videos:
         counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
         raise InputError(

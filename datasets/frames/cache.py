@@ -62,15 +62,15 @@ class FrameCache:
         """Read consecutive frames of one size as uint8 RGB ``(T, 3, h, w)``."""
         size_hw, start = self.stored_size(targets[0].size_hw), int(self.offsets_F1[first])
         frames_T3hw = torch.empty((len(targets), 3, *size_hw), dtype=torch.uint8)
-        buffer, done = frames_T3hw.numpy().data.cast("B"), 0
-        while done < len(buffer):  # one call reads 2 GiB at most
-            count = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
+        buffer, bytes_done = frames_T3hw.numpy().data.cast("B"), 0
+        while bytes_done < len(buffer):  # one call reads 2 GiB at most
+            count = os.preadv(self._file.fileno(), [buffer[bytes_done:]], start + bytes_done)
             if not count:
                 raise InputError(
-                    f"the frame cache {self.folder / DATA} ends at byte {start + done}; remove "
-                    f"{self.folder} and it is made again"
+                    f"the frame cache {self.folder / DATA} ends at byte {start + bytes_done}; "
+                    f"remove {self.folder} and it is made again"
                 )
-            done += count
+            bytes_done += count
         return frames_T3hw
 
     def __del__(self) -> None:
@@ -146,7 +146,7 @@ def _names_checksum(table: FrameTable) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _make_room(folder: Path, needed: int) -> None:
+def _make_room(folder: Path, bytes_needed: int) -> None:
     """Make the folder, and remove from it what a killed run left behind."""
     folder.mkdir(parents=True, exist_ok=True)
     leftovers = [*folder.glob(f"{DATA}*"), *folder.glob(f"{MANIFEST}.part")]
@@ -157,9 +157,9 @@ def _make_room(folder: Path, needed: int) -> None:
     for file in leftovers:
         file.unlink()
     free = shutil.disk_usage(folder).free
-    if needed > free:
+    if bytes_needed > free:
         raise InputError(
-            f"the frame cache {folder} needs {gib(needed)} and {gib(free)} are free; "
+            f"the frame cache {folder} needs {gib(bytes_needed)} and {gib(free)} are free; "
             "free some space, give another path or a smaller size, or do without it"
         )
 
@@ -178,28 +178,30 @@ def _write_frames(
         frames_T3hw = files.read(first, targets)
         if frames_T3hw.shape[2:] != kept_hw:
             frames_T3hw = transforms.resize(frames_T3hw, list(kept_hw), antialias=True)
-        content, done = frames_T3hw.contiguous().numpy().data.cast("B"), 0
-        while done < len(content):  # one call writes 2 GiB at most
-            done += os.pwrite(file.fileno(), content[done:], int(offsets_F1[first]) + done)
+        content, bytes_done = frames_T3hw.contiguous().numpy().data.cast("B"), 0
+        while bytes_done < len(content):  # one call writes 2 GiB at most
+            bytes_done += os.pwrite(
+                file.fileno(), content[bytes_done:], int(offsets_F1[first]) + bytes_done
+            )
 
     count, hidden = len(table.lengths), None if progress else True
     file.truncate(int(offsets_F1[-1]))
     with ThreadPoolExecutor(min(16, core_count())) as pool:
-        written = pool.map(write, range(count))
-        for _ in tqdm(written, "caching", count, unit="video", disable=hidden):
+        results = pool.map(write, range(count))
+        for _ in tqdm(results, "caching", count, unit="video", disable=hidden):
             pass
 
 
 def _check(folder: Path, expected: dict[str, Any]) -> None:
     try:
         manifest = json.loads(plain_file(folder / MANIFEST).read_text())
-        wrong = [name for name, value in expected.items() if manifest.get(name) != value]
+        differences = [name for name, value in expected.items() if manifest.get(name) != value]
         if (folder / DATA).stat().st_size != expected["bytes"]:
-            wrong.append("bytes on disk")
-        problem = f"is of other frames, of another size or not whole ({', '.join(wrong)})"
+            differences.append("bytes on disk")
+        problem = f"is of other frames, of another size or not whole ({', '.join(differences)})"
     except (OSError, ValueError, AttributeError) as error:
-        wrong, problem = [str(error)], f"cannot be read ({error})"
-    if wrong:
+        differences, problem = [str(error)], f"cannot be read ({error})"
+    if differences:
         raise InputError(
             f"the frame cache {folder} {problem}; remove {folder} and it is made again, or give "
             "another path"

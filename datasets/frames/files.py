@@ -41,7 +41,7 @@ class FrameFiles:
         for path in map(self.path, names):
             if path.name not in existing.get(path.parent.name, ()):
                 problems.add("missing frames", str(path.relative_to(self.folder)))
-        problems.refuse(
+        problems.raise_if_any(
             self.folder,
             "python -m datasets.prepare makes them from the videos, with --check it reports every "
             "frame; a synthetic root is made again under another dataset.root",
@@ -61,8 +61,8 @@ class FrameFiles:
         for name in table.names_F[table.video_offsets[:-1]].tolist():
             path = self.path(name)
             status = path.stat() if path.exists() else None
-            written = f"{status.st_size} {status.st_mtime_ns}" if status else "0"
-            digest.update(f"{name} {written}\n".encode())
+            file_state = f"{status.st_size} {status.st_mtime_ns}" if status else "0"
+            digest.update(f"{name} {file_state}\n".encode())
         return f"sha256:{digest.hexdigest()}"
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:

@@ -57,9 +57,9 @@ class Manifest:
         return f"{self.format.upper()}{quality}, {size}"
 
 
-def file_name(frame: str, format: Format) -> str:
-    """Return ``001YG.mp4/000089.png`` as a file of `format`, like ``001YG.mp4/000089.jpg``."""
-    return frame.rpartition(".")[0] + SUFFIXES[format]
+def file_name(frame: str, file_format: Format) -> str:
+    """Return ``001YG.mp4/000089.png`` as a file of `file_format`, like ``001YG.mp4/000089.jpg``."""
+    return frame.rpartition(".")[0] + SUFFIXES[file_format]
 
 
 def read_manifest(frames_folder: Path | str) -> Manifest | None:

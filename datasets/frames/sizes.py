@@ -22,10 +22,10 @@ def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, 
     It is native if `short_side` is None or no smaller than the frame's own; else the short side is
     `short_side`, and the other side keeps the proportions.
     """
-    (height, width), short = size_hw, min(size_hw)
-    if short_side is None or short <= short_side:
+    (height, width), own_short_side = size_hw, min(size_hw)
+    if short_side is None or own_short_side <= short_side:
         return height, width
-    return _scaled(height, short_side, short), _scaled(width, short_side, short)
+    return _scaled(height, short_side, own_short_side), _scaled(width, short_side, own_short_side)
 
 
 def gib(count: float) -> str:

@@ -111,7 +111,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
     except InputError as error:
         report.problems.add("frames annotated in another size than their video", str(error))
     frames_F = np.arange(len(table.names_F))
-    for owner, boxes_N4, frame_N in (
+    for box_kind, boxes_N4, frame_N in (
         ("object", table.object_boxes_M4, np.repeat(frames_F, np.diff(table.object_offsets))),
         ("person", table.person_boxes_F4, frames_F),
     ):
@@ -126,7 +126,9 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
             corners = ", ".join(f"{number:g}" for number in boxes_N4[row])
             frame, size = table.names_F[frame_N[row]], f"{width_N[row]} x {height_N[row]}"
             notes = report.remarks if kind_N[row] == 2 else report.problems
-            notes.add(f"{owner} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})")
+            notes.add(
+                f"{box_kind} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})"
+            )
 
 
 def _check_frames(
@@ -156,11 +158,11 @@ def _check_frames(
 
     with ThreadPoolExecutor(workers) as pool:  # reading and checksums free the lock
         results = tqdm(pool.map(find_problem, size_of), "frames", len(size_of), disable=None)
-        wrong = [problem for problem in results if problem]
-    for kind, example in wrong:
+        problems = [problem for problem in results if problem]
+    for kind, example in problems:
         report.problems.add(kind, example)
     for video, problem in stored_as.problems.items():
         report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {problem}")
-    fine = f"{len(size_of) - len(wrong):,} are as they should be ({stored_as.describe()})"
-    report.lines += ["", f"of {len(size_of):,} frames that count {fine}"]
-    return not wrong
+    count_text = f"{len(size_of) - len(problems):,} are as they should be ({stored_as.describe()})"
+    report.lines += ["", f"of {len(size_of):,} frames that count {count_text}"]
+    return not problems

@@ -55,11 +55,11 @@ class Decoder:
         that could be decoded, if it ends too soon or the decoder complained.
         """
         command = _command(video, max(numbers))
-        decoded, pipe, none = 0, subprocess.PIPE, subprocess.DEVNULL
+        decoded, pipe, devnull = 0, subprocess.PIPE, subprocess.DEVNULL
         with (
             tempfile.TemporaryFile() as log,
             subprocess.Popen(  # in a session of its own: Ctrl-C would make videos look cut off
-                command, stdin=none, stdout=pipe, stderr=log, start_new_session=True
+                command, stdin=devnull, stdout=pipe, stderr=log, start_new_session=True
             ) as process,
         ):
             self._running.add(process)
@@ -94,13 +94,13 @@ def _judge(numbers: Collection[int], decoded: int, log: str) -> None:
     """Raise `VideoError` unless all `numbers` were decoded and the decoder said nothing."""
     lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
     complaint = next((line.rstrip(".")[:120] for line in lines if line), "")  # without addresses
-    beyond = sorted(number for number in numbers if number > decoded)
+    missing_numbers = sorted(number for number in numbers if number > decoded)
     if not decoded:
         raise VideoError(f"not decodable: {complaint}")
-    if beyond:
+    if missing_numbers:
         raise VideoError(
-            f"too short: ends at frame {decoded}, but {len(beyond)} annotated frames come after "
-            f"it, {beyond[0]} first; {complaint}"
+            f"too short: ends at frame {decoded}, but {len(missing_numbers)} annotated frames come "
+            f"after it, {missing_numbers[0]} first; {complaint}"
         )
     if complaint:
         raise VideoError(f"damaged: {complaint}; all annotated frames were kept as decoded")

@@ -45,18 +45,18 @@ def prepare(
     with lock_folder(path, lock=root / LOCK, seconds=1):
         folder = FramesFolder(root, annotated, manifest)
         folder.clear()
-        if todo := folder.to_do():
+        if pending := folder.pending_videos():
             tools = f"{decoder_version()}, Pillow {PIL.__version__}"
             decoders = dict.fromkeys([*filter(None, manifest.decoder.split("; ")), tools])
             folder.manifest = replace(manifest, decoder="; ".join(decoders))
         manifest = folder.save()
         print(
             f"{root}: {manifest.frames + manifest.frames_missing:,} annotated frames in "
-            f"{len(annotated):,} videos, {manifest.frames:,} there already; {len(todo):,} videos "
-            f"to do ({manifest.describe()})"
+            f"{len(annotated):,} videos, {manifest.frames:,} there already; {len(pending):,} "
+            f"videos to do ({manifest.describe()})"
         )
         try:
-            _extract_all(folder, todo, workers)
+            _extract_all(folder, pending, workers)
         finally:
             folder.clear()
             manifest = folder.save()
@@ -67,22 +67,23 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[dict[str, list[str]], 
     """Return the annotated frames by video and the manifest to go on from; write nothing."""
     videos, frames, problems = root / VIDEOS_FOLDER, root / FRAMES_FOLDER, Problems()
     annotated = frames_by_video(valid_names(read_files(root, "keep")[0], problems))
-    problems.refuse(root / "annotations", "fix or download the files again")
-    earlier = read_manifest(frames)
-    if not earlier and (count := sum(1 for _ in frames.glob("[!.]*/"))):
+    problems.raise_if_any(root / "annotations", "fix or download the files again")
+    old_manifest = read_manifest(frames)
+    if not old_manifest and (count := sum(1 for _ in frames.glob("[!.]*/"))):
         raise InputError(f"{frames} holds {count} folders and no {MANIFEST}; move them away")
-    if earlier and earlier.describe() != stored_as.describe():
+    if old_manifest and old_manifest.describe() != stored_as.describe():
         raise InputError(
-            f"{frames} holds frames stored as {earlier.describe()}, not {stored_as.describe()}; "
-            "ask for that, or give another --root (with links to its videos and annotations)"
+            f"{frames} holds frames stored as {old_manifest.describe()}, not "
+            f"{stored_as.describe()}; ask for that, or give another --root (with links to its "
+            "videos and annotations)"
         )
-    to_do = not earlier or earlier.frames_missing
-    if to_do and not any((videos / video).is_file() for video in annotated):
+    is_incomplete = not old_manifest or old_manifest.frames_missing
+    if is_incomplete and not any((videos / video).is_file() for video in annotated):
         raise InputError(
             f"{videos} has none of the {len(annotated):,} annotated videos; put them there, or "
             "links to them, and not into a folder below"
         )
-    return annotated, earlier or stored_as
+    return annotated, old_manifest or stored_as
 
 
 def _extract_all(folder: FramesFolder, videos: list[str], workers: int) -> None:
@@ -98,7 +99,7 @@ def _extract_all(folder: FramesFolder, videos: list[str], workers: int) -> None:
             jobs = [pool.submit(extract, folder, decoder, video) for video in videos]
             for job in as_completed(jobs):
                 video, written, problem = job.result()
-                folder.take(video, written, problem)
+                folder.finish_video(video, written, problem)
                 bar.update(len(folder.files[video]))
         finally:
             decoder.stop()
@@ -110,11 +111,11 @@ def extract(
 ) -> tuple[str, dict[str, int], str | None]:
     """Write the frames of a video to its partial folder; return what `FramesFolder.take` takes."""
     files, written = {frame_number(file): file for file in folder.files[video]}, {}
-    folder.partial(video).mkdir()
+    folder.partial_folder(video).mkdir()
     try:
         for number, image in decoder.decode((folder.videos / video).absolute(), files):
             data = encode(image, folder.manifest)
-            (folder.partial(video) / Path(files[number]).name).write_bytes(data)
+            (folder.partial_folder(video) / Path(files[number]).name).write_bytes(data)
             written[files[number]] = len(data)
     except VideoError as error:
         return video, written, str(error)

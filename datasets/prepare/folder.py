@@ -41,7 +41,7 @@ class FramesFolder:
         sizes = {file: path.stat().st_size for file, path in paths.items() if path.exists()}
         self.sizes = {file: size for file, size in sizes.items() if size}
 
-    def partial(self, video: str) -> Path:
+    def partial_folder(self, video: str) -> Path:
         """Return the place of a video's frames until it is complete."""
         return self.path / f".{video}.partial"
 
@@ -54,18 +54,18 @@ class FramesFolder:
         """Return True if all annotated frames of a video exist."""
         return self.sizes.keys() >= {*self.files[video]}
 
-    def to_do(self) -> list[str]:
+    def pending_videos(self) -> list[str]:
         """Return the videos, incomplete or with a problem, that can be decoded."""
-        todo = []
+        pending = []
         for video in self.files:
             if (self.videos / video).is_file():
                 if video in self.problems or not self.is_complete(video):
-                    todo.append(video)
+                    pending.append(video)
             elif not self.is_complete(video):
                 self.problems[video] = f"{MISSING}: put it at {self.videos / video}"
-        return todo
+        return pending
 
-    def take(self, video: str, written: dict[str, int], problem: str | None) -> None:
+    def finish_video(self, video: str, written: dict[str, int], problem: str | None) -> None:
         """Move a finished video from its partial folder to its place.
 
         Args:
@@ -78,10 +78,10 @@ class FramesFolder:
             self.problems[video] = problem
             self.save()
             if len(written) <= len(existing):
-                shutil.rmtree(self.partial(video))
+                shutil.rmtree(self.partial_folder(video))
                 return
         shutil.rmtree(self.path / video, ignore_errors=True)
-        os.replace(self.partial(video), self.path / video)
+        os.replace(self.partial_folder(video), self.path / video)
         for file in existing:
             del self.sizes[file]
         self.sizes |= written

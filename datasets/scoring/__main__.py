@@ -39,19 +39,19 @@ def score(
     annotations = read_annotations(root, split, small_boxes=small_boxes)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
     frames, meter, missing = read_predictions(path), RecallMeter(convention), dict(target_of)
-    where = f"the {len(target_of):,} frames that count in {root}, {split}"
+    expected = f"the {len(target_of):,} frames that count in {root}, {split}"
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
             if name not in target_of:
                 raise InputError(
-                    f"{path} has frame {name}, which is not one of {where}; give the root and "
+                    f"{path} has frame {name}, which is not one of {expected}; give the root and "
                     "split it was made on"
                 )
             missing.pop(name, None)
         meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
     if missing:
         raise InputError(
-            f"{path} has {len(meter):,} of {where}; {next(iter(missing))} is the first one "
+            f"{path} has {len(meter):,} of {expected}; {next(iter(missing))} is the first one "
             "missing: add it, with a null in pair if nothing is predicted there"
         )
     return meter

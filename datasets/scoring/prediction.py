@@ -64,9 +64,10 @@ def check_classes(name: str, classes_N: np.ndarray) -> None:
     if classes_N.dtype.kind not in "iu":
         raise InputError(f"{name} is {classes_N.dtype} but must hold integers in 1..36")
     if classes_N.size and not 1 <= classes_N.min() <= classes_N.max() <= OBJECT_CLASSES:
-        wrong = classes_N[(classes_N < 1) | (classes_N > OBJECT_CLASSES)][0]
+        invalid_class = classes_N[(classes_N < 1) | (classes_N > OBJECT_CLASSES)][0]
         raise InputError(
-            f"{name} holds {wrong} but object classes are 1..{OBJECT_CLASSES}; 0 is the background"
+            f"{name} holds {invalid_class} but object classes are 1..{OBJECT_CLASSES}; 0 is the "
+            "background"
         )
 
 
@@ -84,8 +85,8 @@ def check_boxes(name: str, boxes_N4: np.ndarray) -> None:
 def _check_scores(name: str, scores: np.ndarray) -> None:
     highest = 1 + _ROUNDING
     if scores.size and not 0 <= scores.min() <= scores.max() <= highest:  # NaN is wrong too
-        wrong = scores[~((scores >= 0) & (scores <= highest))][0]
+        invalid_score = scores[~((scores >= 0) & (scores <= highest))][0]
         raise InputError(
-            f"{name} holds {wrong:g} but scores are probabilities in 0..1; "
+            f"{name} holds {invalid_score:g} but scores are probabilities in 0..1; "
             "apply the softmax (attention) and the sigmoids first and look for NaN"
         )

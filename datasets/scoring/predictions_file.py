@@ -30,7 +30,9 @@ from datasets.scoring.prediction import FramePrediction
 VERSION = 1
 METADATA_KEY = b"bload_predictions"
 _REMEDY = "name a Parquet file that eval.py predictions=FILE or another model wrote"
-_BOXES = [f"{who}_{corner}" for who in ("person", "object") for corner in ("x1", "y1", "x2", "y2")]
+_BOXES = [
+    f"{role}_{corner}" for role in ("person", "object") for corner in ("x1", "y1", "x2", "y2")
+]
 _VALUES = [*_BOXES, "person_score", "object_score", *RELATIONS]
 _NEEDED = ["frame", "pair", "object_class", *_VALUES]
 SCHEMA = pa.schema(

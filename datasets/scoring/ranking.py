@@ -153,8 +153,8 @@ def _chunk_ranks(
     if matches_OP.any():
         for rank_OR, (place_FK, _) in zip(rank_SOR, _lists(predictions), strict=True):
             pair_FK, relation_FK = np.divmod(place_FK, len(RELATIONS))
-            finds_OK = matches_OP[np.arange(len(frame_O))[:, None], pair_FK[frame_O]]
-            object_N, k_N = np.divmod(np.flatnonzero(finds_OK)[::-1], finds_OK.shape[1])
+            is_hit_OK = matches_OP[np.arange(len(frame_O))[:, None], pair_FK[frame_O]]
+            object_N, k_N = np.divmod(np.flatnonzero(is_hit_OK)[::-1], is_hit_OK.shape[1])
             rank_OR[object_N, relation_FK[frame_O[object_N], k_N]] = k_N  # the best comes last
     return rank_SOR[:, object_G, labels_G2[:, 1]]
 
@@ -183,9 +183,9 @@ def _matches(
         ),
     ):
         boxes_N4 = np.concatenate(predicted)[first_F[frame_O[row_N]] + pair_N]
-        meets_N = overlaps(true_O4[row_N], boxes_N4, convention) >= IOU_THRESHOLD
-        matches_OP[row_N, pair_N] = meets_N
-        row_N, pair_N = row_N[meets_N], pair_N[meets_N]
+        is_match_N = overlaps(true_O4[row_N], boxes_N4, convention) >= IOU_THRESHOLD
+        matches_OP[row_N, pair_N] = is_match_N
+        row_N, pair_N = row_N[is_match_N], pair_N[is_match_N]
     return matches_OP
 
 

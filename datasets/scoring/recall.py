@@ -121,21 +121,21 @@ class RecallMeter:
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
 
     def class_recalls(
-        self, constraint: str, k: int, by: str = "relation", pooled: bool = False
+        self, constraint: str, k: int, grouping: str = "relation", pooled: bool = False
     ) -> np.ndarray:
         """Return the Recall@K of each class, float64, NaN for a class that never occurs.
 
         Classes are the 26 relations, or by ``group`` attention, spatial and contacting. The recall
         is the mean over the frames that have the class, or `pooled`: found / ground truth.
         """
-        found_G, class_of_R = self._is_found(constraint, k), _CLASS_OF_R[by]
+        found_G, class_of_R = self._is_found(constraint, k), _CLASS_OF_R[grouping]
         class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
         frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
         return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
 
-    def class_counts(self, by: str = "relation") -> tuple[np.ndarray, np.ndarray]:
+    def class_counts(self, grouping: str = "relation") -> tuple[np.ndarray, np.ndarray]:
         """Return, for each class, its ground-truth triplets and the frames that have it, int64."""
-        class_of_R = _CLASS_OF_R[by]
+        class_of_R = _CLASS_OF_R[grouping]
         class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
         frames = np.unique(self._frame_of_triplet() * classes + class_G) % classes
         return np.bincount(class_G, minlength=classes), np.bincount(frames, minlength=classes)

@@ -64,9 +64,9 @@ def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None
 def format_recall(figures: Mapping[str, float]) -> str:
     """Format the figures in percent: a line per constraint and measure, a column per K."""
     rows = [
-        (constraint, short, *(100 * figures[f"{constraint}/{measure}@{k}"] for k in KS))
+        (constraint, label, *(100 * figures[f"{constraint}/{measure}@{k}"] for k in KS))
         for constraint in CONSTRAINTS
-        for measure, short in MEASURES.items()
+        for measure, label in MEASURES.items()
     ]
     return tabulate(rows, ("constraint", "measure", *(f"@{k}" for k in KS)), floatfmt=".2f")
 

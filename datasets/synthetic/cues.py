@@ -87,10 +87,10 @@ def _cues(
     first = int(np.argmax(visible_T)) + delay
 
     cue_T = np.full(frames, NO_CUE, dtype=np.int64)
-    hidden, due = int(draws_T[0]), True
+    hidden, is_due = int(draws_T[0]), True
     for t in range(frames):
         if switches_T[t]:
-            hidden, due = int(draws_T[t]), True
-        if visible_T[t] and t >= first and (due or repeats_T[t]):
-            cue_T[t], due = hidden, False
+            hidden, is_due = int(draws_T[t]), True
+        if visible_T[t] and t >= first and (is_due or repeats_T[t]):
+            cue_T[t], is_due = hidden, False
     return cue_T

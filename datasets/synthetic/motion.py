@@ -32,8 +32,8 @@ def object_paths(sides_M2: np.ndarray, frames: int, rng: np.random.Generator) ->
     for t in range(frames):
         for m in range(objects):
             if cell_M[m] == target_M[m] and moves_TM[t, m]:
-                taken = {*cell_M, *target_M}
-                free = [cell for cell in _neighbours(cell_M[m]) if cell not in taken]
+                occupied = {*cell_M, *target_M}
+                free = [cell for cell in _neighbours(cell_M[m]) if cell not in occupied]
                 if free:
                     target_M[m], step_M[m] = free[int(choice_TM[t, m] * len(free))], 0
             (x, y), (to_x, to_y) = cell_M[m], target_M[m]
@@ -53,9 +53,9 @@ def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np
     path_T2 = np.empty((frames, 2))
     position_2, t = _stop(rng), 0
     while t < frames:
-        stay = int(rng.geometric(1 / REST))
-        path_T2[t : t + stay] = position_2
-        t += stay
+        rest_frames = int(rng.geometric(1 / REST))
+        path_T2[t : t + rest_frames] = position_2
+        t += rest_frames
         stop_2 = _stop(rng)
         for step in range(1, WALK + 1):
             if t < frames:

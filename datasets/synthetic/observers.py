@@ -66,11 +66,11 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
     # G = sure + Binomial(open, _TWO): a contacting code has one relation at least.
     labels_TM = np.where(known_c_TM, _CONTACTING_CR.sum(axis=1)[contacting.code_TM], 1)
     spatial_TM = script.spatial_TM6.sum(axis=2)
-    sure_T = (counts_a_TM + counts_s_TM * spatial_TM + counts_c_TM * labels_TM).sum(axis=1)
-    open_T = (counts_c_TM & ~known_c_TM).sum(axis=1)
-    per_label_T11 = _mean_inverse(sure_T, open_T)[:, None, None]
-    single_T11 = _mean_inverse(sure_T, open_T - 1)[:, None, None]
-    double_T11 = _mean_inverse(sure_T + 1, open_T - 1)[:, None, None]
+    known_labels_T = (counts_a_TM + counts_s_TM * spatial_TM + counts_c_TM * labels_TM).sum(axis=1)
+    unknown_codes_T = (counts_c_TM & ~known_c_TM).sum(axis=1)
+    per_label_T11 = _mean_inverse(known_labels_T, unknown_codes_T)[:, None, None]
+    single_T11 = _mean_inverse(known_labels_T, unknown_codes_T - 1)[:, None, None]
+    double_T11 = _mean_inverse(known_labels_T + 1, unknown_codes_T - 1)[:, None, None]
 
     weights_TMR = np.where(known_a_TM1, _ATTENTION_CR[attention.code_TM], 0) * per_label_T11
     chances_R = cues.ATTENTION_CHANCES @ _ATTENTION_CR

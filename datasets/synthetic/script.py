@@ -1,4 +1,4 @@
-"""Everything that happens in one synthetic video, except its pixels.
+"""Script of one synthetic video: all that happens in it, except its pixels.
 
 A script can be written again at any time from (world, split, index), so the knowledge of observers
 is computed without reading an image.

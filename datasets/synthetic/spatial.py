@@ -34,12 +34,12 @@ def spatial_relations(
     offsets = (object_4[..., :2] + object_4[..., 2:] - person_4[..., :2] - person_4[..., 2:]) / sums
     x, y = offsets[..., 0], offsets[..., 1]
     apart_x, apart_y = np.abs(x) >= BESIDE, np.abs(y) >= BESIDE
-    together = ~apart_x & ~apart_y
-    holds = np.zeros((*np.shape(x), 6), dtype=bool)
-    holds[..., SIDE] = apart_x
-    holds[..., ABOVE] = apart_y & (y < 0)
-    holds[..., BENEATH] = apart_y & (y > 0)
-    holds[..., IN_FRONT] = together & in_front
-    holds[..., BEHIND] = together & ~in_front
-    holds[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
-    return holds
+    is_close = ~apart_x & ~apart_y
+    has_relation = np.zeros((*np.shape(x), 6), dtype=bool)
+    has_relation[..., SIDE] = apart_x
+    has_relation[..., ABOVE] = apart_y & (y < 0)
+    has_relation[..., BENEATH] = apart_y & (y > 0)
+    has_relation[..., IN_FRONT] = is_close & in_front
+    has_relation[..., BEHIND] = is_close & ~in_front
+    has_relation[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
+    return has_relation

@@ -22,7 +22,7 @@ SPLITS = ("train", "test", "validation", "final")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that decides the contents of a synthetic root."""
+    """Settings that decide the contents of a synthetic root."""
 
     train_videos: int = 1000
     test_videos: int = 60

@@ -36,11 +36,11 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
             if not (root / KNOBS_FILE).exists():  # another process may have made it
                 _write_root(root, world, progress)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
-        made = dict(json.loads(plain_file(root / KNOBS_FILE).read_text()))
+        saved_world = dict(json.loads(plain_file(root / KNOBS_FILE).read_text()))
     differences = [
-        f"{name} is {made.get(name)} there and {value} here"
+        f"{name} is {saved_world.get(name)} there and {value} here"
         for name, value in world.manifest().items()
-        if made.get(name) != value
+        if saved_world.get(name) != value
     ]
     if differences:
         raise InputError(

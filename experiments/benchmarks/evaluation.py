@@ -53,9 +53,9 @@ def measure(quick: bool) -> Iterator[Row]:
         seconds += (sum(turn.seconds), figures["seconds"])
     training, evaluation = frames / seconds
     count = 200 if quick else FRAMES
-    alone = f"the measure alone, {PAIRS} pairs per frame"
+    measure_label = f"the measure alone, {PAIRS} pairs per frame"
     speeds = {"training": training, "evaluation": evaluation}
-    for name, speed in (speeds | {alone: count / time_measure(source, count)}).items():
+    for name, speed in (speeds | {measure_label: count / time_measure(source, count)}).items():
         row = {"table": "evaluation", "of `dds_tiny`": name, "frames/s": speed}
         yield row | ({"of training": speed / training} if name in speeds else {})
     with tempfile.TemporaryDirectory() as folder:
@@ -64,19 +64,19 @@ def measure(quick: bool) -> Iterator[Row]:
 
 def time_measure(source: VideoSource, count: int) -> float:
     """Return the seconds of checks, ranking and summary, on the source's targets, repeated."""
-    rng, meter, spent, counted = np.random.default_rng(0), RecallMeter(), 0.0, 0
+    rng, meter, seconds, frame_count = np.random.default_rng(0), RecallMeter(), 0.0, 0
     videos = cycle(range(len(source)))
-    while counted < count:
+    while frame_count < count:
         video = next(videos)
         frames = source.targets(video, 0, int(source.lengths[video]))
-        targets = [replace(target, name=f"{counted} {target.name}") for target in frames]  # new
+        targets = [replace(target, name=f"{frame_count} {target.name}") for target in frames]  # new
         predictions = [FramePrediction(**draw_pairs(rng, target)) for target in targets]
         began = time.perf_counter()
         meter.update(predictions, targets)
-        spent, counted = spent + time.perf_counter() - began, counted + len(targets)
+        seconds, frame_count = seconds + time.perf_counter() - began, frame_count + len(targets)
     began = time.perf_counter()
     meter.summary()
-    return (spent + time.perf_counter() - began) * count / counted
+    return (seconds + time.perf_counter() - began) * count / frame_count
 
 
 def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.ndarray]:

@@ -57,9 +57,9 @@ def make_gpu_job(toy: bool, loader: str, *, data: Mapping = {}, **model: Any) ->
 
 def make_step_job(toy: bool) -> TrainJob:
     """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
-    few: dict[str, Any] = QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
-    few |= {} if toy else {"frame_size": [600, 800]}
-    job = make_gpu_job(toy, LOADERS[-1], data=few, checkpoint="none")
+    data: dict[str, Any] = QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
+    data |= {} if toy else {"frame_size": [600, 800]}
+    job = make_gpu_job(toy, LOADERS[-1], data=data, checkpoint="none")
     return replace(job, loader=replace(job.loader, t_max=94))
 
 
@@ -68,15 +68,15 @@ def measure(toy: bool) -> Iterator[Row]:
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
-    ranks, usual = Ranks(0, 1, device), make_gpu_job(toy, LOADERS[-1])
-    slots, size = usual.train.batch_slots, usual.dataset.frame_size
+    ranks, base_job = Ranks(0, 1, device), make_gpu_job(toy, LOADERS[-1])
+    slots, size = base_job.train.batch_slots, base_job.dataset.frame_size
     precision = autocast("bf16", device)
-    cost = measure_cost(usual.model, (size[0], size[1]), slots, precision, device)
+    cost = measure_cost(base_job.model, (size[0], size[1]), slots, precision, device)
     share = cost.share(slots, SHARES[device.type] * free_memory(device))  # model.checkpoint=auto
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]
-    known, rates = sheets[0] if sheets else None, {}
+    peak_teraflops, rates = sheets[0] if sheets else None, {}
     for loader, temporal in [*((loader, "dds") for loader in LOADERS), (LOADERS[-1], "none")]:
         job = make_gpu_job(toy, loader, temporal=temporal, checkpoint=str(share))
         contender = Contender(job, ranks)
@@ -85,14 +85,19 @@ def measure(toy: bool) -> Iterator[Row]:
         rates[loader, temporal] = account.frames / account.steps / seconds
         flops = 3 * sum(cost.flops.values()) * account.processed / account.steps / seconds
         row = {"table": "loaders", "loader": loader, "frames/s": rates[loader, temporal]}
-        row |= {"share of peak, %": 100 * flops / (1e12 * (known or product)), "GiB": peak}
+        row |= {"share of peak, %": 100 * flops / (1e12 * (peak_teraflops or product)), "GiB": peak}
         row |= {"steps": account.steps, "padded": account.padding, "deleted": account.deleted}
         if temporal == "dds":
             yield row
         del contender
         gc.collect()
     walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
-    row = {"table": "card", "card": card, "matrix product, TFLOP/s": product, "data sheet": known}
+    row = {
+        "table": "card",
+        "card": card,
+        "matrix product, TFLOP/s": product,
+        "data sheet": peak_teraflops,
+    }
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
     try:
         yield step_row(Contender(make_step_job(toy), ranks), toy)

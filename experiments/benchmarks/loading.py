@@ -45,9 +45,11 @@ def measure(quick: bool) -> Iterator[Row]:
 
 def assemble_batches(factor: int, batches: int) -> Row:
     """Time the assembly of batches, and torch's; lengths are Action Genome's times a factor."""
-    usual, collate = action_genome_lengths(), partial(pad_sequence, batch_first=True)
-    count = round(SLOTS / (factor * usual.mean()))
-    lengths = factor * np.random.default_rng(0).choice(usual, int(1.2 * (batches + 1) * count))
+    base_lengths, collate = action_genome_lengths(), partial(pad_sequence, batch_first=True)
+    count = round(SLOTS / (factor * base_lengths.mean()))
+    lengths = factor * np.random.default_rng(0).choice(
+        base_lengths, int(1.2 * (batches + 1) * count)
+    )
     sequences = torch.randint(50_000, (int(lengths.sum()),)).split(lengths.tolist())
     source, row = from_dataset(sequences, lengths), {"table": "batches", "sequences": count}
     for workers in (0, 2):
@@ -63,8 +65,8 @@ def seconds_per_batch(batches: Iterable[object], count: int) -> float:
     steps = iter(batches)
     next(steps)
     began = time.perf_counter()
-    taken = sum(1 for _ in islice(steps, count))
-    return (time.perf_counter() - began) / taken
+    step_count = sum(1 for _ in islice(steps, count))
+    return (time.perf_counter() - began) / step_count
 
 
 class Classifier(nn.Module):
@@ -136,15 +138,18 @@ def wait_for_workers(workers: int, cached: bool, quick: bool) -> Row:
     files = {} if cached else {"cache": None}
     contender = Contender(make_job(quick, train={"workers": workers}, dataset=files))
     contender.loader.set_epoch(1)
-    waited, began = 0.0, time.perf_counter()
-    asked = began
+    waiting_seconds, began = 0.0, time.perf_counter()
+    requested_at = began
     for number, batches in enumerate(islice(contender.loader.by_step(), 4 if quick else None)):
-        waited += time.perf_counter() - asked
+        waiting_seconds += time.perf_counter() - requested_at
         position = Position(1, number, contender.loader.steps)
         train_step(contender.training, batches, position)
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
     row = {"table": "waiting", "workers": workers, "frames from": "cache" if cached else "files"}
-    return row | {"epoch, s": asked - began, "waited, %": 100 * waited / (asked - began)}
+    return row | {
+        "epoch, s": requested_at - began,
+        "waited, %": 100 * waiting_seconds / (requested_at - began),
+    }
 
 
 WORKERS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}

@@ -58,11 +58,11 @@ def cases(limit: int) -> Iterator[tuple[str, np.ndarray, int]]:
 def plan_alone(packer: str, lengths: np.ndarray, t_max: int, seed: int) -> Planned:
     """Plan with one of bload's packers."""
     trim_memory()
-    before = taken_memory(CPU) / 2**20
+    memory_before = taken_memory(CPU) / 2**20
     reset_peak_memory(CPU)
     began = time.perf_counter()
     plan = make_plan(lengths, packer, t_max=t_max, seed=seed)
-    return plan, time.perf_counter() - began, peak_memory_mib(CPU) - before
+    return plan, time.perf_counter() - began, peak_memory_mib(CPU) - memory_before
 
 
 def plan_by(pack: Callable, lengths: np.ndarray, t_max: int, seed: int) -> Planned:
@@ -81,11 +81,11 @@ def pack_installed(name: str, lengths: np.ndarray, t_max: int) -> tuple[Blocks, 
         np.save(file, lengths)
         file.flush()
         command = [os.environ.get("PACKERS", sys.executable), "-I", "-c", code, name, file.name]
-        made = subprocess.run([*command, str(t_max), str(STEP)], capture_output=True, text=True)
-    if "ModuleNotFoundError" in made.stderr:
-        raise ModuleNotFoundError(made.stderr.strip().splitlines()[-1])
-    made.check_returncode()
-    blocks, seconds = json.loads(made.stdout.splitlines()[-1])
+        process = subprocess.run([*command, str(t_max), str(STEP)], capture_output=True, text=True)
+    if "ModuleNotFoundError" in process.stderr:
+        raise ModuleNotFoundError(process.stderr.strip().splitlines()[-1])
+    process.check_returncode()
+    blocks, seconds = json.loads(process.stdout.splitlines()[-1])
     return blocks, seconds
 
 
@@ -187,12 +187,13 @@ def measure(quick: bool) -> Iterator[Row]:
     for case, lengths, t_max in cases(10_000 if quick else 10_000_000):
         seeds = next((count for limit, count in SEEDS.items() if len(lengths) <= limit), 1)
         for name, (plan, limit) in PACKERS.items():
-            own = name.startswith("bload")
-            if len(lengths) > limit or (not own and "test" in case):
+            is_own_packer = name.startswith("bload")
+            if len(lengths) > limit or (not is_own_packer and "test" in case):
                 continue
             row = {"table": "packing", "lengths": case, "packer": name}
             planned = (
-                plan(lengths, t_max, seed) for seed in range(seeds if own and not quick else 2)
+                plan(lengths, t_max, seed)
+                for seed in range(seeds if is_own_packer and not quick else 2)
             )
             try:
                 yield row | summarise(planned, len(lengths) <= PAIRS)
@@ -207,13 +208,13 @@ def summarise(planned: Iterable[Planned], compare: bool) -> Row:
         compare: keep two plans and compare them; few large ones fit into memory.
     """
     plans: deque[Plan] = deque(maxlen=2 if compare else 1)
-    seconds, mibs, above = [], [], []
-    for plan, took, mib in planned:
+    seconds, mibs, excess_blocks = [], [], []
+    for plan, duration, mib in planned:
         plans.append(plan)
-        seconds.append(took)
+        seconds.append(duration)
         mibs.append(mib)
-        above.append(plan.blocks - plan.lower_bound)
-    row = {"above the bound": max(above), "s": statistics.median(seconds), "MiB": max(mibs)}
+        excess_blocks.append(plan.blocks - plan.lower_bound)
+    row = {"above the bound": max(excess_blocks), "s": statistics.median(seconds), "MiB": max(mibs)}
     row |= {"empty": plans[-1].padding}
     if len(plans) == 2:
         row |= {"repeat": repeat_share(*plans), "partner": partner_information([*plans])}

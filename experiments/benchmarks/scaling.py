@@ -43,8 +43,8 @@ def measure(quick: bool) -> Iterator[Row]:
     medians = pd.concat(turns).groupby(keys).median(numeric_only=True)
     for row in medians.reset_index().to_dict("records"):
         ranks, blocks = (row[key] for key in keys)
-        for name, alone in zip(WORK, (blocks, ranks * blocks), strict=True):
-            row[name] = row["frames/s"] / medians["frames/s"][1, alone]
+        for name, base_blocks in zip(WORK, (blocks, ranks * blocks), strict=True):
+            row[name] = row["frames/s"] / medians["frames/s"][1, base_blocks]
         yield {"table": "measured", **row}
     for loader in LOADERS:
         yield from predict(loader)
@@ -82,28 +82,32 @@ def time_parts(contender: Contender, steps: int) -> Iterator[Row]:
         ranks.barrier()
         began = now()
         backward(training, batches, 0)  # nothing is exchanged
-        done = now()
+        computed_at = now()
         ranks.barrier()
-        met = now()
+        met_at = now()
         parameters = training.model.parameters()
         gradient = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
         flattened = now()
         ranks.sum(gradient)
-        seconds = done - began, met - done, now() - flattened
+        seconds = computed_at - began, met_at - computed_at, now() - flattened
         yield dict(zip(PARTS, (1e3 * part for part in seconds), strict=True))
 
 
 def predict(loader: str) -> Iterator[Row]:
     """Predict the first epoch of a loader on each number of ranks, in turn and by `window`."""
-    sampler, alone = partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94), 0.0
+    lengths, base_slots = action_genome_lengths(), 0.0
+    make_sampler = partial(BlockSampler, lengths, loader, batch_slots=94)
     for ranks in RANKS:
-        samplers = [sampler(rank=0, world_size=ranks, balance=balance) for balance in BALANCES]
+        samplers = [make_sampler(rank=0, world_size=ranks, balance=balance) for balance in BALANCES]
         schedule, account = samplers[0].schedule, samplers[0].schedule.account
-        slots = [float(each.schedule.loads().max(axis=1).sum()) for each in samplers]
-        alone = alone or slots[0]
+        slots = [float(sampler.schedule.loads().max(axis=1).sum()) for sampler in samplers]
+        base_slots = base_slots or slots[0]
         row = {"table": "predicted", "loader": loader, "ranks": ranks, "steps": account.steps}
-        row |= {"speed-up": alone / slots[0], "of the ranks, %": 100 * alone / slots[0] / ranks}
-        row |= {DEALT: 100 * alone / slots[1] / ranks}
+        row |= {
+            "speed-up": base_slots / slots[0],
+            "of the ranks, %": 100 * base_slots / slots[0] / ranks,
+        }
+        row |= {DEALT: 100 * base_slots / slots[1] / ranks}
         row |= {"fillers, %": 100 * account.filler / account.processed}
         row |= {IMBALANCE: schedule.imbalance(Cost(slot=0, frame=1))}
         if ranks > 1:

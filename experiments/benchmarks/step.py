@@ -66,8 +66,8 @@ def profile_steps(quick: bool) -> Iterator[Row]:
         contender.take_steps(1 if quick else PROFILED)
     calls = sorted(profiler.key_averages(), key=lambda call: -call.self_cpu_time_total)
     micros = {f"`{call.key}`": call.self_cpu_time_total for call in calls[:SHOWN]}
-    rest = sum(call.self_cpu_time_total for call in calls[SHOWN:])
-    micros[f"{len(calls) - SHOWN} others"] = rest
+    other_micros = sum(call.self_cpu_time_total for call in calls[SHOWN:])
+    micros[f"{len(calls) - SHOWN} others"] = other_micros
     for name, spent in micros.items():
         yield {"table": "profile", "calls": name, "share, %": 100 * spent / sum(micros.values())}
 

@@ -61,9 +61,9 @@ class Packed(BlockTrainer):
     t_max, batch_slots, packer, rows = T_MAX, 2 * T_MAX, "", True
 
     def blocks(self, data, **options):
-        made = super().blocks(data, packer=self.packer, **options)
-        made.rows = self.rows
-        return made
+        plan_blocks = super().blocks(data, packer=self.packer, **options)
+        plan_blocks.rows = self.rows
+        return plan_blocks
 
 
 def train(way: str, seed: int, data: list[Item], test: list[Item], folder: str) -> Row:
