@@ -1,4 +1,4 @@
-"""The paper's table beside own_cells: padding, deletion, time of an epoch, Recall@20.
+"""The paper's table beside ours: padding, deletion, time of an epoch, Recall@20.
 
     python train.py experiment=paper_table                  # and the others in its file
     python -m experiments.paper_table [FOLDER] [--latex]
@@ -31,7 +31,7 @@ from experiments.runs import name_splits, read_curves, read_runs
 LOADER, SEED, SLOTS = "loader.name", "train.seed", "train.batch_slots"
 LOADERS = ["naive", "sampling", "sampling clips=all", "mix", "bload", "bload_exact"]
 Row = tuple[str, str, dict[str, str], dict[str, str]]
-"""A measure, its page in docs/results/, and the paper's figures and own_cells by loader."""
+"""A measure, its page in docs/results/, and the paper's figures and ours by loader."""
 
 
 def pack() -> pd.DataFrame:
@@ -113,7 +113,7 @@ def same_recall() -> tuple[float, dict[str, float]]:
 
 
 def overview_table(rows: list[Row], form: str, link: bool = False) -> str:
-    """Format measures down and loaders across, the paper's figure / own_cells; pages are linked."""
+    """Format measures down and loaders across, the paper's figure / ours; pages are linked."""
     cells = []
     for name, page, paper_cells, own_cells in rows:
         label = f"[{name}](docs/results/{page}.md)" if link else name.strip("*")
@@ -127,10 +127,10 @@ def packing_table(packed: pd.DataFrame) -> str:
     lines = [
         ("`T_max`", packed.t_max, 0),
         ("padded frames per epoch: the paper", paper_figures("padding"), 0),
-        ("own_cells", packed.padding, 0),
+        ("ours", packed.padding, 0),
         ("the least possible for the frames kept", packed.lower_bound_padding, 0),
         ("deleted frames per epoch: the paper", paper_figures("deleted"), 0),
-        ("own_cells", packed.deleted, 0),
+        ("ours", packed.deleted, 0),
         ("blocks", packed.blocks, 1),
         ("repeated pairs", packed.repeat_share, 5),
         ("nats shared by partners", packed.partner_information, 5),
