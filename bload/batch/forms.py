@@ -283,7 +283,7 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     """Return the call alone and the calls in blocks of a model of transformers."""
     alone = "model(input_ids=sequence[None])"
     parameters = signature(type(model).forward).parameters
-    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     keys = [key for key in ("input_ids", "labels", "position_ids") if key in parameters]
     device = next(model.parameters()).device
     kernels = named_kernels(model)
@@ -294,7 +294,7 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     if not kernels and has_flash and "flash" not in attention:
         wanted = f"without flash attention; this is {attention}"
     text = torch.arange(SMALL, SMALL + 8, device=device)
-    whole, part = (_run(alone, model, sequence=one).float() for one in (text, text[:4]))
+    whole, part = (_run(alone, model, sequence=tokens).float() for tokens in (text, text[:4]))
     is_causal = whole.shape[0] == 8 and torch.allclose(whole[:4], part, atol=1e-3)
     first = _first_position(model)
     is_cached = "use_cache" in parameters or (takes_all and is_causal)
