@@ -290,6 +290,6 @@ def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
         keys += tree if isinstance(tree, dict) else [name] * (tree is not None)
     for key, value in pad.items():
         if key not in keys:
-            raise InputError(f"pad has the key {key!r}; there are {', '.join(keys)}")
+            raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")
         if not isinstance(value, Number):
             raise InputError(f"pad[{key!r}] is {value!r}; it has to be a number")

@@ -22,6 +22,8 @@ class Step(NamedTuple):
     """True for the last of these batches."""
     ranks: int = 1
     """Ranks that take the step together."""
+    kinds: str = ""
+    """Keys, shapes and dtypes of what `read` returns, which all ranks must share."""
 
 
 class StepList(list[Any]):

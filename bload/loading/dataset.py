@@ -25,7 +25,7 @@ from bload.batch.trees import (
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
-ADVICE = {"frames": "make all like item 0, with 1.0 for 1 among floats"}
+ADVICE = {"frames": "make all like item 0, whole numbers among floats too"}
 ADVICE["targets"] = ADVICE["frames"] + "; from_dataset(..., objects=True) keeps targets as they are"
 """Ways out if values differ in kind."""
 
@@ -77,6 +77,7 @@ class BlockDataset(Dataset[BlockSample]):
         """True if `read` has returned the same memory twice, so that its results are copied."""
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
+        self._kinds = ""
         self._reads_tensors = False
         """True if the first read has returned tensors by frame, which need no conversion."""
 
@@ -103,6 +104,7 @@ class BlockDataset(Dataset[BlockSample]):
             result = read(0, 0, 1)
             frames, targets = self._take(result, 0, 0, 1)
             self._like = empty_like(frames), empty_like(targets)
+            self._kinds = f"frames {describe(frames)} and targets {describe(targets)}"
             kinds = {*map(type, result if isinstance(result, tuple) else [result])}
             by_frame = targets is None or self.targets_per == "frame"
             self._reads_tensors = by_frame and kinds <= {Tensor, type(None)}
@@ -119,7 +121,7 @@ class BlockDataset(Dataset[BlockSample]):
             begin, end = end, end + len(block.length)
             values = inputs[begin:end], targets[begin:end]
             samples.append(BlockSample(block, *values, self._like, self.targets_per))
-        return samples if step is None else StepList(samples, step)
+        return samples if step is None else StepList(samples, step._replace(kinds=self._kinds))
 
     def _read(
         self, read: Callable[..., Any], *segments: list[int]
@@ -206,7 +208,8 @@ def take_values(
             )
         elif by_frame and frame_counts(tree) != {length := length or max(frame_counts(tree))}:
             counts = " and ".join(map(str, sorted(frame_counts(tree))))
-            fault = f"{counts} {name}; give {length}"
+            fault = f"{counts} {name}, not {length}"
+            fault += '; give one per frame, or set targets_per="sequence"' if objects else ""
         elif like[0] is not None and describe(tree) != describe(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from bload.batch.batch import Batch, collate_blocks
 from bload.errors import InputError, plural
 from bload.loading.dataset import BlockDataset, SequenceSource
+from bload.loading.ranks import compare_ranks
 from bload.loading.sampler import BlockSampler
 from bload.packing.packers import check_options
 from bload.packing.plan import Block, Plan
@@ -187,10 +188,13 @@ class BlockLoader:
             place = f"the end of epoch {sampler.epoch}"
             print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
-            batches = iter(self.data)
+            batches, is_first = iter(self.data), True
             while step < steps:
                 sampler.check_pass(number)
                 batch = next(batches)
+                if is_first:
+                    is_first, kinds = False, {"what read returns": batch.step.kinds}
+                    compare_ranks(kinds, sampler.rank, sampler.world_size, sampler.process_group)
                 step += batch.ends_step
                 sampler.step = step  # done once yielded: take the step before you save
                 self._is_fresh = False

@@ -399,7 +399,10 @@ class BlockSampler(Sampler[list[Block]]):
         if not all(type(number) is int and number >= 0 for number in place) or not isinstance(
             state.get("plan"), dict
         ):
-            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
+            raise InputError(
+                "this is no state_dict of a BlockSampler or BlockLoader, which has whole numbers "
+                "'epoch' and 'step' and a dict 'plan'"
+            )
         saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
         key = "blocks per step"
         before = saved.get(key)

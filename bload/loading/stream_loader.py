@@ -250,7 +250,10 @@ class StreamLoader:
         """
         keys = {"step", "turn", "positions", "stream"}
         if not (isinstance(state, dict) and keys <= {*state} and isinstance(state["stream"], dict)):
-            raise InputError("this is no state_dict of a StreamLoader")
+            raise InputError(
+                "this is no state_dict of a StreamLoader, which has the keys "
+                + ", ".join(map(repr, sorted(keys)))
+            )
         definition = {"rank": self.stream.rank, **self._definition()}
         if changes := differences(state["stream"], definition):
             raise InputError(

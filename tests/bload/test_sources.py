@@ -115,11 +115,11 @@ def good(n):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda n: (good(n)[0], n[1:]), "8 targets; give 9"),
-        (lambda n: (good(n)[0], n.repeat(2)), "18 targets; give 9"),
-        (lambda n: (n.repeat(2), n), "18 frames; give 9"),
-        (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 frames; give 9"),
-        (lambda n: (n[1:], n), "8 frames; give 9"),
+        (lambda n: (good(n)[0], n[1:]), "8 targets, not 9"),
+        (lambda n: (good(n)[0], n.repeat(2)), "18 targets, not 9"),
+        (lambda n: (n.repeat(2), n), "18 frames, not 9"),
+        (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 frames, not 9"),
+        (lambda n: (n[1:], n), "8 frames, not 9"),
         (lambda n: ({"a": n}, n), r".*a: int64 \(\)}.* b: float32 \(\)"),
         (lambda n: ({"a": n, "b": n.double()}, n), r".*b: float64 \(\).*b: float32 \(\)"),
         (lambda n: ({"a": n, "b": n.float()[:, None]}, n), r".*float32 \(1,\).*float32 \(\)"),
@@ -187,7 +187,7 @@ def test_pad_values_are_of_a_key_and_fit_its_dtype():
             assert shifted.dtype == torch.int64
             assert (shifted[~batch.valid_BT] == -100).all()
     for pad, words in (
-        ({"labels": 0}, "key 'labels'; there are frames, targets"),
+        ({"labels": 0}, "key 'labels'; its keys may be frames, targets"),
         ({"targets": -100}, "pad\\['targets'\\] is -100, which a tensor of torch.uint8"),
         ({"targets": "none"}, "pad\\['targets'\\] is 'none'; it has to be a number"),
     ):
@@ -359,14 +359,14 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
 @pytest.mark.parametrize(
     ("make", "words", "options"),
     [
-        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "1.0 for 1 among floats", {}),
+        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "whole numbers among floats too", {}),
         (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
         (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*like item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
         (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
         (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
-        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "1.0 for 1", SEQUENCE),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "whole numbers among floats", SEQUENCE),
         (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
         (lambda n: (torch.zeros(n), n), "objects names 'b', .*'targets'", {"objects": "b"}),
     ],

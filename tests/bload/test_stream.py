@@ -188,7 +188,7 @@ def frames(*lengths):
         (frames(3, 0), "sequence 1 of the stream has 0 frames but t_max is 12; leave it out"),
         ([*frames(3), torch.zeros(3, 4)], r"kind float32 \(4,\), but earlier .* float32 \(2,\)"),
         (["abc"], "frames of type str; give a tensor or array"),
-        ([(torch.zeros(3), torch.zeros(4))], "has 4 targets; give 3"),
+        ([(torch.zeros(3), torch.zeros(4))], "has 4 targets, not 3"),
         ([(torch.zeros(3), 7)], 'targets of type int; .* targets_per="sequence"'),
         ([], "the stream has no sequence"),
     ],
