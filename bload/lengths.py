@@ -78,8 +78,8 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
         split: ``train`` (7,464 videos, 166,785 frames, 3 to 94) or ``test`` (1,737 videos, 54,371
             frames, 3 to 121).
 
-    Source: counted from the public per-video frame lists of STTran and related work, after their
-    usual filtering (videos with fewer than 3 remaining frames are dropped).
+    Source: counted from the frame lists ``datasets/AG/ag_{train,test}_id.pkl`` of
+    github.com/rlqja1107/NL-VSGG at commit f9785e6, which leave out videos with fewer than 3 frames.
     """
     check_choice("split", split, ("train", "test"))
     text = files("bload").joinpath("data/action_genome_lengths.json").read_text()

@@ -11,7 +11,8 @@ Bias: a block closes when nothing fits, so the last blocks of an epoch hold sequ
 to place. Blocks are therefore put in random order. Each epoch draws a new plan (the authors'
 released code draws once).
 
-``draw=video`` draws with equal chance among the sequences that fit, as the paper says.
+``draw=video`` draws with equal chance among the sequences that fit; the paper is quoted with
+"randomly sampled sequences", which leaves the chances open.
 ``draw=length`` draws with equal chance among the distinct lengths that fit and then among their
 sequences, as the released code does (github.com/RRuschel/BLoad). It uses up rare, long sequences
 early.
