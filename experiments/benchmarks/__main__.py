@@ -6,6 +6,7 @@
     python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
     python -m experiments.benchmarks gpu             # needs a GPU; not in the first command
     python -m experiments.benchmarks trainer         # needs transformers; not in the first
+    python -m experiments.benchmarks chunks          # 100 million sequences; not in the first
 
 They run one after another, on one thread. Rows go to results/benchmarks/NAME.csv, tables into the
 marked blocks.
@@ -22,7 +23,7 @@ from experiments.benchmarks import CSV, format_tables
 from experiments.study import exit_on_input_error, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
-ALL = (*NAMES, "gpu", "trainer")
+ALL = (*NAMES, "gpu", "trainer", "chunks")
 
 
 @exit_on_input_error()
