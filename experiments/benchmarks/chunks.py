@@ -80,8 +80,8 @@ def train(path: str, packer: str, chunk: int) -> Row:
     packed: list[tuple[float, float]] = []
     pack = ChunkSampler._pack
 
-    def timed(self: ChunkSampler, *place: int) -> Any:
-        began, blocks = time.perf_counter(), pack(self, *place)
+    def timed(self: ChunkSampler, epoch: int, chunk: int) -> Any:
+        began, blocks = time.perf_counter(), pack(self, epoch, chunk)
         packed.append((began, time.perf_counter()))
         return blocks
 
