@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bload.batch.unpack import Output, unpack
     from bload.batch.walk import RecurrentPart, reset_state, walk
     from bload.batch.walk_order import WalkOrder
+    from bload.loading.chunks import ChunkSampler
     from bload.loading.dataset import BlockDataset, SequenceSource
     from bload.loading.from_dataset import from_dataset
     from bload.loading.loader import BlockLoader
@@ -51,6 +52,7 @@ __all__ = [
     "BlockLoader",
     "BlockSample",
     "BlockSampler",
+    "ChunkSampler",
     "Cost",
     "EpochAccount",
     "Form",
@@ -100,6 +102,7 @@ _WITH_TORCH = (
     *("batch.batch", "batch.check", "batch.losses", "batch.step", "batch.unpack", "batch.walk"),
     *("batch.walk_order", "loading.dataset", "loading.from_dataset", "loading.loader"),
     *("loading.sampler", "loading.stream", "loading.stream_loader", "batch.forms", "spread"),
+    "loading.chunks",
 )
 """Modules that need torch, which takes seconds to import; plans, tables and measures do not."""
 

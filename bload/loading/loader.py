@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.errors import InputError, plural
+from bload.loading.chunks import ChunkSampler
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.ranks import compare_ranks
 from bload.loading.sampler import BlockSampler
@@ -41,6 +42,8 @@ class BlockLoader:
         num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
             `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
             `torch.utils.data.DataLoader`.
+        chunk: number of sequences that are planned at a time, see `bload.ChunkSampler`; None plans
+            a whole epoch.
         options: all other arguments of `bload.BlockSampler`, such as ``balance``, ``block_sizes``
             and ``last``, and options of the packer, such as ``long="split"``.
 
@@ -68,6 +71,7 @@ class BlockLoader:
         multiprocessing_context: Any = None,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
+        chunk: int | None = None,
         **options: Any,
     ) -> None:
         for name in ("lengths", "read"):
@@ -78,7 +82,10 @@ class BlockLoader:
                     "bload.from_dataset makes from a data set"
                 )
         check_options(packer, options, BlockSampler, BlockLoader)
-        self.sampler = BlockSampler(
+        sampler_type: Callable[..., BlockSampler] = BlockSampler
+        if chunk is not None:
+            sampler_type = partial(ChunkSampler, chunk=chunk)
+        self.sampler = sampler_type(
             source.lengths,
             packer,
             t_max=t_max,
@@ -146,8 +153,13 @@ class BlockLoader:
 
     @property
     def steps(self) -> int:
-        """Steps of the current epoch, the same on every rank."""
+        """Steps of the current epoch, the same on every rank; None before the last `chunk`."""
         return self.sampler.steps
+
+    @property
+    def steps_estimate(self) -> int:
+        """Steps of the current epoch, with `chunk` as far as a sample of the sequences shows."""
+        return self.sampler.steps_estimate
 
     @property
     def most_segments(self) -> int:
@@ -159,6 +171,8 @@ class BlockLoader:
         return len(self.sampler)
 
     def __repr__(self) -> str:
+        if isinstance(self.sampler, ChunkSampler):
+            return repr(self.sampler)
         cost, sampler = self.account, self.sampler
         ranks = plural(sampler.world_size, "rank")
         count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
@@ -189,13 +203,13 @@ class BlockLoader:
             print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
             batches, is_first = iter(self.data), True
-            while step < steps:
+            while step != steps:
                 sampler.check_pass(number)
                 batch = next(batches)
                 if is_first:
                     is_first, kinds = False, {"what read returns": batch.step.kinds}
                     compare_ranks(kinds, sampler.rank, sampler.world_size, sampler.process_group)
-                step += batch.ends_step
+                step, steps = step + batch.ends_step, sampler.steps
                 sampler.step = step  # done once yielded: take the step before you save
                 self._is_fresh = False
                 yield batch
@@ -229,7 +243,7 @@ class BlockLoader:
             InputError: `carried` is missing in the middle of an epoch with ``long="carry"``.
         """
         state = self.sampler.state_dict()
-        if self.plan.carries and 0 < self.step < self.steps:
+        if self._carries and 0 < self.step < self.steps:
             if not self._is_fresh:
                 raise InputError(
                     "with long=carry, the states of the rows would be lost; set loader.carried to "
@@ -237,6 +251,10 @@ class BlockLoader:
                 )
             state |= {"carried": self.carried, "rows": self._rows()}
         return state
+
+    @property
+    def _carries(self) -> bool:
+        return self.sampler.options.get("long") == "carry" and self.plan.carries
 
     def _rows(self) -> dict[str, int]:
         """Return what the carried state belongs to."""
@@ -254,7 +272,7 @@ class BlockLoader:
         steps = self.sampler.check_state(state)
         carried, saved = state.get("carried"), state.get("rows")
         inside = 0 < state["step"] < steps
-        if self.plan.carries and inside and (carried is None or saved != self._rows()):
+        if self._carries and inside and (carried is None or saved != self._rows()):
             raise InputError(
                 f"the saved state has carried rows of {saved}, this loader {self._rows()}; load "
                 "what this rank saved, or the position alone by loader.sampler.load_state_dict, "

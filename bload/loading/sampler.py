@@ -95,14 +95,13 @@ class BlockSampler(Sampler[list[Block]]):
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
         names = None if names is None else [*names]  # pandas would look for labels
-        self.lengths = check_lengths(lengths, names)
+        self.lengths, self._frames, self._lengths_digest = self._take_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
-        self.t_max = natural if t_max is None else t_max
-        least = check_whole("t_max", self.t_max, 1)
-        self.batch_slots = max(least, check_whole("batch_slots", batch_slots or 0, 0))
+        self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
+        self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         check_options(balance, cost, balance_options or {})
@@ -125,10 +124,9 @@ class BlockSampler(Sampler[list[Block]]):
         self._schedule: Schedule | None = None
         self._first_block = 0
         """Block at which the schedule begins."""
-        self._begin = 0, 0
+        self._begin: tuple[int, ...] = (0, 0)
         """Steps and blocks of the epoch that were trained with other blocks per step."""
-        len(self)  # builds the schedule, so that invalid options fail now, not at step 0
-        self._lengths_digest = _digest(self.lengths.tobytes())
+        self._check_settings()
         self._names_digest = names and _digest(repr(names).encode())
         self.step = 0
         """Steps of the current epoch that are done."""
@@ -138,6 +136,17 @@ class BlockSampler(Sampler[list[Block]]):
         """True from `load_state_dict` until a pass begins."""
         self._passes = 0
         """Number of passes, epochs and positions so far; a change ends iterators."""
+
+    def _take_lengths(
+        self, lengths: ArrayLike, names: Sequence[str] | None
+    ) -> tuple[np.ndarray, int, str]:
+        """Return the checked lengths, their sum and their digest."""
+        whole = check_lengths(lengths, names)
+        return whole, int(whole.sum()), _digest(whole.tobytes())
+
+    def _check_settings(self) -> None:
+        """Build the schedule, so that invalid options fail now, not at step 0."""
+        len(self)
 
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
@@ -199,7 +208,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def blocks_per_batch(self) -> int:
         """Blocks of the largest size in a batch."""
-        return self.batch_slots // self.plan.t_max
+        return self.batch_slots // self.t_max
 
     @property
     def blocks_per_step(self) -> int:
@@ -222,7 +231,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
-        account, (_, blocks) = self.schedule.account, self._begin
+        account, blocks = self.schedule.account, self._begin[1]
         frames, slots = int(self.plan.block_frames[:blocks].sum()), blocks * self.plan.t_max
         return replace(
             account,
@@ -238,6 +247,11 @@ class BlockSampler(Sampler[list[Block]]):
     def steps(self) -> int:
         """Steps of the current epoch, the same on every rank: those done and those left."""
         return self._begin[0] + self.schedule.steps
+
+    @property
+    def steps_estimate(self) -> int:
+        """Steps of the current epoch, which are known here; see `ChunkSampler`."""
+        return self.steps
 
     @property
     def note(self) -> str:
@@ -277,8 +291,7 @@ class BlockSampler(Sampler[list[Block]]):
         position = {
             "epoch": self.epoch,
             "step": self.step,
-            "first step": self._begin[0],
-            "first block": self._begin[1],
+            "begin": self._begin,
             **self.definition(),
             "micro_batches": self.micro_batches,
             "blocks per batch": self.blocks_per_batch,
@@ -322,7 +335,7 @@ class BlockSampler(Sampler[list[Block]]):
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
         self.epoch, self.step, self._first_step = epoch, step, step
         if step == 0:
-            self._begin = 0, 0
+            self._begin = (0,) * len(self._begin)
         self._is_loaded = is_loaded
         self._passes += 1
 
@@ -351,12 +364,11 @@ class BlockSampler(Sampler[list[Block]]):
             step: steps trained in this epoch. None takes the steps yielded, which is right only if
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
-        steps, blocks = self._begin
         return {
             "epoch": self.epoch,
             "step": self.step if step is None else step,
-            "first_step": steps,
-            "first_block": blocks,
+            "first_step": self._begin[0],
+            "first_block": self._begin[1],
             "plan": as_json_types(self.definition()),
         }
 
@@ -376,7 +388,7 @@ class BlockSampler(Sampler[list[Block]]):
                 stacklevel=2,
             )
 
-    def _begin_of(self, state: dict[str, Any]) -> tuple[int, int]:
+    def _begin_of(self, state: dict[str, Any]) -> tuple[int, ...]:
         """Return the steps done and the first block where steps of this size begin."""
         steps, block = state.get("first_step", 0), state.get("first_block", 0)
         before = state["plan"]["blocks per step"]
@@ -416,20 +428,24 @@ class BlockSampler(Sampler[list[Block]]):
                 )
                 share, rest = divmod(before, self.world_size * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
-                    slots = share * self.plan.t_max
+                    slots = share * self.t_max
                     advice = f"with {plural(self.world_size, 'rank')}, set batch_slots to {slots}"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
-        steps, block = state.get("first_step", 0), state.get("first_block", 0)
-        if has_other_size and before != self.blocks_per_step:
-            steps += -(-max(self._plan_of(state["epoch"]).blocks - block, 0) // before)
-        else:
-            steps += self._schedule_of(state["epoch"], block).steps
+        steps = self._steps_of(state)
         if state["step"] > steps:
             raise InputError(
                 f"the saved position is step {state['step']} of epoch {state['epoch']}, which has "
                 f"{steps} steps; load a position as it was saved"
             )
-        return int(steps)
+        return steps
+
+    def _steps_of(self, state: dict[str, Any]) -> int:
+        """Return the number of steps of the epoch of a saved position."""
+        steps, block = state.get("first_step", 0), state.get("first_block", 0)
+        before = state["plan"]["blocks per step"]
+        if before == self.blocks_per_step:
+            return int(steps + self._schedule_of(state["epoch"], block).steps)
+        return int(steps - (block - self._plan_of(state["epoch"]).blocks) // before)
 
     def definition(self) -> dict[str, Any]:
         """Return all settings that determine the blocks of a step, as far as they matter."""
@@ -451,7 +467,7 @@ class BlockSampler(Sampler[list[Block]]):
             "cost": [*astuple(self.cost)] if balanced else None,
             "balance_options": self.balance_options if balanced else None,
             "sequences": len(self.lengths),
-            "frames": int(self.lengths.sum()),
+            "frames": self._frames,
             "lengths digest": self._lengths_digest,
         }
         return {key: value for key, value in settings.items() if value is not None}

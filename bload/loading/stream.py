@@ -1,6 +1,8 @@
 """Blocks from a stream: sequences whose lengths are known only when they arrive.
 
 stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
+
+Sequences are decoded before they enter the window, or, if `length` is known, when they leave it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,10 +42,14 @@ class StreamBlocks(IterableDataset[Batch]):
         decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
             kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
             shard only. None if the items are such sequences.
+        length: function from an item to its frames. With it, items wait in the window, and are
+            decoded when their block leaves, so that the frames of one block are in memory instead
+            of those of the window, and resuming decodes nothing twice. An item that `skip` leaves
+            out then leaves its slots empty. None finds the lengths by decoding.
         batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
         window: largest total of frames waiting in the memory of each worker, in blocks.
-        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. What the
-            loader itself refuses stays an error.
+        skip: exceptions of `decode` or `length` on which an item is left out, such as ``OSError``.
+            What the loader itself refuses stays an error.
         sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
             or ranks: True if it divides itself, so that the items that a worker of a rank sees are
             its own; False if every worker sees all items. Other iterables are taken to yield all
@@ -64,6 +70,7 @@ class StreamBlocks(IterableDataset[Batch]):
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
+        length: Callable[[Any], int] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
         skip: Skip = (),
@@ -98,9 +105,12 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")
         if skip and decode is None:
             raise InputError("skip leaves out what decode fails on; give decode too")
+        if length and decode is None:
+            raise InputError("length packs items before they are decoded; give decode too")
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
-        self.sequences, self.decode, self.skip, self.sharded = sequences, decode, skip, sharded
+        self.sequences, self.decode, self.length = sequences, decode, length
+        self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = blocks_per_rank(batch_slots or 0, t_max)
         """Blocks in a batch."""
@@ -184,8 +194,8 @@ class _Shard:
         self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
         self.read: int = begin["read"]
-        self.pending: dict[int, tuple[Any, Any]] = {}
-        """Frames and targets of the sequences that are not yet in a block."""
+        self.pending: dict[int, Any] = {}
+        """What is not yet in a block: frames and targets of a sequence, or its item."""
         self.like: tuple[Any, Any] = (None, None)
         """Frames and targets of the first sequence without frames."""
 
@@ -205,20 +215,20 @@ class _Shard:
         self._read_again(items)
         while self.last is None:
             if self.window.is_over:
-                yield self._sample(self.window.take_block())
+                yield from self._sample(self.window.take_block())
             elif (entry := next(items, None)) is not None:
                 number, item = entry
                 self.read += 1
                 try:
-                    sequence = self._decode(item)
+                    sequence = self._measure(item)
                 except self.stream.skip:
                     self.skipped += 1
                 else:
-                    self.window.put(number, self._hold(number, sequence))
+                    self.window.put(number, self._hold(number, item, sequence))
             else:
                 self.last = self.window.take_all()
         while self.last:
-            yield self._sample(self.last.pop(0))
+            yield from self._sample(self.last.pop(0))
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
@@ -240,7 +250,7 @@ class _Shard:
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(items))
 
     def _read_again(self, items: Iterator[tuple[int, Any]]) -> None:
-        """Skip the sequences before the position, but decode those that are not yet in a block."""
+        """Skip the sequences before the position, but hold those that are not yet in a block."""
         if self.last == []:
             return
         missing = dict(chain(self.window.waiting, *(self.last or [])))
@@ -248,10 +258,10 @@ class _Shard:
         for number, item in islice(items, self.read):
             if number in missing:
                 try:
-                    sequence = self._decode(item)
+                    sequence = self._measure(item)
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
-                if self._hold(number, sequence) != missing.pop(number):
+                if self._hold(number, item, sequence) != missing.pop(number):
                     break
             reread += 1
         if missing or reread < self.read:
@@ -260,25 +270,50 @@ class _Shard:
                 "same order"
             )
 
+    def _measure(self, item: Any) -> Any:
+        """Return the length of an item, or without `length` the decoded sequence."""
+        return self.stream.length(item) if self.stream.length else self._decode(item)
+
     def _decode(self, item: Any) -> Any:
         return self.stream.decode(item) if self.stream.decode else item
 
-    def _hold(self, number: int, sequence: Any) -> int:
-        """Check and keep a copy of a sequence; return its number of frames."""
+    def _hold(self, number: int, item: Any, sequence: Any) -> int:
+        """Keep an item, or a copy of its sequence; return the number of frames."""
         t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
-        frames, targets = take_values(sequence, self.stream.targets_per, opening, self.like)
-        (length,) = frame_counts(frames)
-        if not 1 <= length <= t_max:
-            advice = f"leave it out of the stream{f', or raise t_max to {length}' * (length > 0)}"
-            raise InputError(f"{opening} {length} frames but t_max is {t_max}; {advice}")
-        self.pending[number] = map_tensors(frames, Tensor.clone), map_tensors(targets, Tensor.clone)
-        if self.like[0] is None:
-            self.like = empty_like(frames), empty_like(targets)
-        return length
+        if self.stream.length:
+            held, frames = item, check_whole(f"length of sequence {number}", sequence, 0)
+        else:
+            held = self._take(sequence, opening)
+            (frames,) = frame_counts(held[0])
+        if not 1 <= frames <= t_max:
+            advice = f"leave it out of the stream{f', or raise t_max to {frames}' * (frames > 0)}"
+            raise InputError(f"{opening} {frames} frames but t_max is {t_max}; {advice}")
+        self.pending[number] = held
+        return frames
 
-    def _sample(self, segments: Waiting) -> BlockSample:
-        """Make the sample of a block."""
-        number_S, length_S = np.array(segments, dtype=np.int64).T
-        inputs, targets = zip(*(self.pending.pop(number) for number, _ in segments), strict=True)
-        block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
-        return BlockSample(block, inputs, targets, self.like, self.stream.targets_per)
+    def _take(self, sequence: Any, opening: str, length: int | None = None) -> tuple[Any, Any]:
+        """Check a decoded sequence and return a copy of its frames and targets."""
+        values = take_values(sequence, self.stream.targets_per, opening, self.like, length)
+        if self.like[0] is None:
+            self.like = empty_like(values[0]), empty_like(values[1])
+        return map_tensors(values[0], Tensor.clone), map_tensors(values[1], Tensor.clone)
+
+    def _sample(self, segments: Waiting) -> Iterator[BlockSample]:
+        """Yield the sample of a block, or nothing if all its items are skipped."""
+        taken = []
+        for number, frames in segments:
+            held = self.pending.pop(number)
+            if self.stream.length:
+                opening = f"sequence {number} of the stream, with a length of {frames}, has"
+                try:
+                    sequence = self._decode(held)
+                except self.stream.skip:
+                    self.skipped += 1
+                    continue
+                held = self._take(sequence, opening, frames)
+            taken.append((number, frames, *held))
+        if taken:
+            numbers, lengths, inputs, targets = zip(*taken, strict=True)
+            number_S, length_S = np.array([numbers, lengths], dtype=np.int64)
+            block = Block(numbers[0], self.stream.t_max, number_S, 0 * number_S, length_S)
+            yield BlockSample(block, inputs, targets, self.like, self.stream.targets_per)

@@ -38,8 +38,8 @@ class StreamLoader:
     Args:
         sequences: items of the stream, see `bload.StreamBlocks`.
         t_max: slots in a block; a longer sequence is an error.
-        decode: function from an item to a whole sequence; this, `batch_slots`, `window`, `skip`,
-            `sharded`, `targets_per` and `pad` are explained in `bload.StreamBlocks`.
+        decode: function from an item to a whole sequence; this, `length`, `batch_slots`, `window`,
+            `skip`, `sharded`, `targets_per` and `pad` are explained in `bload.StreamBlocks`.
         rank: rank of this process; None takes it from the process group, or 0 without a group.
         world_size: number of ranks; None takes it from the process group, or 1 without a group.
         process_group: group of the ranks that share the data; None takes the default group. Without
@@ -59,6 +59,7 @@ class StreamLoader:
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
+        length: Callable[[Any], int] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
         skip: Skip = (),
@@ -81,6 +82,7 @@ class StreamLoader:
             sequences,
             t_max,
             decode=decode,
+            length=length,
             batch_slots=batch_slots,
             window=window,
             skip=skip,
@@ -230,7 +232,8 @@ class StreamLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this rank after the last batch yielded, as plain values.
 
-        It holds numbers of waiting sequences, not their frames. Each rank must save its own.
+        It holds numbers of waiting sequences, not their frames. Each rank must save its own, or one
+        rank those of all, in a list.
         """
         return {
             "step": self.step,
@@ -239,26 +242,37 @@ class StreamLoader:
             "stream": as_json_types({"rank": self.stream.rank, **self._definition()}),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue after the last batch yielded before `state` was saved on this rank.
+    def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
+        """Continue after the last batch yielded before `state` was saved.
 
         The stream must yield the same sequences in the same order. Those before the position are
         skipped; only those that were waiting are decoded again.
+
+        Args:
+            state: what this rank has saved, or the list of what all ranks have saved after one
+                step. From the list, ranks and workers may be others if ranks x workers is the same:
+                every sequence is still in one block, but the blocks of a step are others.
 
         Raises:
             InputError: the state belongs to another rank or other options, or was edited.
         """
         keys = {"step", "turn", "positions", "stream"}
-        if not (isinstance(state, dict) and keys <= {*state} and isinstance(state["stream"], dict)):
-            raise InputError(
-                "this is no state_dict of a StreamLoader, which has the keys "
-                + ", ".join(map(repr, sorted(keys)))
-            )
+        for part in state if isinstance(state, list) else [state]:
+            if not (
+                isinstance(part, dict) and keys <= {*part} and isinstance(part["stream"], dict)
+            ):
+                raise InputError(
+                    "this is no state_dict of a StreamLoader, which has the keys "
+                    + ", ".join(map(repr, sorted(keys)))
+                )
+        if isinstance(state, list):
+            state = self._share_of(state)
         definition = {"rank": self.stream.rank, **self._definition()}
         if changes := differences(state["stream"], definition):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
-                "give each rank its own"
+                "give each rank its own, or the list of all ranks' states where ranks x workers "
+                "is the same and the loader divides the stream"
             )
         try:
             check_whole("step", state["step"], 0)
@@ -279,6 +293,36 @@ class StreamLoader:
         self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions
         self._iterations += 1
+
+    def _share_of(self, states: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the state of this rank, put together from those of all ranks."""
+        rank, ranks, workers = self.stream.rank, self.stream.world_size, self._workers
+        by_rank = {state["stream"].get("rank"): state for state in states}
+        shared = [{**state["stream"], "rank": rank, "step": state["step"]} for state in states]
+        complete = {**shared[0], "ranks": len(states)} if states else {}
+        if not states or {*by_rank} != {*range(len(states))} or shared != [complete] * len(states):
+            raise InputError(
+                f"{plural(len(states), 'state')} that do not belong together; give the list of "
+                "those of every rank, saved after one step"
+            )
+        settings = states[0]["stream"] | {"rank": rank}
+        if (len(states), settings.get("workers")) == (ranks, workers):
+            return by_rank[rank]
+        position_by_shard = {
+            worker * len(states) + of_rank: position
+            for of_rank, state in by_rank.items()
+            for worker, position in enumerate(state["positions"])
+        }
+        if len(position_by_shard) != ranks * workers or self.stream.sharded:
+            return {**states[0], "stream": settings}  # refused by its settings
+        positions = [
+            {**position_by_shard[worker * ranks + rank], "worker": worker}
+            for worker in range(workers)
+        ]
+        definition = self._definition()
+        for name in ("ranks", "workers", "blocks per batch"):
+            settings[name] = definition[name]
+        return {**states[0], "turn": 0, "positions": positions, "stream": settings}
 
 
 class _WithPositions(IterableDataset[Any]):

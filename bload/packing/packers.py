@@ -82,6 +82,7 @@ def make_plan(
     *,
     block_sizes: Sequence[int] = (),
     multiple_of: int = 1,
+    chunk: int | None = None,
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch; equal arguments give equal plans.
@@ -94,6 +95,8 @@ def make_plan(
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
         multiple_of: slots of every segment and block are a multiple of this, see `BlockSampler`.
+        chunk: number of the chunk of the epoch that has these lengths; its generator is
+            ``np.random.default_rng([seed, epoch, 2, chunk])``.
         options: options of the packer.
 
     Raises:
@@ -105,11 +108,12 @@ def make_plan(
     multiple_of = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
     t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
-    rng = np.random.default_rng([check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)])
+    entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
+    rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
     if multiple_of > 1:
         place = lengths, packer, t_max, seed, epoch
-        return _aligned_plan(*place, sizes, multiple_of, options)
+        return _aligned_plan(*place, sizes, multiple_of, {"chunk": chunk, **options})
     if sizes and pack.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if options.get("long") == "carry" and not pack.makes_batches:

@@ -3,15 +3,18 @@
     python -m experiments.benchmarks                 # two idle cores, 16 minutes
     python -m experiments.benchmarks packing step    # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
+    python -m experiments.benchmarks --stale         # tables whose code has changed since
     python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
     python -m experiments.benchmarks gpu             # needs a GPU; not in the first command
     python -m experiments.benchmarks trainer         # needs transformers; not in the first
+    python -m experiments.benchmarks chunks          # 100 million sequences; not in the first
 
 They run one after another, on one thread. Rows go to results/benchmarks/NAME.csv, tables into the
 marked blocks.
 """
 
 import os
+import subprocess
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -19,10 +22,24 @@ from pathlib import Path
 import torch
 
 from experiments.benchmarks import CSV, format_tables
-from experiments.study import exit_on_input_error, make_parser, publish, read_rows, write_rows
+from experiments.study import (
+    ROOT,
+    exit_on_input_error,
+    make_parser,
+    publish,
+    read_rows,
+    write_rows,
+)
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
-ALL = (*NAMES, "gpu", "trainer")
+ALL = (*NAMES, "gpu", "trainer", "chunks")
+
+
+def changed_since(commit: str, paths: Sequence[str], repository: Path = ROOT) -> list[str]:
+    """Return the files below `paths` that differ from a commit; all paths if it is not known."""
+    command = ["git", "diff", "--name-only", commit, "--", *paths]
+    diff = subprocess.run(command, cwd=repository, capture_output=True, text=True)
+    return diff.stdout.split() if diff.returncode == 0 else [*paths]
 
 
 @exit_on_input_error()
@@ -30,10 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser("benchmarks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
     parser.add_argument("--tables", action="store_true", help="measure nothing")
+    parser.add_argument("--stale", action="store_true", help="name tables older than their code")
     parser.add_argument("--quick", action="store_true", help="measure little, for runs/")
     args = parser.parse_args(arguments)
     if unknown := {*args.names} - {*ALL}:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(ALL)}")
+    if args.stale:
+        for name in args.names or ALL:
+            module, rows = import_module(f"experiments.benchmarks.{name}"), CSV / f"{name}.csv"
+            commits = {*read_rows(rows).commit.str[:40]} if rows.exists() else {"unmeasured"}
+            timed = (f"experiments/benchmarks/{name}.py", *module.CODE)
+            changed = [*dict.fromkeys(file for c in commits for file in changed_since(c, timed))]
+            if changed:
+                measured = ", ".join(commit[:10] for commit in commits)
+                print(f"{name}: {measured}, since then {', '.join(changed)}")
+        return
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes started later
     torch.set_num_threads(1)
     folder = Path("runs/benchmarks_quick") if args.quick else CSV

@@ -34,6 +34,7 @@ from experiments.benchmarks import Row, Table, make_job
 from experiments.interleaved import ALONE, Contender
 from training.evaluation import evaluate
 
+CODE = ("models", "datasets/frames", "datasets/scoring", "training/evaluation.py")
 ROUNDS, PAIRS = 4, 100
 FRAMES, TRAIN_FRAMES = 54_371, 166_785
 """Frames of Action Genome's test and training split."""

@@ -30,6 +30,7 @@ from training.memory import free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
 from training.sidings.recompute import SHARES
 
+CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
 TERAFLOPS = {
     **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},

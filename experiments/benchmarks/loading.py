@@ -22,6 +22,7 @@ from experiments.benchmarks import Row, Table, make_job
 from experiments.interleaved import Contender
 from training.step import Position, train_step
 
+CODE = ("bload/batch", "bload/loading", "datasets/frames", "training/step.py")
 SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
 Logits = Iterator[tuple[Tensor, Tensor]]
 """Logits and labels of batches."""

@@ -26,6 +26,7 @@ from experiments.study import ROOT, write_rows
 from training.ranks import Ranks
 from training.step import backward
 
+CODE = ("models", "bload/packing", "bload/schedule", "training/ranks.py", "training/step.py")
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
 """Number of ranks -> blocks per rank and step."""
 ROUNDS, STEPS, MINUTES = 3, 20, 10

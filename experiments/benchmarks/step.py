@@ -18,6 +18,7 @@ from experiments.intervals import ratio
 from models.temporal import PARTS
 from training.step import backward
 
+CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 ROUNDS, STEPS, PROFILED, SHOWN = 6, 5, 20, 12
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from experiments.benchmarks import Row, Table
 
+CODE = ("experiments/benchmarks/trainer_ways.py", "bload/batch", "bload/loading", "bload/packing")
+
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of one rank, of two, and of counts."""

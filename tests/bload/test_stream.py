@@ -404,6 +404,91 @@ def test_unreadable_items_are_skipped_if_asked_and_counted_to_the_end(workers, c
         StreamLoader([1], T_MAX, skip=OSError)
 
 
+def length_of(sequence):
+    return LENGTHS[sequence]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_with_lengths_the_same_blocks_are_decoded_as_they_leave(workers):
+    options = {"num_workers": workers, "batch_slots": 2 * T_MAX}
+    whole = [rows_of([batch]) for batch in loader_of(**options)]
+    packed_first = loader_of(length=length_of, **options)
+    for step, batch in enumerate(packed_first):
+        assert rows_of([batch]) == whole[step]
+        if step == 4:
+            state = json.loads(json.dumps(packed_first.state_dict()))
+    resumed = loader_of(length=length_of, decode=Numbers(), **options)
+    resumed.load_state_dict(state)
+    assert [rows_of([batch]) for batch in resumed] == whole[5:]
+    if not workers:  # decoded once, and only what was not in a block
+        assert sorted(packed_first.stream.decode.decoded) == [*range(40)]
+        left = {pair[0] for rows in whole[5:] for row in rows for pair in row}
+        assert sorted(resumed.stream.decode.decoded) == sorted(left)
+
+
+def test_with_lengths_an_unreadable_item_leaves_its_slots_empty(capsys):
+    options = {"length": length_of, "skip": OSError, "window": 1}
+    whole = rows_of(loader_of(length=length_of, window=1))
+    loader = loader_of(decode=Unreadable(), **options)
+    kept = [[pair for pair in row if pair[0] % 7 != 3] for row in whole]
+    assert rows_of(loader) == [row for row in kept if row]
+    assert loader.skipped == 6
+    numbers = [3, 3, 3, 4, 3]  # the first blocks hold nothing that can be read
+    alone = StreamLoader(numbers, LENGTHS[3], decode=Unreadable(), **options)
+    assert len([*alone]) == 1
+    assert alone.skipped == 4
+
+
+def test_with_lengths_what_does_not_have_its_length_is_refused():
+    for lengths, words in [
+        (lambda s: LENGTHS[s] - (s == 7), r"sequence 7 .* length of 2, has 3"),
+        (lambda s: 2.5, "length of sequence 0 is 2.5"),
+        (lambda s: 13, "sequence 0 of the stream has 13 frames but t_max is 12"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            list(loader_of(length=lengths))
+    with pytest.raises(InputError, match="give decode too"):
+        StreamLoader([1], T_MAX, length=len)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("length", [None, length_of])
+@pytest.mark.parametrize(("ranks", "workers"), [(4, 0), (1, 4)])
+def test_all_ranks_states_go_on_with_other_ranks_and_workers(ranks, workers, length):
+    def loaders(ranks, workers):
+        options = {"num_workers": workers, "length": length, "window": 1, "world_size": ranks}
+        return [loader_of(rank=rank, **options) for rank in range(ranks)]
+
+    seen, states = [], []
+    for loader in loaders(2, 2):
+        seen += rows_of(islice(loader, 2))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    for loader in loaders(ranks, workers):
+        loader.load_state_dict(states[::-1])
+        seen += rows_of(loader)
+    assert sorted(pair for row in seen for pair in row) == [
+        [s, p] for s in range(40) for p in range(LENGTHS[s])
+    ]
+
+
+def test_states_of_all_ranks_are_refused_where_they_do_not_fit():
+    def loader(rank, ranks, workers=0, stream=None, **options):
+        settings = {"t_max": T_MAX, "decode": Numbers(), "num_workers": workers}
+        return StreamLoader(stream or range(40), **settings, rank=rank, world_size=ranks, **options)
+
+    both = [loader(rank, 2).state_dict() for rank in range(2)]
+    loader(1, 2).load_state_dict(both)
+    for states in ([], both[:1], [both[0], both[0]], [both[0], both[1] | {"step": 3}]):
+        with pytest.raises(InputError, match="of every rank, saved after one step"):
+            loader(0, 2).load_state_dict(states)
+    with pytest.raises(InputError, match=r"ranks was 2 and is 3; .* ranks x workers is the same"):
+        loader(0, 3).load_state_dict(both)
+    options = {"stream": Sharding(), "sharded": True}
+    both = [loader(rank, 2, **options).state_dict() for rank in range(2)]
+    with pytest.raises(InputError, match="ranks was 2 and is 1; workers was 1 and is 2"):
+        loader(0, 1, 2, **options).load_state_dict(both)
+
+
 def test_sequences_in_memory_that_is_used_again_are_copied():
     memory = torch.zeros(T_MAX, 2, dtype=torch.int64)
 

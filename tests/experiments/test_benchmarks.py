@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks import packing, scaling
-from experiments.benchmarks.__main__ import NAMES, main
+from experiments.benchmarks.__main__ import ALL, NAMES, changed_since, main
 from experiments.benchmarks.gpu import make_gpu_job
 from experiments.study import DOCS, ROOT
 from training.config import compose_job
@@ -40,6 +40,27 @@ def test_the_quick_form_makes_every_table_and_writes_no_page(name, folder, monke
     for table in import_module(f"experiments.benchmarks.{name}").TABLES.values():
         assert f"{table.caption}\n\n| " in shown
     assert {page: page.read_text() for page in DOCS.rglob("*.md")} == before
+
+
+def test_tables_are_stale_if_what_they_time_has_changed(tmp_path):
+    def git(*words):
+        run = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init")
+    for name in ("timed.py", "other.py"):
+        (tmp_path / name).write_text("1")
+    git("add", ".")
+    git("commit", "-m", "both")
+    commit = git("rev-parse", "HEAD").strip()
+    (tmp_path / "other.py").write_text("2")
+    assert changed_since(commit, ["timed.py"], tmp_path) == []
+    (tmp_path / "timed.py").write_text("2")
+    assert changed_since(commit, ["timed.py"], tmp_path) == ["timed.py"]
+    assert changed_since(40 * "0", ["timed.py"], tmp_path) == ["timed.py"]
+    for name in ALL:
+        for path in import_module(f"experiments.benchmarks.{name}").CODE:
+            assert (ROOT / path).exists()
 
 
 def test_the_rules_of_others_fill_blocks_as_they_say():

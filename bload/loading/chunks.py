@@ -1,0 +1,273 @@
+"""Sampler of epochs that are planned a chunk at a time, for data sets of any size.
+
+    order     a pseudorandom permutation of the sequences, computed place by place
+    chunks    |0 .. chunk - 1|chunk .. 2 chunk - 1|. . .|    places in that order
+    blocks    |b b b b b b b b b|b b b b b b b b|b b b b|    each chunk is packed by itself
+    steps     |s s s s|s s s s|s s s s|s s s s|s s s s|f f|  f: fillers, at the end alone
+
+A chunk is packed in a thread while the steps of the one before are trained. The blocks of a step
+that a chunk does not complete are trained with the first of the next one. Memory is that of two
+chunks. What is random and how few blocks there are is as in a data set of the size of a chunk;
+which sequences share a chunk changes with the epoch.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bload.batch.step import Step, StepList
+from bload.errors import InputError, TooLongError, check_whole, plural
+from bload.lengths import check_lengths
+from bload.loading.sampler import BlockSampler
+from bload.packing.packers import find_packer, make_plan
+from bload.packing.plan import Block, Plan, filler_block
+from bload.schedule.balance import make_schedule
+
+PIECE = 2**20
+"""Lengths that are checked and hashed at a time."""
+SAMPLE = 100_000
+"""Sequences that are packed to estimate the steps of an epoch."""
+ROUNDS = 6
+"""Rounds of the Feistel network, an even number."""
+MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+class ChunkSampler(BlockSampler):
+    """Yields the blocks of one rank, as `BlockSampler` does, from plans of one chunk each.
+
+    Positions are exact, may be `elastic`, and pack again only the chunk in which they lie. The
+    number of steps is known when the last chunk is packed; until then `steps` is None and `len`
+    raises `TypeError`.
+
+    Args:
+        lengths: frames of every sequence; an array keeps its dtype, and may be a memory map.
+        packer: a key of `bload.PACKERS`.
+        chunk: sequences in a chunk.
+        options: other arguments of `BlockSampler`, except those that need a whole epoch.
+
+    Raises:
+        InputError: as in `BlockSampler`; or an option needs the plan of a whole epoch.
+    """
+
+    def __init__(
+        self, lengths: ArrayLike, packer: str = "bload_exact", *, chunk: int, **options: Any
+    ) -> None:
+        self.chunk = check_whole("chunk", chunk, 1)
+        for obstacle, is_set in (
+            (f"balance={options.get('balance')}", options.get("balance", "none") != "none"),
+            ("block_sizes", options.get("block_sizes", 1) != 1),
+            ("last=drop", options.get("last") == "drop"),
+            ("long=carry", options.get("long") == "carry"),
+            (f"packer={packer}", find_packer(packer).makes_batches),
+        ):
+            if is_set:
+                raise InputError(
+                    f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; "
+                    "leave one of the two out"
+                )
+        self._counts: list[int] = []
+        """Blocks of the chunks that this pass has packed."""
+        super().__init__(lengths, packer, **options)
+        self._begin = 0, 0, 0
+        self.chunks = -(-len(self.lengths) // self.chunk)
+        """Number of chunks."""
+
+    def _take_lengths(
+        self, lengths: ArrayLike, names: Sequence[str] | None
+    ) -> tuple[np.ndarray, int, str]:
+        array = lengths if isinstance(lengths, np.ndarray) else check_lengths(lengths, names)
+        digest, frames = hashlib.sha256(), 0
+        for first in range(0, max(len(array), 1), PIECE):
+            part = slice(first, first + PIECE)
+            labels: Any = range(len(array)) if names is None else names
+            whole = check_lengths(array[part], labels[part])
+            digest.update(whole.tobytes())
+            frames += int(whole.sum())
+        return array, frames, digest.hexdigest()[:16]
+
+    def _check_settings(self) -> None:
+        longest = int(self.lengths.argmax())
+        try:
+            plan = self._plan_chunk(self.lengths[longest : longest + 1], 0, 0)
+        except TooLongError as error:
+            error.sequence, error.name = longest, self.names[longest] if self.names else ""
+            raise
+        if not plan.has_one_size:
+            raise InputError(f"chunk needs blocks of one size, and {self.packer} makes several")
+        make_schedule(plan, self.world_size, self.batch_slots, micro_batches=self.micro_batches)
+
+    def _plan_chunk(self, lengths: np.ndarray, epoch: int, chunk: int) -> Plan:
+        place = self.packer, self.t_max, self.seed, epoch
+        options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
+        return make_plan(lengths, *place, **options)
+
+    def _order(self, epoch: int, first: int, count: int) -> np.ndarray:
+        """Return the sequences at `count` places of an epoch's order, fewer at its end."""
+        rng, sequences = np.random.default_rng([self.seed, epoch, 3]), len(self.lengths)
+        keys = rng.integers(0, 2**64, ROUNDS, dtype=np.uint64)
+        return permuted(np.arange(first, min(first + count, sequences)), sequences, keys)
+
+    def _pack(self, epoch: int, chunk: int) -> "_Blocks":
+        """Return the blocks of a chunk."""
+        number = self._order(epoch, chunk * self.chunk, self.chunk)
+        plan = self._plan_chunk(self.lengths[number], epoch, chunk)
+        return _Blocks(number[plan.sequence], plan.first, plan.length, plan.offsets)
+
+    def _plan_of(self, epoch: int) -> Plan:
+        raise InputError("with chunk, no plan of a whole epoch exists; leave chunk out for one")
+
+    @property
+    def steps(self) -> int | None:  # type: ignore[override]
+        """Steps of the current epoch; None until the last chunk is packed."""
+        steps, block, chunk = self._begin
+        if chunk + len(self._counts) < self.chunks:
+            return None
+        return steps - (block - sum(self._counts)) // self.blocks_per_step
+
+    @property
+    def steps_estimate(self) -> int:
+        """Steps of the current epoch as far as a sample of the sequences shows."""
+        if self.steps is not None:
+            return self.steps
+        number = self._order(self.epoch, 0, min(self.chunk, SAMPLE))
+        plan = self._plan_chunk(self.lengths[number], self.epoch, 0)
+        return -int(-plan.blocks * self._frames // (plan.frames * self.blocks_per_step))
+
+    def __len__(self) -> int:
+        raise TypeError("with chunk, the number of batches is unknown; see steps_estimate")
+
+    def __repr__(self) -> str:
+        return (
+            f"about {plural(self.steps_estimate, 'step')} x {plural(self.world_size, 'rank')} of "
+            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}, "
+            f"planned by {plural(self.chunks, 'chunk')} of {self.chunk:,} sequences"
+        )
+
+    def batches(self) -> Iterator[StepList]:
+        """Yield the blocks of each batch of the pass under way.
+
+        Raises:
+            InputError: in place of the next batch, if the sampler has been moved meanwhile.
+        """
+        number, epoch, size = self._passes, self.epoch, self.blocks_per_step
+        _, begin, first = self._begin
+        counts = self._counts = []
+        pool = ThreadPoolExecutor(1)
+        try:
+            packing = [pool.submit(self._pack, epoch, c) for c in range(first, self.chunks)[:1]]
+            nothing = np.zeros(0, dtype=np.int64)
+            left = _Blocks(nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
+            for chunk in range(first, self.chunks):
+                blocks = packing.pop().result()
+                counts.append(len(blocks.offsets) - 1)
+                is_last = chunk + 1 == self.chunks
+                if not is_last:
+                    packing.append(pool.submit(self._pack, epoch, chunk + 1))
+                offsets = left.offsets[-1] + blocks.offsets[1:]
+                pairs = zip(left, (*blocks[:3], offsets), strict=True)
+                blocks = _Blocks(*map(np.concatenate, pairs))
+                end = len(blocks.offsets) - 1
+                stop = end if is_last else end - (end - begin) % size
+                for step in range(begin, stop, size):
+                    for batch in self._batches_of_step(blocks, range(step, min(step + size, end))):
+                        self.check_pass(number)
+                        yield batch
+                start, begin = blocks.offsets[stop], 0
+                columns = blocks.sequence[start:], blocks.first[start:], blocks.length[start:]
+                left = _Blocks(*columns, blocks.offsets[stop:] - start)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _batches_of_step(self, blocks: "_Blocks", step: range) -> Iterator[StepList]:
+        """Yield this rank's batches of a step of some blocks, which are dealt to ranks in turn."""
+        own, rows = step[self.rank :: self.world_size], self.blocks_per_batch
+        fullest = step[:: self.world_size] if self.even else own
+        batches = max(-(-len(fullest) // rows), 1)
+        segments = slice(blocks.offsets[step.start], blocks.offsets[step.stop])
+        frames = int(blocks.length[segments].sum())
+        for batch in range(batches):
+            part = [
+                blocks.block(b, self.t_max, self.multiple_of)
+                for b in own[batch * rows : (batch + 1) * rows]
+            ]
+            part += [filler_block(self.t_max)] * (rows - len(part))
+            ends = batch + 1 == batches
+            yield StepList(part, Step(self.epoch, frames, batches, ends, self.world_size))
+
+    def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
+        super()._move(epoch, step, is_loaded)
+        self._counts = []
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Return the epoch, the steps done, the first block not yet trained, and the definition."""
+        state = super().state_dict(step)
+        steps, block, chunk = self._begin
+        block += (state["step"] - steps) * self.blocks_per_step
+        for count in self._counts:
+            if block < count:
+                break
+            block, chunk = block - count, chunk + 1
+        block *= chunk < self.chunks  # no block follows the last chunk
+        return state | {"first_step": state["step"], "first_block": block, "chunk": chunk}
+
+    def _begin_of(self, state: dict[str, Any]) -> tuple[int, ...]:
+        return state["step"], state["first_block"], state["chunk"]
+
+    def _steps_of(self, state: dict[str, Any]) -> int:
+        check_whole("chunk", state.get("chunk"), 0, self.chunks)
+        return int(state["step"])  # how many there are is not known yet
+
+    def definition(self) -> dict[str, Any]:
+        """Return all settings that determine the blocks of a step, as far as they matter."""
+        return {**super().definition(), "chunk": self.chunk}
+
+
+class _Blocks(NamedTuple):
+    """Consecutive blocks: block b holds the segments ``offsets[b]:offsets[b + 1]``."""
+
+    sequence: np.ndarray
+    """Number in the data set, ``(segments,)``."""
+    first: np.ndarray
+    length: np.ndarray
+    offsets: np.ndarray
+
+    def block(self, index: int, t_max: int, multiple_of: int) -> Block:
+        """Return block `index`."""
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        columns = self.sequence[part], self.first[part], self.length[part]
+        return Block(index, t_max, *columns, multiple_of=multiple_of)
+
+
+def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers at some places of a pseudorandom order of `size` numbers.
+
+    A Feistel network permutes all numbers of some bits. A number that is not below `size` is put
+    through it again until it is, which keeps the whole a permutation.
+
+    Args:
+        place: places in the order, int64.
+        size: how many numbers there are.
+        keys: random uint64, an even number of them; one per round.
+    """
+    bits = max((size - 1).bit_length(), 2)
+    number = _feistel(place.astype(np.uint64), bits, keys)
+    while len(beyond := np.flatnonzero(number >= size)):
+        number[beyond] = _feistel(number[beyond], bits, keys)
+    return number.astype(np.int64)
+
+
+def _feistel(number: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
+    low, high = np.uint64(bits // 2), np.uint64(bits - bits // 2)
+    left, right = number >> low, number & np.uint64((1 << int(low)) - 1)
+    for key in keys:
+        mixed = (right ^ key) * MIX
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= MIX_AGAIN
+        left, right = right, left ^ (mixed >> (np.uint64(64) - high))
+        low, high = high, low
+    joined: np.ndarray = left << low | right
+    return joined

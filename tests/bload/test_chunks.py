@@ -1,0 +1,222 @@
+"""Epochs planned a chunk at a time: every frame once, equal steps, exact and elastic positions."""
+
+import hashlib
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from bload import BlockLoader, ChunkSampler, InputError, make_plan, make_schedule
+from bload.loading.chunks import permuted
+from tests.bload.conftest import NumberedSource, rows_of
+
+LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
+
+
+def samplers(ranks=1, lengths=LENGTHS, **options):
+    settings = {"packer": "bload", "chunk": 30, "t_max": 12} | options
+    return [ChunkSampler(lengths, rank=r, world_size=ranks, **settings) for r in range(ranks)]
+
+
+def train(ranks, state=None, steps=10**6, **options):
+    """Go on with a state by some steps; blocks of each step, rank after rank, and the samplers."""
+    everyone, by_step = samplers(ranks, **options), {}
+    for sampler in everyone:
+        if state is not None:
+            sampler.load_state_dict(json.loads(json.dumps(state)))
+        first, sampler.done = sampler.step, []
+        for batch in sampler:
+            by_step.setdefault(sampler.step - batch.step.ends, []).append(batch)
+            if batch.step.ends and sampler.step == first + steps:
+                break
+    return [*by_step.values()], everyone
+
+
+def segments(steps):
+    return [
+        (int(s), int(f) + p)
+        for step in steps
+        for batch in step
+        for block in batch
+        for s, f, n in zip(block.sequence, block.first, block.length, strict=True)
+        for p in range(n)
+    ]
+
+
+def content(steps):
+    return [[[block.sequence.tolist() for block in batch] for batch in step] for step in steps]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 65, 1000])
+def test_the_order_is_a_permutation_that_the_keys_draw(size):
+    rng, place = np.random.default_rng(size), np.arange(size)
+    orders = [permuted(place, size, rng.integers(0, 2**64, 6, dtype=np.uint64)) for _ in range(400)]
+    assert all(np.array_equal(np.sort(order), place) for order in orders)
+    assert np.array_equal(
+        permuted(place[size // 2 :], size, keys := np.arange(6, dtype=np.uint64)),
+        permuted(place, size, keys)[size // 2 :],
+    )
+    counts = np.bincount(np.stack(orders)[:, size // 2], minlength=size)
+    assert ((counts - 400 / size) ** 2).sum() * size / 400 < size + 6 * np.sqrt(2 * size)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("chunk", [1, 30, 200, 10**6])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"packer": "bload_exact", "t_max": 8, "long": "split"},
+        {"micro_batches": 2, "batch_slots": 36},
+        {"micro_batches": 2, "batch_slots": 36, "even": False, "multiple_of": 3},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())) or "bload",
+)
+def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(ranks, chunk, options):
+    steps, everyone = train(ranks, chunk=chunk, **options)
+    assert sorted(segments(steps)) == [(s, p) for s, n in enumerate(LENGTHS) for p in range(n)]
+    assert {sampler.step for sampler in everyone} == {len(steps)} == {everyone[0].steps}
+    for step in steps:
+        assert {batch.step.frames for batch in step} == {len(segments([step]))}
+    assert all(block.index >= 0 for step in steps[:-1] for batch in step for block in batch)
+    assert content(train(ranks, chunk=chunk, **options)[0]) == content(steps)
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
+    options = {"micro_batches": 2, "batch_slots": 36}
+    steps, (sampler, *_) = train(3, chunk=200, even=even, **options)
+    order = sampler._order(0, 0, 200)
+    plan = make_plan(LENGTHS[order], "bload", 12, chunk=0)
+    schedule = make_schedule(plan, 3, 36, micro_batches=2, even=even)
+    expected = [
+        [
+            [order[plan.block(b).sequence].tolist() if b >= 0 else [] for b in schedule.blocks(m)]
+            for rank in range(3)
+            for m in schedule.micro_batches(step, rank)
+        ]
+        for step in range(schedule.steps)
+    ]
+    assert content(steps) == expected
+
+
+def test_epochs_and_seeds_draw_other_chunks():
+    (sampler,) = samplers()
+    firsts = [{*sampler._order(epoch, 0, 30).tolist()} for epoch in range(3)]
+    firsts.append({*samplers(seed=1)[0]._order(0, 0, 30).tolist()})
+    assert len({*map(frozenset, firsts)}) == 4
+    assert all(len(first) == 30 for first in firsts)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monkeypatch):
+    packed, pack = [], ChunkSampler._pack
+    steps, _ = train(ranks)
+    monkeypatch.setattr(
+        ChunkSampler, "_pack", lambda self, *a: packed.append(a[1]) or pack(self, *a)
+    )
+    for done in range(len(steps) + 1):
+        _, (sampler, *_) = train(ranks, steps=done) if done else (None, samplers(ranks))
+        state = sampler.state_dict()
+        packed.clear()
+        rest, everyone = train(ranks, state) if done < len(steps) else ([], samplers(ranks))
+        assert content(rest) == content(steps[done:])
+        assert sorted({*packed}) == [*range(state["chunk"], 7)][: len(packed)]
+        if done == len(steps):
+            everyone[0].load_state_dict(state)
+            assert state["chunk"] == 7 == everyone[0].chunks
+            assert everyone[0].steps == len(steps)
+            everyone[0].set_epoch(1)
+            assert everyone[0].steps is None
+
+
+def test_a_position_goes_on_with_other_ranks_again_and_again(recwarn):
+    seen, state, done = [], None, 0
+    for ranks, count in ((8, 2), (3, 4), (5, 10**6)):
+        steps, everyone = train(ranks, state, count, elastic=True)
+        seen += segments(steps)
+        done += len(steps)
+        state = everyone[0].state_dict()
+        assert state["step"] == done
+    assert sorted(seen) == [(s, p) for s, n in enumerate(LENGTHS) for p in range(n)]
+    assert everyone[0].steps == done
+    assert all("differ from those of an undisturbed run" in str(w.message) for w in recwarn)
+    with pytest.raises(InputError, match=r"blocks per step was 5 and is 2; .*elastic=True"):
+        samplers(2)[0].load_state_dict(state)
+    with pytest.raises(InputError, match=r"chunk was 30 and is 31"):
+        samplers(5, chunk=31)[0].load_state_dict(state)
+    with pytest.raises(InputError, match="chunk is 8"):
+        samplers(5)[0].load_state_dict(state | {"chunk": 8})
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
+    options = {"chunk": 30, "batch_slots": 24, "num_workers": workers, "packer": "bload_exact"}
+    source = NumberedSource(LENGTHS)
+    loader, rows, states = BlockLoader(source, **options), [], []
+    with pytest.raises(TypeError, match="steps_estimate"):
+        len(loader)
+    estimate = loader.steps_estimate
+    assert f"about {estimate} steps x 1 rank" in str(loader)
+    known = []
+    for batch in loader:
+        known.append(loader.steps)
+        rows.append(rows_of([batch]))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    assert {*known[:-1]} <= {None, len(rows)}
+    assert known[0] is None
+    assert loader.steps == known[-1] == len(rows) == loader.steps_estimate
+    assert abs(estimate - len(rows)) <= 6
+    for step in (1, len(rows) // 2, len(rows) - 1, len(rows)):
+        resumed = BlockLoader(source, **options)
+        resumed.load_state_dict(states[step - 1])
+        assert [rows_of([batch]) for batch in resumed] == rows[step:]
+        assert (resumed.epoch, resumed.step) == (0, len(rows))
+    first = rows_of(islice(resumed, 3))  # the next epoch
+    assert resumed.epoch == 1
+    assert first != [row for batch in rows[:3] for row in batch]
+    assert rows_of(islice(resumed, 3)) == first  # one that was broken off begins again
+
+
+def test_what_needs_a_whole_epoch_is_refused():
+    loader = BlockLoader(NumberedSource(LENGTHS), chunk=30)
+    for name in ("plan", "account", "most_segments"):
+        with pytest.raises(InputError, match="with chunk"):
+            getattr(loader, name)
+    for options, name in (
+        ({"balance": "counts"}, "balance=counts"),
+        ({"block_sizes": 2}, "block_sizes"),
+        ({"last": "drop"}, "last=drop"),
+        ({"packer": "bload_exact", "long": "carry"}, "long=carry"),
+        ({"packer": "ragged"}, "packer=ragged"),
+    ):
+        with pytest.raises(InputError, match=f"chunk .*{name}"):
+            samplers(**options)
+
+
+def test_wrong_values_are_refused_before_a_chunk_is_packed():
+    names = [f"video{s}" for s in range(200)]
+    longest = int(LENGTHS.argmax())
+    for options, words in (
+        ({"chunk": 0}, "chunk is 0"),
+        ({"t_max": 11}, f"sequence {longest} has 12 frames but t_max is 11"),
+        ({"t_max": 11, "names": names}, f"sequence video{longest} has 12 frames"),
+        ({"micro_batches": 0}, "micro_batches is 0"),
+        ({"lengths": np.append(LENGTHS, 0)}, "sequence 200 has length 0"),
+        ({"drawing": 1}, "'drawing' is neither"),
+    ):
+        with pytest.raises(InputError, match=words):
+            samplers(**options)
+
+
+def test_lengths_stay_a_memory_map(tmp_path):
+    np.save(tmp_path / "lengths.npy", LENGTHS)
+    (sampler,) = samplers(lengths=np.load(tmp_path / "lengths.npy", mmap_mode="r"))
+    assert isinstance(sampler.lengths, np.memmap)
+    samplers(lengths=LENGTHS.astype(np.int64))[0].load_state_dict(sampler.state_dict())
+
+
+def test_blocks_stay_those_of_earlier_versions():
+    text = json.dumps(content(train(1, packer="bload_exact")[0]))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "9d4c2173676db967"
