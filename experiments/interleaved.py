@@ -101,7 +101,7 @@ class Contender:
         self.ranks.barrier()
         began, busy = time.perf_counter(), time.process_time()
         for batches in islice(self.steps, count):
-            position = Position(0, self.loader.step - 1, self.loader.steps)
+            position = Position(0, self.loader.step - 1, self.loader.step / self.loader.steps)
             train_step(self.training, batches, position)
             time_now, busy_now = time.perf_counter(), time.process_time()
             timing.frames.append(batches[0].frames_in_step)

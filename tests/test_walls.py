@@ -80,7 +80,7 @@ def test_the_library_needs_numpy_and_torch_alone():
 ROAD = ("train.py", "eval.py", "training/run.py", "training/step.py", "training/checkpoint.py")
 ROAD += ("models/dds.py", "models/branch.py")
 SIDINGS = {"sync", "gossip", "exchange", "offload", "recompute", "fitted", "gap", "bptt"}
-SIDINGS |= {"starts", "repeated", "carry", "carried"}
+SIDINGS |= {"starts", "repeated", "carry", "carried", "elastic"}
 EXEMPT = {("eval.py", "starts")}
 
 

@@ -44,6 +44,8 @@ class Progress:
     recall: float | None = None
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
+    part: int = 1
+    """Number of times that steps of another size began, and 1."""
     memory: list[Any] = field(default_factory=list)
     """Memory of the rows at the current step, one per rank, see `training.step.train_step`."""
 
@@ -115,6 +117,8 @@ def restore(
         saved_progress = saved["progress"]
         required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
         progress = Progress(**saved_progress | required)  # and there are no others
+        blocks_per_step = saved["loader"]["plan"]["blocks per step"]
+        progress.part += blocks_per_step != loader.sampler.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -112,11 +113,15 @@ class TrainConfig(Checked):
         super().__post_init__()
         self.workers = worker_count(self.workers)
 
-    def is_evaluation_due(self, epoch: int, step: int, steps: int) -> bool:
-        """Return True if an evaluation is due after `epoch` epochs and `step` of `steps` steps."""
+    def is_evaluation_due(self, epoch: int, share: Fraction, before: Fraction) -> bool:
+        """Return True if an evaluation is due after `epoch` epochs and a share of the next one.
+
+        Args:
+            before: the share one step earlier.
+        """
         count = self.evals_per_epoch
-        if step:
-            return step < steps and step * count // steps > (step - 1) * count // steps
+        if share:
+            return share < 1 and share * count // 1 > before * count // 1
         interval = 1 if count else self.eval_every
         return epoch > 0 and (epoch == self.epochs or (interval > 0 and epoch % interval == 0))
 
@@ -134,6 +139,8 @@ class TrainConfig(Checked):
         return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
+RESUMING = ("auto", "elastic")
+"""Values of ``run.resume`` that go on with the run in its folder."""
 NAME = r"\w[\w.,+=@-]*"
 
 
@@ -145,7 +152,11 @@ class RunConfig:
 
     root: str = key("folder that holds the folders of runs", "runs")
     name: str | None = key("null: from the config, so that equal configs are one run", None)
-    resume: str = key("auto: if it has begun; never: start anew; or a checkpoint", "auto")
+    resume: str = key(
+        "auto: if it has begun; elastic: on another number of ranks too; never: start anew; or a "
+        "checkpoint",
+        "auto",
+    )
 
     def __post_init__(self) -> None:
         if not self.root:

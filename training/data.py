@@ -60,6 +60,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
             even=cfg.train.exchange != "none",
+            elastic=cfg.run.resume == "elastic",
             rank=ranks.rank,
             world_size=ranks.world_size,
             seed=cfg.train.seed,

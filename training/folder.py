@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 from bload import BlockSampler
 from bload.errors import InputError
 from datasets.machine import plain_file, reading, write_whole
-from training.config import TrainJob
+from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
 
 NAME_PARTS = (
@@ -101,7 +101,7 @@ def describe_step_difference(ranks: int, train: dict[str, Any], sampler: BlockSa
     if blocks == sampler.blocks_per_step:
         return ""
     if blocks % batches_per_step:
-        return f"its steps have {blocks} blocks: go on with it on {ranks} ranks, with"
+        return f"its steps have {blocks} blocks: go on with it on {ranks} ranks"
     keys = f"train.batch_slots={blocks // batches_per_step * sampler.t_max}"
     return f"its steps have {blocks} blocks: to go on with it here, set {keys}"
 
@@ -133,8 +133,40 @@ class RunFolder:
 
     @classmethod
     def for_job(cls, cfg: TrainJob, world_size: int) -> "RunFolder":
-        """Return the folder of a job's run, named by `run.name` or by its config."""
-        return cls(Path(cfg.run.root, cfg.run.name or run_name(cfg, world_size)))
+        """Return the folder of a job's run, named by `run.name` or by its config.
+
+        An elastic run that has not begun on this number of ranks may go on in another's folder.
+
+        Raises:
+            InputError: there are several such folders.
+        """
+        folder = cls(Path(cfg.run.root, cfg.run.name or run_name(cfg, world_size)))
+        if cfg.run.resume != "elastic" or cfg.run.name or folder.config.exists():
+            return folder
+        others = folder.runs_on_other_ranks(cfg, world_size)
+        unfinished = [other for other in others if not other.summary.exists()]
+        if len(unfinished) > 1:
+            names = " and ".join(other.path.name for other in unfinished)
+            raise InputError(f"{names} in {cfg.run.root} are this run on other ranks; set run.name")
+        finished_here = [other for other in others if other._config()["ranks"] == world_size]
+        return (*unfinished, *finished_here, folder)[0]
+
+    def runs_on_other_ranks(self, cfg: TrainJob, world_size: int) -> list["RunFolder"]:
+        """Return the folders beside this one that are named by a job on other numbers of ranks."""
+        paths = sorted(self.path.parent.glob("*/config.json"))
+        return [
+            folder
+            for folder in (RunFolder(path.parent) for path in paths)
+            if folder.last.exists()
+            and world_size != (named_on := folder.named_on)
+            and folder.path.name == run_name(cfg, named_on)
+        ]
+
+    @property
+    def named_on(self) -> int:
+        """Number of ranks that the run in this folder is named by."""
+        config = self._config()
+        return config.get("named_on", config["ranks"])
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
@@ -182,8 +214,13 @@ class RunFolder:
                 f"{self.path} holds a run of another config: {'; '.join(differs)}; give another "
                 "run.name, or run.resume=never to train anew there"
             )
+        if cfg.run.resume == "elastic":
+            return
         if steps := describe_step_difference(saved_config["ranks"], saved_config["train"], sampler):
-            raise InputError(f"{self.path} holds a run on {saved_config['ranks']} ranks; {steps}")
+            raise InputError(
+                f"{self.path} holds a run on {saved_config['ranks']} ranks; {steps}, or "
+                "run.resume=elastic for steps of another size"
+            )
 
     def checkpoints(self, resume: str) -> list[Path]:
         """Return the checkpoints to resume from, best first; none if the run starts anew.
@@ -195,10 +232,8 @@ class RunFolder:
             InputError: the run here has lost its checkpoints, or files of something else would be
                 overwritten.
         """
-        config, existing_names = (
-            self._config(),
-            " and ".join(p.name for p in self._files() if p.exists()),
-        )
+        config = self._config()
+        existing_names = " and ".join(p.name for p in self._files() if p.exists())
         checkpoint_paths = [path for path in (self.last, self.previous) if path.exists()]
         if resume == "never":
             if existing_names and not config:
@@ -207,7 +242,8 @@ class RunFolder:
                     "give another run.name"
                 )
             return []
-        if resume == "auto" or (checkpoint_paths and config.get("run", {}).get("resume") == resume):
+        was_resumed_so = config.get("run", {}).get("resume") == resume
+        if resume in RESUMING or (checkpoint_paths and was_resumed_so):
             if existing_names and not checkpoint_paths:
                 raise InputError(
                     f"{self.path} holds {existing_names} of a run but neither {LAST} nor "
@@ -223,7 +259,7 @@ class RunFolder:
 
     def is_finished(self, resume: str) -> bool:
         """Return True if a run with this `resume` has nothing left to do."""
-        is_this_run = resume == "auto" or self._config().get("run", {}).get("resume") == resume
+        is_this_run = resume in RESUMING or self._config().get("run", {}).get("resume") == resume
         return resume != "never" and is_this_run and self.summary.exists()
 
     def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
@@ -232,20 +268,21 @@ class RunFolder:
         Raises:
             InputError: this run has begun on another number of ranks, and is not finished.
         """
+        for other in self.runs_on_other_ranks(cfg, sampler.world_size):
+            if other.summary.exists() or cfg.run.name:
+                continue
+            ranks = other._config()["ranks"]
+            advice = describe_step_difference(ranks, asdict(cfg.train), sampler)
+            raise InputError(
+                f"{other.path} is this run on {ranks} ranks, unfinished; {advice}, with "
+                f"run.name={other.path.name}, or run.resume=elastic for steps of another size, or "
+                "begin another under its own run.name"
+            )
         config, sentence = defining_values(cfg), ""
         for path in sorted(self.path.parent.glob("*/config.json")):
             other_folder, saved_config = RunFolder(path.parent), read_object(path)
             if not other_folder.last.exists() or other_folder.path == self.path:
                 continue
-            ranks = saved_config["ranks"]
-            if ranks != sampler.world_size and other_folder.path.name == run_name(cfg, ranks):
-                if other_folder.summary.exists():
-                    continue
-                advice = describe_step_difference(ranks, asdict(cfg.train), sampler)
-                raise InputError(
-                    f"{other_folder.path} is this run on {ranks} ranks, unfinished; {advice} "
-                    f"run.name={other_folder.path.name}, or begin another under its own run.name"
-                )
             differs = [
                 f"{group}.{key}"
                 for group, values in config.items()
@@ -269,8 +306,12 @@ class RunFolder:
         return read_object(self.config) if self.config.exists() else {}
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
-        """Write the config; remove an old summary."""
-        self.write_json(self.config, {**asdict(cfg), "ranks": ranks.world_size})
+        """Write the config, and the number of ranks that names the folder; remove a summary."""
+        named_on = ranks.world_size
+        if self.config.exists() and self.path.name != run_name(cfg, named_on):
+            named_on = self.named_on
+        config = {**asdict(cfg), "ranks": ranks.world_size, "named_on": named_on}
+        self.write_json(self.config, config)
         self.summary.unlink(missing_ok=True)
 
     def log(self, rank: int) -> logging.Logger:

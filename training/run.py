@@ -27,7 +27,7 @@ from training.build import (
     choose_kernels,
 )
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
-from training.config import TrainJob
+from training.config import RESUMING, TrainJob
 from training.data import Data, Split, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
@@ -74,7 +74,7 @@ class Run:
     def position(self) -> Position:
         """Position of the step whose batches the loader has just given."""
         loader = self.data.loader
-        return Position(self.epoch, loader.step - 1, loader.steps)
+        return Position(self.epoch, loader.step - 1, self.epochs_done)
 
     @property
     def is_last_step(self) -> bool:
@@ -87,21 +87,27 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        loader, progress = self.data.loader, self.progress
-        is_due = self.training.cfg.is_evaluation_due(self.epoch, loader.step, loader.steps)
-        return self.data.validation is not None and is_due and progress.evaluated < self.epochs_done
+        step, share_done = self.data.loader.step, self.data.loader.sampler.share_done
+        is_due = self.training.cfg.is_evaluation_due(
+            self.epoch, share_done(step), share_done(step - 1)
+        )
+        is_new = self.progress.evaluated < self.epochs_done
+        return self.data.validation is not None and is_due and is_new
 
     @property
     def epochs_done(self) -> float:
-        return self.epoch + self.data.loader.step / self.data.loader.steps
+        return self.epoch + float(self.data.loader.sampler.share_done(self.data.loader.step))
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
         loader = self.data.loader
         loader.set_epoch(epoch)
         self.meter = Meter()
-        for sums in self.progress.epoch_sums[self.ranks.rank :: self.ranks.world_size]:
-            self.meter.add(**sums)  # maybe those of several ranks
+        saved = self.progress.epoch_sums  # maybe of another number of ranks
+        for sums in saved[self.ranks.rank :: self.ranks.world_size]:
+            self.meter.add(losses=sums["losses"])
+        if saved:
+            self.meter.add(seconds=saved[self.ranks.rank % len(saved)]["seconds"])
         self.memory = open_memory(self.progress.memory, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
@@ -257,7 +263,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
     loader, message = data.loader, ""
     with ranks.agree_on_errors():
         paths = folder.checkpoints(cfg.run.resume)
-        if not paths and cfg.run.resume == "auto":
+        if not paths and cfg.run.resume in RESUMING:
             message = folder.similar_run(cfg, loader.sampler)
         path, saved, errors = open_checkpoint(paths)
     training = open_training(cfg, ranks, data, saved)
@@ -283,7 +289,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
     tracker = Tracker(
-        folder, asdict(cfg), cfg.wandb, progress.epochs, is_new, active=ranks.is_first
+        folder, asdict(cfg), cfg.wandb, progress.epochs, progress.part, is_new, ranks.is_first
     )
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
     run.awaits_workers = cfg.train.workers > 0
@@ -320,13 +326,13 @@ def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, An
     Raises:
         InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
     """
-    folder = RunFolder.for_job(cfg, ranks.world_size)
     with ranks.agree_on_errors():
-        if cfg.run.resume not in ("auto", "never"):
+        folder = RunFolder.for_job(cfg, ranks.world_size)
+        if cfg.run.resume not in (*RESUMING, "never"):
             checkpoint_file(cfg.run.resume)
     data = open_data(cfg, ranks)
     with ranks.agree_on_errors():
-        if folder.path.exists() and cfg.run.resume == "auto":
+        if folder.path.exists() and cfg.run.resume in RESUMING:
             folder.check_same_config(cfg, data.loader.sampler)
     if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
         return folder, data, None

@@ -30,8 +30,8 @@ class Position(NamedTuple):
     epoch: int
     step: int
     """In the epoch, from 0."""
-    steps: int
-    """Of the epoch."""
+    epochs_done: float
+    """Epochs, with a fraction, that are done after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,7 @@ def train_step(
     """
     cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)
-    set_rates(
-        training.optimiser,
-        training.schedule(position.epoch + (position.step + 1) / position.steps),
-    )
+    set_rates(training.optimiser, training.schedule(position.epochs_done))
     losses, gradient_norm, memory = backward(training, batches, position.epoch, memory)
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # the step's own wait
     if not math.isfinite(norm):

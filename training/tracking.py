@@ -22,7 +22,8 @@ class Tracker:
         config: of the run, as wandb shows it.
         options: keys that are None are left to wandb's environment and settings.
         epochs: figures of the finished epochs.
-        begins: True for a new run, which is a new one in wandb too.
+        part: which part of the run this is, see `Progress`; lines of later ones than 1 have it.
+        is_new: True for a new run, which is a new one in wandb too.
         active: True on the first rank.
     """
 
@@ -32,11 +33,13 @@ class Tracker:
         config: dict[str, Any],
         options: WandbConfig,
         epochs: Sequence[Mapping[str, Any]],
+        part: int,
         is_new: bool,
         active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
         self.steps, self.finished_epochs = sum(epoch["steps"] for epoch in epochs), len(epochs)
+        self.part = {"part": part} if part > 1 else {}
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
@@ -79,7 +82,7 @@ class Tracker:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
         if self.file is None:
             return
-        line = {"kind": kind, "epoch": epoch, "step": step, **figures}
+        line = {"kind": kind, "epoch": epoch, "step": step, **self.part, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         values = {

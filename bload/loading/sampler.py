@@ -4,6 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from fractions import Fraction
 from operator import index
 from typing import Any
 
@@ -247,6 +248,15 @@ class BlockSampler(Sampler[list[Block]]):
     def steps(self) -> int:
         """Steps of the current epoch, the same on every rank: those done and those left."""
         return self._begin[0] + self.schedule.steps
+
+    def share_done(self, step: int) -> Fraction:
+        """Return the share of the current epoch that is done after `step` steps.
+
+        Steps count equally. After an elastic resume, steps before it count by their blocks.
+        """
+        steps, blocks = self._begin
+        before = Fraction(blocks, self.plan.blocks)
+        return before + (1 - before) * Fraction(step - steps, self.schedule.steps)
 
     @property
     def steps_estimate(self) -> int:

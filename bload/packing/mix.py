@@ -4,8 +4,8 @@
     b         -> |b . .|
 
 With T = 22 = floor(mean length) on Action Genome's training split, the only T that gives the
-paper's figures: 7,464 blocks, 37,712 padded slots, 40,289 deleted frames. No state is reset inside a block. Every sequence is seen, but
-long context is lost. Cost: a few vector operations.
+paper's figures: 7,464 blocks, 37,712 padded slots, 40,289 deleted frames. No state is reset inside
+a block. Every sequence is seen, but long context is lost. Cost: a few vector operations.
 """
 
 import numpy as np

@@ -78,7 +78,9 @@ def test_forgetting_between_steps_would_be_seen(config):
         torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
         memory, total = [], 0.0
         for step, batches in enumerate(data.loader.by_step()):
-            figures, memory = train_step(training, batches, Position(0, step, 9), memory)
+            figures, memory = train_step(
+                training, batches, Position(0, step, (step + 1) / 9), memory
+            )
             total += figures.losses["loss"]
             if forget:
                 memory = []

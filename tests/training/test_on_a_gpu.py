@@ -17,7 +17,9 @@ def take_steps(cfg, ranks):
     data = open_data(cfg, ranks)
     training = open_training(cfg, ranks, data)
     for number, batches in enumerate(data.loader.by_step()):
-        step, _ = train_step(training, batches, Position(0, number, data.loader.steps))
+        step, _ = train_step(
+            training, batches, Position(0, number, (number + 1) / data.loader.steps)
+        )
         yield step.losses["loss"]
 
 

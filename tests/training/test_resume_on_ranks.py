@@ -1,13 +1,17 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
 import contextlib
+from unittest import mock
 
 import pytest
 
 import train
 from bload import BlockSampler, InputError
 from tests.training.jobs import assert_same_run, interrupted, metrics, one_rank, only_run
+from training import run as runs
 from training.folder import RunFolder, run_name
+from training.optimiser import Schedule
+from training.step import train_step
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
 
@@ -51,7 +55,7 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
     folder = only_run(tmp_path / "runs")
     for blocks, ranks, words in (
         (1, 2, "unfinished; its steps have 1 blocks: go on with it on 1 ranks, with run.name=bl"),
-        (4, 2, r"4 blocks: to go on with it here, set train.batch_slots=90 run.name=bload-\S+,"),
+        (4, 2, r"4 blocks: .* here, set train.batch_slots=90, with run.name=bl.* run.resume=elas"),
     ):
         here = BlockSampler([45, 30], rank=0, world_size=ranks)
         job = config(*OFTEN, f"train.batch_slots={45 * blocks}")
@@ -60,6 +64,8 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
         with pytest.raises(InputError, match=words):
             RunFolder(tmp_path / "runs" / "other").similar_run(job, here)
     assert only_run(tmp_path / "runs") == folder
+    named = config(*OFTEN, f"train.batch_slots={45 * blocks}", "run.name=other")
+    assert RunFolder(tmp_path / "runs" / "other").similar_run(named, here) == ""
 
 
 def steps_of(folder):
@@ -94,3 +100,45 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
 def train_until(ranks, config, at):
     with interrupted(at), pytest.raises(KeyboardInterrupt) if at else contextlib.nullcontext():
         train.train(config, ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
+    config, tmp_path, two_ranks, three_ranks
+):
+    """Eight videos in blocks of their own: two steps of 2, three of 1, and the last block of 3."""
+    cfg = config(*OFTEN, "loader=naive", "run.resume=elastic")
+    trained = two_ranks.run(train_and_record, cfg, (0, 2))
+    with pytest.warns(UserWarning, match="step 2 with 1 blocks per step instead of 2"):
+        trained.append(train_and_record(one_rank(), cfg, (0, 4)))
+    trained.append(train_and_record(one_rank(), cfg, (0, 5)))  # the same command again
+    trained += three_ranks.run(train_and_record, cfg, None)
+    trained += three_ranks.run(train_and_record, cfg, None)  # it had finished
+    videos = sorted(pair for part in trained for pair in part)
+    assert videos == [(epoch, video) for epoch in range(2) for video in range(8)]
+    lines = metrics(only_run(tmp_path / "runs"))
+    steps = [line for line in lines if line["kind"] == "step"]
+    assert [line.get("part", 1) for line in steps] == [1] * 2 + [2] * 3 + [3] * 4
+    ends = [(line["steps"], line["frames"], line["filler"]) for line in lines if "filler" in line]
+    assert ends[:2] == [(6, 174, 2 * 45), (3, 174, 45)]
+    # rates follow from the blocks that are done
+    shares = [*(blocks / 8 for blocks in (2, 4, 5, 6, 7, 8)), 1 + 1 / 3, 1 + 2 / 3, 2]
+    rate = Schedule(cfg.train.schedule, 2, cfg.train.warmup_epochs, cfg.train.step_at)
+    assert [line["lr"] for line in steps] == pytest.approx([cfg.train.lr * rate(s) for s in shares])
+
+
+def train_and_record(ranks, config, at):
+    """Train until a step; return the epoch and number of every video that this rank trained."""
+    videos = []
+
+    def step(training, batches, position, memory):
+        if position[:2] == at:
+            raise KeyboardInterrupt
+        for batch in batches:
+            videos.extend((position.epoch, s) for s in batch.segments.sequence_S.tolist())
+        return train_step(training, batches, position, memory)
+
+    with mock.patch.object(runs, "train_step", step), contextlib.suppress(KeyboardInterrupt):
+        train.train(config, ranks)
+    return videos

@@ -77,6 +77,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.check_same_config(config("train.batch_slots=32"), sampler(2, 32))
     with pytest.raises(InputError, match=r"on 1 ranks; its steps .* set train.batch_slots=32"):
         folder.check_same_config(config(), sampler(2, 64))
+    folder.check_same_config(config("run.resume=elastic"), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
         folder.check_same_config(config("train.lr=0.5"), sampler(1, 64))
 
@@ -160,3 +161,26 @@ def test_a_longer_run_is_another_and_says_so(config, tmp_path):
         folder.path.mkdir(parents=True)
         folder.begin(cfg, one_rank())
         folder.last.touch()
+
+
+def test_an_elastic_run_goes_on_where_one_is_unfinished_on_other_ranks(config, tmp_path):
+    cfg = config("run.resume=elastic")
+    folders = {ranks: RunFolder(tmp_path / "runs" / run_name(cfg, ranks)) for ranks in (2, 4)}
+    assert RunFolder.for_job(cfg, 3).path.name == run_name(cfg, 3)
+    for ranks, folder in folders.items():
+        folder.path.mkdir(parents=True)
+        folder.begin(cfg, replace(one_rank(), world_size=ranks))
+        folder.last.touch()
+        folder.begin(cfg, replace(one_rank(), world_size=3))  # goes on on three
+        if ranks == 2:
+            assert RunFolder.for_job(cfg, 3).path == RunFolder.for_job(cfg, 5).path == folder.path
+    with pytest.raises(InputError, match=rf"{run_name(cfg, 2)}.* set run.name"):
+        RunFolder.for_job(cfg, 3)
+    assert RunFolder.for_job(cfg, 4).path == folders[4].path
+    assert RunFolder.for_job(config("run.resume=elastic", "run.name=mine"), 3).path.name == "mine"
+    folders[2].summary.touch()
+    assert RunFolder.for_job(cfg, 3).path == folders[4].path
+    folders[4].summary.touch()
+    assert RunFolder.for_job(cfg, 3).path in (folders[2].path, folders[4].path)  # it has finished
+    assert RunFolder.for_job(cfg, 5).path.name == run_name(cfg, 5)
+    assert RunFolder.for_job(config(), 3).path.name == run_name(cfg, 3)

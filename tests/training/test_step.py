@@ -26,7 +26,7 @@ def first_steps(cfg, count):
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():
-            position = Position(epoch, loader.step - 1, loader.steps)
+            position = Position(epoch, loader.step - 1, epoch + loader.step / loader.steps)
             step, _ = train_step(training, batches, position)
             steps.append((float(np.float32(step.losses["loss"])), step.norm))
             if len(steps) == count:
@@ -72,7 +72,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
         pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
-        train_step(training, batches, Position(0, 3, 9))
+        train_step(training, batches, Position(0, 3, 4 / 9))
     for name, value in training.model.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -84,7 +84,7 @@ def test_a_step_draws_its_own_dropout(config):
 
     def loss(rank, step, epoch=0):
         training = runs.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
-        return train_step(training, batches, Position(epoch, step, 9))[0].losses["loss"]
+        return train_step(training, batches, Position(epoch, step, epoch + 1 / 9))[0].losses["loss"]
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
     assert loss(0, 1) == loss(0, 1)

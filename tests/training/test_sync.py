@@ -65,7 +65,7 @@ def average_equal_ranks(ranks, config, sync):
         data = runs.open_data(config, ranks)
         training = runs.open_training(config, ranks, data)
         for step in range(2):
-            engine.train_step(training, batches, Position(0, step, 9))
+            engine.train_step(training, batches, Position(0, step, (step + 1) / 9))
             if averages:
                 SYNCS[sync](trainable_parameters(training.model), is_due=True)
         found.append([p.detach().clone() for p in training.model.parameters()])
@@ -97,7 +97,7 @@ def step_in_double(ranks, config):
         training.optimiser.optimiser = rate
     else:
         training = replace(training, optimiser=rate)
-    engine.train_step(training, batches, Position(0, 0, 9))
+    engine.train_step(training, batches, Position(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 
 
@@ -156,7 +156,7 @@ def diverge_on_rank_1(ranks, config):
     norm = torch.tensor(float("nan") if ranks.rank == 1 else 1.0)
     try:
         with mock.patch.object(nn.utils, "clip_grad_norm_", return_value=norm):
-            return engine.train_step(training, batches, Position(0, 0, 9))[0].norm
+            return engine.train_step(training, batches, Position(0, 0, 1 / 9))[0].norm
     except InputError as error:
         return str(error)
 
@@ -170,7 +170,7 @@ def test_a_rank_that_diverges_does_not_wait_for_those_that_go_on(config, two_ran
 
 def test_one_rank_has_nothing_to_share(config):
     training, batches = double_training(one_rank(), config("train.sync=gossip"))
-    engine.train_step(training, batches, Position(0, 0, 9))  # without a process group
+    engine.train_step(training, batches, Position(0, 0, 1 / 9))  # without a process group
     assert training.evaluated_model is training.model
 
 
