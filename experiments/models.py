@@ -8,12 +8,15 @@ Every text model that transformers has for the next or for masked tokens is made
 default config, and `bload.find_form` tries all forms. Kernels that are not installed (flash-attn,
 causal-conv1d, mamba-ssm, flash-linear-attention) are replaced by their definition: each text of a
 row is computed alone. Rows that were refused, or measured with another version, are measured again.
+A model that takes more than ten minutes or 4 GB is refused.
 """
 
 import argparse
 import csv
 import inspect
 import re
+import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
@@ -192,6 +195,9 @@ def measure(device: str, only: list[str]) -> None:
     import transformers
 
     define_kernels()
+    signal.signal(signal.SIGALRM, stop)
+    if device == "cpu":
+        resource.setrlimit(resource.RLIMIT_DATA, (4 * 2**30, -1))
     transformers.logging.set_verbosity_error()
     torch.set_default_device(device)
     made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
@@ -217,6 +223,11 @@ def measure(device: str, only: list[str]) -> None:
         print(*rows[-1].values(), flush=True)
 
 
+def stop(*_: Any) -> None:
+    """End a trial; not by an `Exception`, which would pass as a form's fault."""
+    raise SystemExit("takes more than ten minutes")
+
+
 def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, str]:
     """Return the result of each form: "yes", a difference in standard deviations, or an error."""
     import transformers
@@ -227,7 +238,8 @@ def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, st
         source = inspect.getsource(sys.modules[model.__module__])
         if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
             return {}
-        if getattr(config, "sliding_window", 0) is None:
+        settings = vars(config)
+        if settings.get("use_sliding_window", True) and settings.get("sliding_window", 0) is None:
             config.sliding_window = 4096
         default = "sdpa" if model._supports_sdpa else "eager"
         config._attn_implementation = default if attention == "kernels" else attention
@@ -235,9 +247,12 @@ def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, st
         SEARCH.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
         with torch.device("meta"):
             large = model(config)
+        signal.alarm(600)
         form = find_form(large, every=True)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return {"refusal": " ".join(str(error).split())[:200]}
+    finally:
+        signal.alarm(0)
     cells = (result(reason) for reason in form.trials.values())
     return {"cause": cause(large)} | dict(zip(FORMS, cells, strict=True))
 
