@@ -88,45 +88,31 @@ def find_form(
     Raises:
         InputError: there is no batch, or the model does not run on one sequence.
     """
-    state = [(module, module.training, {**module._buffers}) for module in model.modules()]
-    values = [(buffer, buffer.clone()) for buffer in model.buffers()]
     device = next(model.parameters(), torch.zeros(0)).device
     device = torch.get_default_device() if device.type == "meta" else device
     is_text = hasattr(model, "config") and "input_ids" in signature(model.forward).parameters
-    try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
-            torch.manual_seed(0)
-            tried = model.eval()
-            if copy and is_text:
-                tried, batch, longest = _text_trial(model, device)
-            elif batch is None or not isinstance(batch.inputs_BT, Tensor):
-                raise InputError(
-                    "the model needs a batch to be tried on, whose inputs are one tensor; give "
-                    "next(iter(loader))"
-                )
-            else:
-                longest = batch.max_seqlen
-                if copy:
-                    tried = draw_weights(deepcopy(model).float())
-                    if batch.inputs_BT.is_floating_point():
-                        batch = replace(batch, inputs_BT=batch.inputs_BT.float())
-            alone, ways = (_text_ways if is_text else _module_ways)(tried)
-            return _try_ways(tried, batch, alone, ways, longest, every)
-    finally:
-        for module, was_training, buffers in state:
-            module.training = was_training
-            module._buffers.update(buffers)
-        for buffer, value in values:
-            buffer.copy_(value)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
+        torch.manual_seed(0)
+        if copy and is_text:
+            tried, batch, longest = _text_trial(model, device)
+        elif batch is None or not isinstance(batch.inputs_BT, Tensor):
+            raise InputError(
+                "the model needs a batch to be tried on, whose inputs are one tensor; give "
+                "next(iter(loader))"
+            )
+        else:
+            shared = {} if copy else {id(weights): weights for weights in model.parameters()}
+            tried, longest = deepcopy(model, shared).eval(), batch.max_seqlen
+            if copy:
+                draw_weights(tried.float())
+                if batch.inputs_BT.is_floating_point():
+                    batch = replace(batch, inputs_BT=batch.inputs_BT.float())
+        alone, ways = (_text_ways if is_text else _module_ways)(tried)
+        return _try_ways(tried, batch, alone, ways, longest, every)
 
 
 def _try_ways(
-    model: nn.Module,
-    batch: Batch,
-    alone: str,
-    ways: Ways,
-    longest: int | None,
-    every: bool,
+    model: nn.Module, batch: Batch, alone: str, ways: Ways, longest: int | None, every: bool
 ) -> Form:
     sequences, trials = _split(batch), dict[str, str]()
     try:
