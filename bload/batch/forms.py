@@ -41,7 +41,7 @@ The logarithm of a mask is 0 where attention is allowed, and minus infinity else
 """
 Ways = list[tuple[str, str]]
 """Calls, each with the reason why it cannot be tried, or ""."""
-BUCKETS = '  # in batches of packer="bucket"'
+BUCKETS, SINGLE = (f'  # in batches of packer="{name}"' for name in ("bucket", "single"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def find_form(
     transformers is tried as a small copy made from its config: in float32, with large random
     weights, and with windows and chunks shorter than the texts, which are made up. A form whose
     kernels are not installed is "untried here" and never chosen. If no form holds, the call is for
-    batches of ``packer="bucket"``, or for one sequence at a time. The model, its buffers, its modes
-    and the random state are left as they are.
+    batches of ``packer="bucket"``, or of ``packer="single"``, one sequence each. The model, its
+    buffers, its modes and the random state are left as they are.
 
     Args:
         model: a model of transformers that takes ``input_ids``, also on the device "meta"; an
@@ -127,9 +127,10 @@ def _try_ways(
         trials[call] = missing or _fault(model, call, alone, tried)
         if not (trials[call] or every):
             break
-    piecewise = alone.replace("sequence", "batch.inputs_BT[b, t : t + n]")
+    single = alone.replace("sequence[None]", "batch.inputs_BT")
+    single = single.replace("sequence", "batch.inputs_BT[0]") + SINGLE
     holding = [call for call, fault in trials.items() if not fault]
-    return Form([*holding, f"{piecewise}  # for b, t, n of batch.segments"][0], longest, trials)
+    return Form([*holding, single][0], longest, trials)
 
 
 def _fault(model: nn.Module, call: str, alone: str, batch: Batch) -> str:

@@ -30,10 +30,7 @@ FORMS = {
     "BertForMaskedLM": (f"{ROWS}, {BOTH_WAYS})", 512),
     "RobertaForMaskedLM": (f"{ROWS[:-1]}, first_position=2), {BOTH_WAYS})", 510),
     "ModernBertForMaskedLM": (f"{BUCKETS}){NOTE}", 8192),
-    "FNetForMaskedLM": (
-        "model(input_ids=batch.inputs_BT[b, t : t + n][None])  # for b, t, n of batch.segments",
-        512,
-    ),
+    "FNetForMaskedLM": ('model(input_ids=batch.inputs_BT)  # in batches of packer="single"', 512),
 }
 """Call and longest text, each read in the source of transformers 5."""
 UNTRIED = {
