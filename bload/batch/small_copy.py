@@ -13,7 +13,7 @@ from bload.errors import InputError
 
 SMALL = 6
 """Window, chunk and largest special token of a copy."""
-LARGEST = 10**8
+LARGEST = 250_000_000
 """Largest number of weights of a copy."""
 TRIES = ("windows layers widths", "windows widths", "windows layers", "layers widths")
 LAYERS = re.compile(r"^(num|n|encoder|decoder)_(hidden_|encoder_|decoder_)?layers?$|^num_blocks$")
@@ -126,7 +126,7 @@ def _divide_widths(config: Any, large: dict[str, int]) -> None:
     for key, value in large.items():
         if key.endswith("token_id"):
             setattr(config, key, min(value, SMALL - 1))
-        elif key == "vocab_size":
+        elif key.startswith("vocab_size"):
             setattr(config, key, min(value, 256))
         elif key.endswith("experts"):
             setattr(config, key, min(value, 16))
@@ -134,3 +134,5 @@ def _divide_widths(config: Any, large: dict[str, int]) -> None:
             setattr(config, key, math.gcd(value, *(n // factor for n in heads)))
         elif HEADS.search(key) or (WIDTHS.search(key) and value % (8 * factor) == 0):
             setattr(config, key, value // factor)
+        elif "intermediate_size" in key:
+            setattr(config, key, max(value // factor // 8, 1) * 8)
