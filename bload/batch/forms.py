@@ -97,8 +97,8 @@ def find_form(
             tried, batch, longest = _text_trial(model, device)
         elif batch is None or not isinstance(batch.inputs_BT, Tensor):
             raise InputError(
-                "the model needs a batch to be tried on, whose inputs are one tensor; give "
-                "next(iter(loader))"
+                f"a {type(model).__name__} needs a batch to be tried on, whose inputs are one "
+                "tensor; give find_form(model, next(iter(loader)))"
             )
         else:
             shared = {} if copy else {id(weights): weights for weights in model.parameters()}
@@ -218,8 +218,13 @@ def _module_ways(model: Any) -> tuple[str, Ways]:
 
 def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int | None]:
     """Return a small copy of a model, a batch of texts for it, and its longest text."""
-    config = model.config
-    tokens = min(getattr(config, "vocab_size", None) or 256, 256)
+    if "decoder_input_ids" in signature(model.forward).parameters:
+        raise InputError(
+            f"a {type(model).__name__} reads one text and writes another, of two lengths; give "
+            "its encoder or its decoder alone"
+        )
+    config, settings = model.config, model.config.get_text_config()
+    tokens = min(getattr(settings, "vocab_size", None) or 256, 256)
     rows = [[torch.randint(SMALL, tokens, (n,), device=device) for n in row] for row in LENGTHS]
     copy, small_windows = small_copy(
         type(model),
@@ -228,9 +233,9 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
         lambda copy: copy(input_ids=rows[-1][1][None]),
     )
     names = ["n_positions", "max_position_embeddings"]
-    if "longrope" in str(vars(config)):  # a longer text changes the positions of its neighbours
+    if "longrope" in str(vars(settings)):  # a longer text changes the positions of its neighbours
         names.append("original_max_position_embeddings")
-    tables = (getattr(config, name, None) or 0 for name in names)
+    tables = (getattr(settings, name, None) or 0 for name in names)
     limits = [table - _first_position(copy) for table in tables if table > 0]
     if not small_windows:
         limits.append(max(map(max, LENGTHS)))
