@@ -51,7 +51,7 @@ KERNELS = {
 }
 """Kernels that keep texts apart, and the argument by which they do."""
 SEARCH: Any = sys.modules[find_form.__module__]
-ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
+ATTENTIONS = ("sdpa", "eager", "flash_attention_2", "kernels")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
 UNTRIED = "untried here"
 STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
@@ -285,7 +285,7 @@ def page() -> str:
     forms = rows.pivot(index="architecture", columns="attention", values="form")
     answers: dict[tuple[str, ...], list[str]] = {}
     for name, cause in causes.items():
-        sdpa, flash, kernels, eager = forms.loc[name, [*ATTENTIONS]].fillna("")
+        sdpa, eager, flash, kernels = forms.loc[name, [*ATTENTIONS]].fillna("")
         cpu = sdpa or eager or "one text at a time"
         if sdpa and eager not in ("", sdpa):
             cpu += f"; eager: {eager}"

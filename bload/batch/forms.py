@@ -114,7 +114,8 @@ def find_form(
 def _try_ways(
     model: nn.Module, batch: Batch, alone: str, ways: Ways, longest: int | None, every: bool
 ) -> Form:
-    sequences, trials = _split(batch), dict[str, str]()
+    sequences = batch.inputs_BT[batch.valid_BT].split(batch.segments.length_S.tolist())
+    trials: dict[str, str] = {}
     try:
         _run(alone, model, sequence=sequences[0])
     except Exception as error:
@@ -178,13 +179,6 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:200]}"
 
 
-def _split(batch: Batch) -> list[Tensor]:
-    """Return the inputs of each segment."""
-    table = batch.segments
-    columns = (column.tolist() for column in (table.block_S, table.slot_S, table.length_S))
-    return [batch.inputs_BT[b, t : t + n] for b, t, n in zip(*columns, strict=True)]
-
-
 def _make_batch(texts: Sequence[Sequence[Tensor]], t_max: int) -> Batch:
     """Return a batch of texts, block by block."""
     samples: list[BlockSample] = []
@@ -223,14 +217,11 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
             f"a {type(model).__name__} reads one text and writes another, of two lengths; give "
             "its encoder or its decoder alone"
         )
-    config, settings = model.config, model.config.get_text_config()
+    settings = model.config.get_text_config()
     tokens = min(getattr(settings, "vocab_size", None) or 256, 256)
     rows = [[torch.randint(SMALL, tokens, (n,), device=device) for n in row] for row in LENGTHS]
     copy, small_windows = small_copy(
-        type(model),
-        config,
-        device,
-        lambda copy: copy(input_ids=rows[-1][1][None]),
+        type(model), model.config, device, lambda copy: copy(input_ids=rows[-1][1][None])
     )
     names = ["n_positions", "max_position_embeddings"]
     if "longrope" in str(vars(settings)):  # a longer text changes the positions of its neighbours
