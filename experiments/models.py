@@ -70,7 +70,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mimo_v2_flash": {"num_key_value_heads": 1},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
-    "reformer": {"is_decoder": True},
     "xmod": {"default_language": "en_XX"},
     "zamba": {"n_mamba_heads": 16},
 }

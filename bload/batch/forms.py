@@ -220,17 +220,13 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
     settings = model.config.get_text_config()
     tokens = min(getattr(settings, "vocab_size", None) or 256, 256)
     rows = [[torch.randint(SMALL, tokens, (n,), device=device) for n in row] for row in LENGTHS]
-    copy, small_windows = small_copy(
-        type(model), model.config, device, lambda copy: copy(input_ids=rows[-1][1][None])
-    )
+    copy = small_copy(model, rows[-1][1][None])
     names = ["n_positions", "max_position_embeddings"]
     if "longrope" in str(vars(settings)):  # a longer text changes the positions of its neighbours
         names.append("original_max_position_embeddings")
-    tables = (getattr(settings, name, None) or 0 for name in names)
-    limits = [table - _first_position(copy) for table in tables if table > 0]
-    if not small_windows:
-        limits.append(max(map(max, LENGTHS)))
-    return copy, _make_batch(rows, 48), min(limits, default=None)
+    tables = [getattr(settings, name, None) or 0 for name in names]
+    longest = min((table for table in tables if table > 0), default=None)
+    return copy, _make_batch(rows, 48), longest and longest - _first_position(copy)
 
 
 def _first_position(model: nn.Module) -> int:
