@@ -1,19 +1,21 @@
 """Models: in which form do models of transformers keep the texts of a block apart?
 
-    python -m experiments.models --measure                 # an hour on one core; resumes if stopped
-    python -m experiments.models --measure --device cuda   # on a GPU, with flex_attention too
-    python -m experiments.models                           # the tables of docs/models.md
+    python -m experiments.models --measure   # an hour on one core; resumes if stopped
+    python -m experiments.models             # the tables of docs/models.md
 
 Every text model that transformers has for the next or for masked tokens is made small from its
 default config, and `bload.find_form` tries all forms. Kernels that are not installed (flash-attn,
 causal-conv1d, mamba-ssm, flash-linear-attention) are replaced by their definition: each text of a
-row is computed alone. Rows that were refused, or measured with another version, are measured again.
+row is computed alone. Rows measured with another version are measured again, and refused ones if
+they are named. A model that takes more than ten minutes of a core or 4 GB is refused.
 """
 
 import argparse
 import csv
 import inspect
 import re
+import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
@@ -21,9 +23,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from tabulate import tabulate
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from bload import find_form
 
@@ -47,8 +51,7 @@ KERNELS = {
 }
 """Kernels that keep texts apart, and the argument by which they do."""
 SEARCH: Any = sys.modules[find_form.__module__]
-HAS_KERNEL = SEARCH.has_kernel
-ATTENTIONS = ("sdpa", "flash_attention_2", "kernels", "eager")
+ATTENTIONS = ("sdpa", "eager", "flash_attention_2", "kernels")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
 UNTRIED = "untried here"
 STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
@@ -67,7 +70,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mimo_v2_flash": {"num_key_value_heads": 1},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
-    "reformer": {"is_decoder": True},
     "xmod": {"default_language": "en_XX"},
     "zamba": {"n_mamba_heads": 16},
 }
@@ -80,32 +82,29 @@ def apart(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def kernel(inputs: Tensor, *args: Any, **options: Any) -> Any:
-        marks = [options.pop(key, None) for key in ("seq_idx", "cu_seqlens")]
-        marks_BT = marks[0] if KERNELS.get(name) == "seq_idx" else None
-        batch, length = inputs.shape[0], inputs.shape[axis]
-        if KERNELS.get(name) == "cu_seqlens" and marks[1] is not None:
-            numbers = torch.arange(length, device=inputs.device)
-            marks_BT = torch.bucketize(numbers, marks[1][1:], right=True)[None]
+        marks = {key: options.pop(key, None) for key in ("seq_idx", "cu_seqlens")}
+        marks_BT = marks.get(KERNELS.get(name, ""))
         if marks_BT is None:
             return function(inputs, *args, **options)
+        batch, length = inputs.shape[0], inputs.shape[axis]
+        numbers = torch.arange(length, device=inputs.device)
+        if marks_BT is marks["cu_seqlens"]:
+            marks_BT = torch.bucketize(numbers, marks_BT[1:], right=True)[None]
 
-        def cut(value: Any, row: int, slots: slice) -> Any:
+        def cut(row: int, slots: Tensor, value: Any) -> Any:
             is_by_slot = isinstance(value, Tensor) and value.dim() > 2
             if is_by_slot and (value.shape[0], value.shape[axis]) == (batch, length):
-                return value[row : row + 1].movedim(axis, 1)[:, slots].movedim(1, axis)
+                return value[[row]].index_select(axis, slots)
             return value
 
         rows = []
         for row, marks_T in enumerate(marks_BT):
             _, counts = marks_T.unique_consecutive(return_counts=True)
-            ends = counts.cumsum(0).tolist()
-            pieces = [
-                function(
-                    *(cut(value, row, slice(a, b)) for value in (inputs, *args)),
-                    **{key: cut(value, row, slice(a, b)) for key, value in options.items()},
-                )
-                for a, b in zip([0, *ends], ends, strict=False)
+            parts = [
+                pytree.tree_map(partial(cut, row, slots), ((inputs, *args), options))
+                for slots in numbers.split(counts.tolist())
             ]
+            pieces = [function(*args, **options) for args, options in parts]
             rows.append(torch.cat([p[0] if isinstance(p, tuple) else p for p in pieces], axis))
         outputs = torch.cat(rows)
         return (outputs, pieces[-1][1]) if isinstance(pieces[-1], tuple) else outputs
@@ -118,14 +117,11 @@ def flash_attn_varlen_func(
     k: Tensor,
     v: Tensor,
     cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
     softmax_scale: float | None = None,
     causal: bool = False,
     window_size: tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
+    **_: Any,
 ) -> Tensor:
     """Compute attention of texts ``(V, heads, width)`` as flash-attn defines it."""
     left, right = window_size[0], 0 if causal else window_size[1]
@@ -141,11 +137,11 @@ def flash_attn_varlen_func(
     return torch.einsum("hqk,khd->qhd", weights, v).contiguous()
 
 
-def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Tensor:
+def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
     """Compute the same for rows ``(B, T, heads, width)``."""
     ends = torch.arange(len(q) + 1, device=q.device) * q.shape[1]
     q_N, k_N, v_N = (values.flatten(0, 1) for values in (q, k, v))
-    outputs_N = flash_attn_varlen_func(q_N, k_N, v_N, ends, ends, 0, 0, *args, **options)
+    outputs_N = flash_attn_varlen_func(q_N, k_N, v_N, ends, **options)
     return outputs_N.view(*q.shape[:3], -1)
 
 
@@ -187,27 +183,27 @@ def architectures() -> Iterator[tuple[str, str]]:
         yield name, kind if "ConditionalGeneration" in other else other
 
 
-def measure(device: str, only: list[str]) -> None:
+def measure(only: list[str]) -> None:
     """Add a row for each model and attention that the file lacks."""
     import transformers
 
     define_kernels()
+    signal.signal(signal.SIGPROF, stop)
+    resource.setrlimit(resource.RLIMIT_DATA, (4 * 2**30, -1))
     transformers.logging.set_verbosity_error()
-    torch.set_default_device(device)
-    made = {"device": device, "transformers": transformers.__version__, "torch": torch.__version__}
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
     rows = [
         row
         for row in read()
-        if row["transformers"] == made["transformers"]
-        and not (row["refusal"] and (not only or row["architecture"] in only))
+        if row["transformers"] == versions["transformers"]
+        and not (row["refusal"] and row["architecture"] in only)
     ]
-    measured = {(row["architecture"], row["attention"], row["device"]) for row in rows}
-    attentions = ATTENTIONS + ("flex_attention",) * (device == "cuda")
-    for attention, (name, kind) in product(attentions, architectures()):
-        if (name, attention, device) in measured or (only and name not in only):
+    measured = {(row["architecture"], row["attention"]) for row in rows}
+    for attention, (name, kind) in product(ATTENTIONS, architectures()):
+        if (name, attention) in measured or (only and name not in only):
             continue
-        row = {"architecture": name, "model": kind, "attention": attention} | made
-        if not (cells := try_forms(name, kind, attention, device)):
+        row = {"architecture": name, "model": kind, "attention": attention} | versions
+        if not (cells := try_forms(name, kind, attention)):
             continue
         rows.append(row | cells)
         with FILE.open("w", newline="") as file:
@@ -217,27 +213,37 @@ def measure(device: str, only: list[str]) -> None:
         print(*rows[-1].values(), flush=True)
 
 
-def try_forms(name: str, kind: str, attention: str, device: str) -> dict[str, str]:
+def stop(*_: Any) -> None:
+    """End a trial; not by an `Exception`, which would pass as a form's fault."""
+    raise SystemExit("takes more than ten minutes of a core")
+
+
+def try_forms(name: str, kind: str, attention: str) -> dict[str, str]:
     """Return the result of each form: "yes", a difference in standard deviations, or an error."""
     import transformers
 
     try:
         config = transformers.CONFIG_MAPPING[name](**CONFIGS.get(name, {}))
         model = getattr(transformers, kind)
+        if not isinstance(config, model.config_class):
+            config = config.get_text_config()
         source = inspect.getsource(sys.modules[model.__module__])
         if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
             return {}
-        if getattr(config, "sliding_window", 0) is None:
+        settings = vars(config)
+        if settings.get("use_sliding_window", True) and settings.get("sliding_window", 0) is None:
             config.sliding_window = 4096
         default = "sdpa" if model._supports_sdpa else "eager"
         config._attn_implementation = default if attention == "kernels" else attention
-        is_replaced = attention in ("flash_attention_2", "kernels")
-        SEARCH.has_kernel = (lambda *_: True) if is_replaced else HAS_KERNEL
+        SEARCH.has_kernel = lambda *_: attention in ("flash_attention_2", "kernels")
         with torch.device("meta"):
             large = model(config)
+        signal.setitimer(signal.ITIMER_PROF, 600)
         form = find_form(large, every=True)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return {"refusal": " ".join(str(error).split())[:200]}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     cells = (result(reason) for reason in form.trials.values())
     return {"cause": cause(large)} | dict(zip(FORMS, cells, strict=True))
 
@@ -266,45 +272,38 @@ def cause(model: nn.Module) -> str:
     return "" if given else "has a mask of its own, made without position_ids"
 
 
-def first_form(row: dict[str, str] | None) -> str:
-    """Return the first form that holds, or "" if there is none or no such attention."""
-    return next((form for form in FORMS if row and row[form] == "yes"), "")
-
-
 def page() -> str:
     """Return the table of docs/models.md, a row per answer, and how many models it holds."""
-    table: dict[str, dict[str, dict[str, str]]] = {}
-    for row in read():
-        if row["device"] == "cpu":
-            table.setdefault(row["architecture"], {})[row["attention"]] = row
-    usual = {
-        name: row
-        for name, rows in sorted(table.items())
-        for row in [rows[key] for key in ("eager", "sdpa") if rows.get(key, {}).get("rows=True")]
-    }
+    rows = pd.read_csv(FILE, dtype=str, keep_default_na=False)
+    holds = rows[[*FORMS]] == "yes"
+    rows["form"] = holds.idxmax(axis=1).where(holds.any(axis=1), "")
+    tried = rows[rows["refusal"] == ""]
+    causes = (
+        tried[tried["attention"].isin(["sdpa", "eager"])].groupby("architecture")["cause"].first()
+    )
+    forms = rows.pivot(index="architecture", columns="attention", values="form")
     answers: dict[tuple[str, ...], list[str]] = {}
-    for name, row in usual.items():
-        rows = table[name]
-        sdpa, *packed, eager = (first_form(rows.get(attention)) for attention in ATTENTIONS)
+    for name, cause in causes.items():
+        sdpa, eager, flash, kernels = forms.loc[name, [*ATTENTIONS]].fillna("")
         cpu = sdpa or eager or "one text at a time"
-        if sdpa and eager and sdpa != eager:
+        if sdpa and eager not in ("", sdpa):
             cpu += f"; eager: {eager}"
-        gpu = next((form for form in FORMS[:4] if form in packed and form != sdpa), "")
-        if "flash_attention_2" not in rows:
+        gpu = next((form for form in FORMS[:4] if form in (flash, kernels) and form != sdpa), "")
+        if pd.isna(forms.loc[name, "flash_attention_2"]):
             gpu = "not measured"
-        why = "" if row["rows=True"] == "yes" else row["cause"] or "not found"
+        why = "" if cpu == FORMS[0] else cause or "not found"
         answers.setdefault((cpu, gpu, why), []).append(name)
     cells = [
         [len(names), ", ".join(names), *answer]
         for answer, names in sorted(answers.items(), key=lambda item: -len(item[1]))
     ]
     heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
-    versions = {f"transformers {row['transformers']}, torch {row['torch']}" for row in read()}
-    cells_tried = sum(row[form] not in ("", UNTRIED) for row in read() for form in FORMS)
-    refused = sorted(name for name in {*table} - {*usual} if "eager" in table[name])
+    count = int((tried[[*FORMS]] != UNTRIED).sum().sum())
+    versions = ("transformers " + rows["transformers"] + ", torch " + rows["torch"]).unique()
+    refused = sorted({*rows.loc[rows["attention"] == "eager", "architecture"]} - {*causes.index})
     return "\n\n".join(
         [
-            f"{len(usual)} architectures, {cells_tried:,} forms tried, with {'; '.join(versions)}:",
+            f"{len(causes)} architectures, {count:,} forms tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
             f"The default configs of {len(refused)} make no model: {', '.join(refused)}.",
         ]
@@ -320,11 +319,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser("python -m experiments.models", None, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--measure", action="store_true", help="try forms, and write the rows")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda; default: cpu")
     parser.add_argument("only", nargs="*", metavar="ARCHITECTURE", help="default: all")
     args = parser.parse_args()
     if args.measure:
-        measure(args.device, args.only)
+        measure(args.only)
     else:
         from experiments.study import publish  # needs more than transformers
 

@@ -41,7 +41,7 @@ The logarithm of a mask is 0 where attention is allowed, and minus infinity else
 """
 Ways = list[tuple[str, str]]
 """Calls, each with the reason why it cannot be tried, or ""."""
-BUCKETS = '  # in batches of packer="bucket"'
+BUCKETS, SINGLE = (f'  # in batches of packer="{name}"' for name in ("bucket", "single"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def find_form(
     transformers is tried as a small copy made from its config: in float32, with large random
     weights, and with windows and chunks shorter than the texts, which are made up. A form whose
     kernels are not installed is "untried here" and never chosen. If no form holds, the call is for
-    batches of ``packer="bucket"``, or for one sequence at a time. The model, its buffers, its modes
-    and the random state are left as they are.
+    batches of ``packer="bucket"``, or of ``packer="single"``, one sequence each. The model, its
+    buffers, its modes and the random state are left as they are.
 
     Args:
         model: a model of transformers that takes ``input_ids``, also on the device "meta"; an
@@ -88,47 +88,34 @@ def find_form(
     Raises:
         InputError: there is no batch, or the model does not run on one sequence.
     """
-    state = [(module, module.training, {**module._buffers}) for module in model.modules()]
-    values = [(buffer, buffer.clone()) for buffer in model.buffers()]
     device = next(model.parameters(), torch.zeros(0)).device
     device = torch.get_default_device() if device.type == "meta" else device
     is_text = hasattr(model, "config") and "input_ids" in signature(model.forward).parameters
-    try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
-            torch.manual_seed(0)
-            tried = model.eval()
-            if copy and is_text:
-                tried, batch, longest = _text_trial(model, device)
-            elif batch is None or not isinstance(batch.inputs_BT, Tensor):
-                raise InputError(
-                    "the model needs a batch to be tried on, whose inputs are one tensor; give "
-                    "next(iter(loader))"
-                )
-            else:
-                longest = batch.max_seqlen
-                if copy:
-                    tried = draw_weights(deepcopy(model).float())
-                    if batch.inputs_BT.is_floating_point():
-                        batch = replace(batch, inputs_BT=batch.inputs_BT.float())
-            alone, ways = (_text_ways if is_text else _module_ways)(tried)
-            return _try_ways(tried, batch, alone, ways, longest, every)
-    finally:
-        for module, was_training, buffers in state:
-            module.training = was_training
-            module._buffers.update(buffers)
-        for buffer, value in values:
-            buffer.copy_(value)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
+        torch.manual_seed(0)
+        if copy and is_text:
+            tried, batch, longest = _text_trial(model, device)
+        elif batch is None or not isinstance(batch.inputs_BT, Tensor):
+            raise InputError(
+                f"a {type(model).__name__} needs a batch to be tried on, whose inputs are one "
+                "tensor; give find_form(model, next(iter(loader)))"
+            )
+        else:
+            shared = {} if copy else {id(weights): weights for weights in model.parameters()}
+            tried, longest = deepcopy(model, shared).eval(), batch.max_seqlen
+            if copy:
+                draw_weights(tried.float())
+                if batch.inputs_BT.is_floating_point():
+                    batch = replace(batch, inputs_BT=batch.inputs_BT.float())
+        alone, ways = (_text_ways if is_text else _module_ways)(tried)
+        return _try_ways(tried, batch, alone, ways, longest, every)
 
 
 def _try_ways(
-    model: nn.Module,
-    batch: Batch,
-    alone: str,
-    ways: Ways,
-    longest: int | None,
-    every: bool,
+    model: nn.Module, batch: Batch, alone: str, ways: Ways, longest: int | None, every: bool
 ) -> Form:
-    sequences, trials = _split(batch), dict[str, str]()
+    sequences = batch.inputs_BT[batch.valid_BT].split(batch.segments.length_S.tolist())
+    trials: dict[str, str] = {}
     try:
         _run(alone, model, sequence=sequences[0])
     except Exception as error:
@@ -141,9 +128,10 @@ def _try_ways(
         trials[call] = missing or _fault(model, call, alone, tried)
         if not (trials[call] or every):
             break
-    piecewise = alone.replace("sequence", "batch.inputs_BT[b, t : t + n]")
+    single = alone.replace("sequence[None]", "batch.inputs_BT")
+    single = single.replace("sequence", "batch.inputs_BT[0]") + SINGLE
     holding = [call for call, fault in trials.items() if not fault]
-    return Form([*holding, f"{piecewise}  # for b, t, n of batch.segments"][0], longest, trials)
+    return Form([*holding, single][0], longest, trials)
 
 
 def _fault(model: nn.Module, call: str, alone: str, batch: Batch) -> str:
@@ -191,13 +179,6 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:200]}"
 
 
-def _split(batch: Batch) -> list[Tensor]:
-    """Return the inputs of each segment."""
-    table = batch.segments
-    columns = (column.tolist() for column in (table.block_S, table.slot_S, table.length_S))
-    return [batch.inputs_BT[b, t : t + n] for b, t, n in zip(*columns, strict=True)]
-
-
 def _make_batch(texts: Sequence[Sequence[Tensor]], t_max: int) -> Batch:
     """Return a batch of texts, block by block."""
     samples: list[BlockSample] = []
@@ -231,23 +212,21 @@ def _module_ways(model: Any) -> tuple[str, Ways]:
 
 def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int | None]:
     """Return a small copy of a model, a batch of texts for it, and its longest text."""
-    config = model.config
-    tokens = min(getattr(config, "vocab_size", None) or 256, 256)
+    if "decoder_input_ids" in signature(model.forward).parameters:
+        raise InputError(
+            f"a {type(model).__name__} reads one text and writes another, of two lengths; give "
+            "its encoder or its decoder alone"
+        )
+    settings = model.config.get_text_config()
+    tokens = min(getattr(settings, "vocab_size", None) or 256, 256)
     rows = [[torch.randint(SMALL, tokens, (n,), device=device) for n in row] for row in LENGTHS]
-    copy, small_windows = small_copy(
-        type(model),
-        config,
-        device,
-        lambda copy: copy(input_ids=rows[-1][1][None]),
-    )
+    copy = small_copy(model, rows[-1][1][None])
     names = ["n_positions", "max_position_embeddings"]
-    if "longrope" in str(vars(config)):  # a longer text changes the positions of its neighbours
+    if "longrope" in str(vars(settings)):  # a longer text changes the positions of its neighbours
         names.append("original_max_position_embeddings")
-    tables = (getattr(config, name, None) or 0 for name in names)
-    limits = [table - _first_position(copy) for table in tables if table > 0]
-    if not small_windows:
-        limits.append(max(map(max, LENGTHS)))
-    return copy, _make_batch(rows, 48), min(limits, default=None)
+    tables = [getattr(settings, name, None) or 0 for name in names]
+    longest = min((table for table in tables if table > 0), default=None)
+    return copy, _make_batch(rows, 48), longest and longest - _first_position(copy)
 
 
 def _first_position(model: nn.Module) -> int:

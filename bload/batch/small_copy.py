@@ -2,20 +2,20 @@
 
 import math
 import re
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bload.errors import InputError
 
 SMALL = 6
 """Window, chunk and largest special token of a copy."""
-LARGEST = 10**8
+LARGEST = 250_000_000
 """Largest number of weights of a copy."""
-TRIES = ("windows layers widths", "windows widths", "windows layers", "layers widths")
+TRIES = ("layers and widths", "widths", "layers")
+"""What is made small, in the order of attempts."""
 LAYERS = re.compile(r"^(num|n|encoder|decoder)_(hidden_|encoder_|decoder_)?layers?$|^num_blocks$")
 PERIODS = re.compile(r"period|interval|_pattern$|every_n|offset|first_k_dense")
 HEADS = re.compile(r"(?<!index_n)(?<!_d)_heads?$|^n_heads?$|n_?groups$")
@@ -37,55 +37,41 @@ def draw_weights(model: nn.Module) -> nn.Module:
     return model
 
 
-def small_copy(
-    kind: Callable[[Any], nn.Module],
-    config: Any,
-    device: torch.device,
-    check: Callable[[nn.Module], Any],
-) -> tuple[nn.Module, bool]:
-    """Make a small model in float32 from a config; return it and whether its windows are small.
+def small_copy(model: Any, text: Tensor) -> nn.Module:
+    """Make a small model in float32 from the config of a model of transformers.
 
     Windows and chunks have `SMALL` tokens, each type of layer occurs twice, and widths and numbers
-    of heads are divided by a common factor, as far as the model runs so.
-
-    Args:
-        kind: class of the model.
-        config: its config, which is not changed.
-        device: device of the copy.
-        check: function that raises if a model does not run.
+    of heads are divided by a common factor, as far as the model runs on the text, ``(1, n)``.
 
     Raises:
         InputError: the model runs in none of the sizes.
     """
     for parts in TRIES:
-        small = deepcopy(config)
+        config = deepcopy(model.config)
         try:
-            for part in [
-                small,
-                *filter(lambda value: hasattr(value, "to_dict"), vars(small).values()),
-            ]:
-                _shrink(part, parts)
+            inner = [value for value in vars(config).values() if hasattr(value, "to_dict")]
+            for config_part in (config, *inner):
+                _shrink(config_part, parts)
             with torch.device("meta"):
-                size = sum(weights.numel() for weights in kind(small).parameters())
+                size = sum(weights.numel() for weights in type(model)(config).parameters())
             if size > LARGEST:
                 raise InputError(f"it has {size:,} weights")
-            model = draw_weights(kind(small).to(device).float().eval())
-            check(model)
+            copy = draw_weights(type(model)(config).to(text.device).float().eval())
+            copy(input_ids=text)
         except Exception as error:  # only the model knows which sizes it accepts
             fault = f"{type(error).__name__}: {error}"
         else:
-            return model, "windows" in parts
+            return copy
     raise InputError(f"no small copy of the model runs ({fault}); try the model, by copy=False")
 
 
 def _shrink(config: Any, parts: str) -> None:
     values = {key: value for key, value in vars(config).items() if type(value) in (int, list)}
     large = {key: value for key, value in values.items() if type(value) is int and value > 1}
-    if "windows" in parts:
-        for key in filter(WINDOWS.search, values):
-            value = values[key]
-            small = [SMALL] * len(value) if type(value) is list else min(value, SMALL)
-            setattr(config, key, small)
+    for key in filter(WINDOWS.search, values):
+        value = values[key]
+        small = [SMALL] * len(value) if type(value) is list else min(value, SMALL)
+        setattr(config, key, small)
     if "layers" in parts:
         _drop_layers(config, values, large)
     if "widths" in parts:
@@ -126,7 +112,7 @@ def _divide_widths(config: Any, large: dict[str, int]) -> None:
     for key, value in large.items():
         if key.endswith("token_id"):
             setattr(config, key, min(value, SMALL - 1))
-        elif key == "vocab_size":
+        elif key.startswith("vocab_size"):
             setattr(config, key, min(value, 256))
         elif key.endswith("experts"):
             setattr(config, key, min(value, 16))
@@ -134,3 +120,5 @@ def _divide_widths(config: Any, large: dict[str, int]) -> None:
             setattr(config, key, math.gcd(value, *(n // factor for n in heads)))
         elif HEADS.search(key) or (WIDTHS.search(key) and value % (8 * factor) == 0):
             setattr(config, key, value // factor)
+        elif "intermediate_size" in key:
+            setattr(config, key, max(value // factor // 8, 1) * 8)

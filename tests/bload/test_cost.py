@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from bload import Cost, InputError, fit_cost, make_plan
+from bload import BlockLoader, Cost, InputError, fit_cost, from_dataset, make_plan
 
 
 def test_the_cost_of_a_block_by_hand():
@@ -12,6 +13,15 @@ def test_the_cost_of_a_block_by_hand():
     cost = Cost(slot=1, frame=10, pair=100, walk=7, launch=3)
     assert cost.of_blocks(plan)[order].tolist() == [8 + 30 + 900, 8 + 50 + 2500, 8 + 80 + 6400]
     assert cost.of_shape([8, 4]).tolist() == [59, 31]
+
+
+def test_the_scores_of_attention_in_a_batch_are_the_pairs_of_the_schedule():
+    source = from_dataset([torch.zeros(n) for n in (3, 2, 5, 4, 4, 1, 7)], length=len)
+    loader = BlockLoader(source, t_max=8, multiple_of=2)
+    loads_S = loader.sampler.schedule.loads(Cost(slot=0, pair=1))[:, 0]
+    batches = list(loader)
+    scores = [batch.attention_mask(False)[:, 0][batch.valid_BT].sum() for batch in batches]
+    assert [batch.pairs for batch in batches] == scores == loads_S.tolist()
 
 
 def test_a_fit_finds_the_cost_behind_times_and_predicts_others():

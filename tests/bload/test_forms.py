@@ -56,7 +56,7 @@ FORMS = {
     "a cell": (Cell(), "walk(model, batch.inputs_BT, batch.start_BT)[0]"),
     "an unknown layer": (
         nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8, batch_first=True)),
-        "model(batch.inputs_BT[b, t : t + n][None])  # for b, t, n of batch.segments",
+        'model(batch.inputs_BT)  # in batches of packer="single"',
     ),
 }
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import re
 import tempfile
+from pathlib import Path
 
 import torch
 import transformers
@@ -30,10 +32,7 @@ FORMS = {
     "BertForMaskedLM": (f"{ROWS}, {BOTH_WAYS})", 512),
     "RobertaForMaskedLM": (f"{ROWS[:-1]}, first_position=2), {BOTH_WAYS})", 510),
     "ModernBertForMaskedLM": (f"{BUCKETS}){NOTE}", 8192),
-    "FNetForMaskedLM": (
-        "model(input_ids=batch.inputs_BT[b, t : t + n][None])  # for b, t, n of batch.segments",
-        512,
-    ),
+    "FNetForMaskedLM": ('model(input_ids=batch.inputs_BT)  # in batches of packer="single"', 512),
 }
 """Call and longest text, each read in the source of transformers 5."""
 UNTRIED = {
@@ -78,3 +77,9 @@ assert form.call == FORMS["LlamaForCausalLM"][0]
 assert form.longest == 20
 assert model.training
 assert all(torch.equal(value, weights[key]) for key, value in model.state_dict().items())
+
+# The loop of the page.
+page = (Path(__file__).parents[2] / "docs/models.md").read_text()
+texts, optimiser = [text, text[:7], text + 9], torch.optim.SGD(model.parameters(), 0.1)
+exec("\n".join(re.findall("```python\n(.*?)```", page, re.DOTALL)))
+assert not any(torch.equal(value, weights[key]) for key, value in model.state_dict().items())

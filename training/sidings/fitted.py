@@ -107,9 +107,8 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
 
 def work_of(batch: Batch) -> tuple[float, ...]:
     """Return the amounts for a `Cost`: slots, frames, pairs, walked slots, launches."""
-    length_S = batch.segments.length_S.double()
     slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
-    return slots, frames, float((length_S**2).sum()), batch.valid_BT.shape[1], 1
+    return slots, frames, int(batch.pairs), batch.valid_BT.shape[1], 1
 
 
 def time_batch(training: Training, batch: Batch) -> float:
