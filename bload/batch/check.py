@@ -49,7 +49,8 @@ def check_boundaries(
     Args:
         run: the model, or a function: a batch -> outputs ``(B, T, ...)`` or ``(S, ...)``. A module
             is in evaluation mode during the check; a function must leave dropout out.
-        batch: batch with two segments in a block, else a warning; a filler passes.
+        batch: batch with two segments in a block, else a warning; a filler passes. Another warning
+            says that no output depends on an earlier frame.
         state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
             `run` then takes a batch and a state.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
@@ -89,6 +90,7 @@ def check_boundaries(
             check = _Check(run, batch, states, tolerance, process_group)
             check.compare_with_noise()
             check.compare_alone(alone)
+            check.look_for_context()
     finally:
         module.train(was_training)
     failures = [change for change in check.changes if not change.size <= change.tolerance]
@@ -145,8 +147,9 @@ class _Check:
                 fault = "outputs of a sequence are NaN; the model cannot be checked"
             elif rounding > self.close:
                 fault = (
-                    "the same batch has other outputs when run again; leave dropout out: give the "
-                    "module itself, or call its eval(); raise `tolerance` for inexact kernels"
+                    "the same batch has other outputs when run again; leave dropout out (give the "
+                    "module itself, or call its eval()), keep no state from call to call, and "
+                    "raise `tolerance` for inexact kernels"
                 )
         _agree(fault, group)
         least = 1e-3 if is_half else 1e-5
@@ -243,6 +246,23 @@ class _Check:
                     "docs/boundaries.md"
                 )
             self.changes.append(_Change(weight, size, self.close, words))
+
+    def look_for_context(self) -> None:
+        """Warn if the first frames of sequences change no other frame's outputs."""
+        index_BT, start_BT = self.number_BT, self.batch.start_BT
+        chosen_BT = sum(index_BT == index for index in self.chosen) > 0
+        noise_BT, later_BT = chosen_BT & start_BT, chosen_BT & ~start_BT
+        noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
+        with torch.no_grad():
+            outputs = self.run(replace(self.batch, inputs_BT=noisy), *self.state)
+        if not (self.is_by_slot and noise_BT.any() and later_BT.any()):
+            return
+        if not _difference(outputs, self.outputs)[later_BT].any():
+            warnings.warn(
+                "the first frames of sequences change no later output: either the model has no "
+                "memory, or it sees single frames, as nn.GRU does without batch_first=True",
+                stacklevel=3,
+            )
 
     def _largest(self, values: Tensor, by_slot: bool) -> Tensor:
         """Return the largest value of each segment, and of padding, ``(S + 1,)``."""

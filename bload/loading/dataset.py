@@ -25,9 +25,8 @@ from bload.batch.trees import (
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
-ADVICE = {"frames": "make all like item 0, whole numbers among floats too"}
-ADVICE["targets"] = ADVICE["frames"] + "; from_dataset(..., objects=True) keeps targets as they are"
-"""Ways out if values differ in kind."""
+ADVICE = "convert all to the dtype and the shape of item 0"
+"""Way out if values differ in kind."""
 
 
 class SequenceSource(Protocol):
@@ -52,7 +51,7 @@ class SequenceSource(Protocol):
         A method with a parameter ``epoch`` also gets the number of the epoch, by keyword. Resuming
         is exact if the result depends on the arguments alone: draw augmentation from
         ``np.random.default_rng([epoch, sequence])``. Arrays and lists may be filled anew by the
-        next call, but not arrays and lists inside a list.
+        next call, but not arrays and lists inside a list or another object.
         """
 
 
@@ -213,7 +212,9 @@ def take_values(
         elif like[0] is not None and describe(tree) != describe(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
-                f"{describe(expected)}; {ADVICE[name]}"
+                f"{describe(expected)}; {ADVICE}"
+                + objects
+                * ", or give lists of objects, as from_dataset(..., objects=) does"
             )
         if fault:
             raise InputError(f"{opening} {fault}")

@@ -101,9 +101,10 @@ class DatasetSource:
                 if role == "targets" and (key in kept if is_dict else kept):
                     array = None
                 if role == "inputs" and array is None:
+                    kind = type(value).__name__ + f" of {getattr(value, 'dtype', 'objects')}"
                     raise InputError(
-                        f"{key} of item 0 are of type {type(value).__name__}; give inputs as a "
-                        "tensor, an array or nested lists of numbers of one shape"
+                        f"{key} of item 0 are of type {kind}; give inputs as a tensor, an array or "
+                        "nested lists of numbers of one shape, and leave out other keys by inputs="
                     )
                 if array is None:
                     likes[role, key] = None if value is None else []
@@ -113,15 +114,20 @@ class DatasetSource:
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
-        like = self._likes.get((role, key))
+        if (role, key) not in self._likes:
+            raise InputError(
+                f"{role} of item {sequence} have the key {key!r}, which item 0 has not"
+            )
+        like, given = self._likes[role, key], getattr(self, role)
         if value is like is None:
             return None
+        name = repr(given) if isinstance(given, str) else key
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
             advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
             raise InputError(
-                f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
+                f"{name} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
                 f"correct length, or {advice}"
             )
         if isinstance(like, list):
@@ -129,8 +135,8 @@ class DatasetSource:
         array = self._as_array(value, role, like)
         if array is None and role == "inputs":
             raise InputError(
-                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item 0; "
-                f"{ADVICE['frames']}"
+                f"{name} of item {sequence} are no numbers of one shape and of the dtype of item "
+                f"0; {ADVICE}"
             )
         if array is None:  # not of the kind of item 0, as `BlockDataset` will say
             return value
@@ -143,6 +149,11 @@ class DatasetSource:
             like: a tensor; lists of whole numbers are converted to its dtype if it is of floats.
         """
         if hasattr(value, "to_numpy"):  # pandas
+            if role == "targets" and self.targets_per == "sequence":
+                raise InputError(
+                    f"the target of a sequence is a column of {len(value)} rows; give one value, "
+                    "by items such as {'x': rows['x'], 'label': rows['label'].iloc[0]}"
+                )
             value = value.to_numpy()
         if isinstance(value, Tensor):
             return value

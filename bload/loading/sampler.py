@@ -307,7 +307,6 @@ class BlockSampler(Sampler[list[Block]]):
             "blocks per batch": self.blocks_per_batch,
             "even": self.even,
             "balance": self.balance,
-            "names digest": self._names_digest,
             **settings,
         }
         ranks = self.rank, self.world_size, self.process_group
@@ -478,6 +477,7 @@ class BlockSampler(Sampler[list[Block]]):
             "balance_options": self.balance_options if balanced else None,
             "sequences": len(self.lengths),
             "frames": self._frames,
+            "names digest": self._names_digest,
             "lengths digest": self._lengths_digest,
         }
         return {key: value for key, value in settings.items() if value is not None}

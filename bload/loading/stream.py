@@ -163,20 +163,22 @@ class StreamBlocks(IterableDataset[Batch]):
         part = (split.rank, split.world_size) if split else (0, 1)
         fault = ""
         if self.sharded is None:
-            fault = "may divide itself among workers and ranks"
+            fault = (
+                "may divide itself among workers and ranks; give sharded=True if the items that a "
+                "worker of a rank sees are its own, or sharded=False if it sees all, and the "
+                "loader is to divide them"
+            )
         elif is_huggingface and not self.sharded and (workers > 1 or split):
-            fault = "divides itself among workers, and among ranks if split by node"
+            fault = (
+                "divides itself among workers, and among ranks if split by node; give sharded=True"
+            )
         elif is_huggingface and self.sharded and part != (self.rank, self.world_size):
             fault = (
-                f"is part {part[0]} of {part[1]} on rank {self.rank} of {self.world_size}, so give "
+                f"is part {part[0]} of {part[1]} on rank {self.rank} of {self.world_size}; give "
                 "split_dataset_by_node(data, rank, world_size)"
             )
         if fault:
-            raise InputError(
-                f"the {type(self.sequences).__name__} {fault}; give sharded=True if the items "
-                "that a worker of a rank sees are its own, or sharded=False if it sees all, and "
-                "the loader is to divide them"
-            )
+            raise InputError(f"the {type(self.sequences).__name__} {fault}")
 
 
 class _Shard:
@@ -238,7 +240,7 @@ class _Shard:
             part = sequences(self.shard, self.shards)
             if isinstance(part, IterableDataset) and self.shards > 1:
                 raise InputError(
-                    f"the function of (shard, shards) returned a {type(part).__name__}, which may "
+                    f"the function of (shard, shards) returned {type(part).__name__}, which may "
                     "divide itself once more; return a list or a generator, or give the data set "
                     "itself with sharded=..."
                 )
@@ -267,7 +269,7 @@ class _Shard:
         if missing or reread < self.read:
             raise InputError(
                 "the stream is not the one of the saved position; give the same sequences in the "
-                "same order"
+                "same order, if shuffled with the seed and the epoch of then"
             )
 
     def _measure(self, item: Any) -> Any:

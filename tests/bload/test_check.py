@@ -1,5 +1,7 @@
 """Which models keep the sequences of one block apart, and which do not."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -281,3 +283,14 @@ def test_ranks_of_a_sharded_model_call_it_equally_often_and_raise_together(two_r
         assert "pass process_group, on every rank" in no_group
         assert right is True
         assert wrong.startswith("rank 0: sequence")
+
+
+def test_a_model_that_sees_single_frames_is_named():
+    frames = [torch.randn(n, 8) for n in (5, 7, 4)]
+    batch = next(iter(BlockLoader(from_dataset(frames, len), t_max=16)))
+    by_row = nn.GRU(8, 4)  # batch_first was forgotten
+    with pytest.warns(UserWarning, match="first frames .*batch_first"):
+        check_boundaries(lambda batch: by_row(batch.inputs_BT)[0], batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_boundaries(by_packed, batch)

@@ -102,6 +102,14 @@ def test_what_is_no_position_is_refused():
             sampler.load_state_dict(broken)
 
 
+def test_a_position_belongs_to_the_order_of_the_names():
+    files = [f"{number}.npy" for number in range(len(LENGTHS))]
+    state = BlockSampler(LENGTHS, "bload", names=files).state_dict(1)
+    BlockSampler(LENGTHS, "bload", names=files).load_state_dict(state)
+    with pytest.raises(InputError, match="names digest was"):
+        BlockSampler(LENGTHS, "bload", names=files[::-1]).load_state_dict(state)
+
+
 def test_a_batch_holds_at_least_one_block():
     one, less = (BlockSampler(LENGTHS, "bload", t_max=12, batch_slots=frames) for frames in (12, 5))
     assert less.blocks_per_batch == one.blocks_per_batch == 1

@@ -349,6 +349,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
         (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
+        (TABLE, LENGTHS, {"inputs": "n"}, "'n' of item 0 is one value but its length is 3"),
     ],
 )
 def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, length, options, words):
@@ -359,15 +360,15 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
 @pytest.mark.parametrize(
     ("make", "words", "options"),
     [
-        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "whole numbers among floats too", {}),
-        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=True", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*like item 0", {}),
+        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "shape of item 0", {}),
+        (lambda n: (torch.zeros(n), [[1] * int(n > 3)] * n), "objects=", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*of item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
-        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=True", SEQUENCE),
+        (lambda n: (torch.zeros(n), torch.zeros(n)), "objects=", SEQUENCE),
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
-        (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=True", {}),
-        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "whole numbers among floats", SEQUENCE),
-        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=True", SEQUENCE),
+        (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=", {}),
+        (lambda n: (torch.zeros(n), n / 2 if n > 3 else n), "shape of item 0", SEQUENCE),
+        (lambda n: (torch.zeros(n), "a" if n > 3 else n), "objects=", SEQUENCE),
         (lambda n: (torch.zeros(n), n), "objects names 'b', .*'targets'", {"objects": "b"}),
     ],
 )
@@ -406,6 +407,9 @@ def test_pandas_objects_are_read_by_position():
     ):
         with pytest.raises(InputError, match=words):
             batches(from_dataset(dataset, len))
+    options = {"inputs": "x", "targets": "y", "targets_per": "sequence"}
+    with pytest.raises(InputError, match=r"a column of 9 rows; give one value.*iloc\[0\]"):
+        batches(from_dataset([groups[3]], len, **options))
     names = pd.Series([f"v{s}" for s in range(8)], index=label)
     with pytest.raises(InputError, match="sequence v3 has 9 frames"):
         BlockLoader(from_dataset(arrays, LENGTHS), t_max=8, names=names)

@@ -343,8 +343,8 @@ def test_a_stream_that_may_shard_itself_has_to_say_so_and_is_read_once(stream, s
 
 def test_what_would_divide_a_stream_twice_is_refused():
     for stream, words in (
-        (lambda shard, shards: Whole(), "function of .* returned a Whole, which may divide"),
-        (DataLoader(Whole(), batch_size=None), "a DataLoader, which may divide them"),
+        (lambda shard, shards: Whole(), "function of .* returned Whole, which may divide"),
+        (DataLoader(Whole(), batch_size=None), "DataLoader, which may divide them"),
     ):
         with pytest.raises(InputError, match=words):
             list(StreamLoader(stream, T_MAX, decode=Numbers(), num_workers=2))
