@@ -96,6 +96,10 @@ class BlockSampler(Sampler[list[Block]]):
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
+        if "chunk" in options:
+            raise InputError(
+                "chunk is an argument of BlockLoader and ChunkSampler; use one of them"
+            )
         names = None if names is None else [*names]  # pandas would look for labels
         self.lengths, self._frames, self._lengths_digest = _keep_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
