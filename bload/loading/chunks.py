@@ -11,8 +11,7 @@ chunks. What is random and how few blocks there are is as in a data set of the s
 which sequences share a chunk changes with the epoch.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -21,14 +20,11 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, plural
-from bload.lengths import check_lengths
 from bload.loading.sampler import BlockSampler
-from bload.packing.packers import find_packer, make_plan
+from bload.packing.packers import make_plan
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
-PIECE = 2**20
-"""Lengths that are checked and hashed at a time."""
 SAMPLE = 100_000
 """Sequences that are packed to estimate the steps of an epoch."""
 ROUNDS = 6
@@ -57,18 +53,6 @@ class ChunkSampler(BlockSampler):
         self, lengths: ArrayLike, packer: str = "bload_exact", *, chunk: int, **options: Any
     ) -> None:
         self.chunk = check_whole("chunk", chunk, 1)
-        for obstacle, is_set in (
-            (f"balance={options.get('balance')}", options.get("balance", "none") != "none"),
-            ("block_sizes", options.get("block_sizes", 1) != 1),
-            ("last=drop", options.get("last") == "drop"),
-            ("long=carry", options.get("long") == "carry"),
-            (f"packer={packer}", find_packer(packer).makes_batches),
-        ):
-            if is_set:
-                raise InputError(
-                    f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; "
-                    "leave one of the two out"
-                )
         self._counts: list[int] = []
         """Blocks of the chunks that this pass has packed."""
         super().__init__(lengths, packer, **options)
@@ -76,28 +60,19 @@ class ChunkSampler(BlockSampler):
         self.chunks = -(-len(self.lengths) // self.chunk)
         """Number of chunks."""
 
-    def _take_lengths(
-        self, lengths: ArrayLike, names: Sequence[str] | None
-    ) -> tuple[np.ndarray, int, str]:
-        array = lengths if isinstance(lengths, np.ndarray) else check_lengths(lengths, names)
-        digest, frames = hashlib.sha256(), 0
-        for first in range(0, max(len(array), 1), PIECE):
-            part = slice(first, first + PIECE)
-            labels: Any = range(len(array)) if names is None else names
-            whole = check_lengths(array[part], labels[part])
-            digest.update(whole.tobytes())
-            frames += int(whole.sum())
-        return array, frames, digest.hexdigest()[:16]
-
     def _check_settings(self) -> None:
+        obstacle = self._obstacle or f"balance={self.balance}" * (self.balance != "none")
+        if obstacle:
+            raise InputError(
+                f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
+                "one of the two out"
+            )
         longest = int(self.lengths.argmax())
         try:
             plan = self._plan_chunk(self.lengths[longest : longest + 1], 0, 0)
         except TooLongError as error:
             error.sequence, error.name = longest, self.names[longest] if self.names else ""
             raise
-        if not plan.has_one_size:
-            raise InputError(f"chunk needs blocks of one size, and {self.packer} makes several")
         make_schedule(plan, self.world_size, self.batch_slots, micro_batches=self.micro_batches)
 
     def _plan_chunk(self, lengths: np.ndarray, epoch: int, chunk: int) -> Plan:
@@ -190,10 +165,8 @@ class ChunkSampler(BlockSampler):
         segments = slice(blocks.offsets[step.start], blocks.offsets[step.stop])
         frames = int(blocks.length[segments].sum())
         for batch in range(batches):
-            part = [
-                blocks.block(b, self.t_max, self.multiple_of)
-                for b in own[batch * rows : (batch + 1) * rows]
-            ]
+            numbers, size = own[batch * rows : (batch + 1) * rows], (self.t_max, self.multiple_of)
+            part = [blocks.block(number, *size) for number in numbers]
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
             yield StepList(part, Step(self.epoch, frames, batches, ends, self.world_size))
@@ -246,12 +219,7 @@ def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
     """Return the numbers at some places of a pseudorandom order of `size` numbers.
 
     A Feistel network permutes all numbers of some bits. A number that is not below `size` is put
-    through it again until it is, which keeps the whole a permutation.
-
-    Args:
-        place: places in the order, int64.
-        size: how many numbers there are.
-        keys: random uint64, an even number of them; one per round.
+    through it again until it is. `keys` are random uint64, an even number of them.
     """
     bits = max((size - 1).bit_length(), 2)
     number = _feistel(place.astype(np.uint64), bits, keys)

@@ -24,6 +24,8 @@ from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
+PIECE = 2**20
+"""Lengths that are checked and hashed at a time."""
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -95,8 +97,12 @@ class BlockSampler(Sampler[list[Block]]):
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
+        if "chunk" in options:
+            raise InputError(
+                "chunk is an argument of BlockLoader and ChunkSampler; use one of them"
+            )
         names = None if names is None else [*names]  # pandas would look for labels
-        self.lengths, self._frames, self._lengths_digest = self._take_lengths(lengths, names)
+        self.lengths, self._frames, self._lengths_digest = _keep_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
@@ -137,13 +143,6 @@ class BlockSampler(Sampler[list[Block]]):
         """True from `load_state_dict` until a pass begins."""
         self._passes = 0
         """Number of passes, epochs and positions so far; a change ends iterators."""
-
-    def _take_lengths(
-        self, lengths: ArrayLike, names: Sequence[str] | None
-    ) -> tuple[np.ndarray, int, str]:
-        """Return the checked lengths, their sum and their digest."""
-        whole = check_lengths(lengths, names)
-        return whole, int(whole.sum()), _digest(whole.tobytes())
 
     def _check_settings(self) -> None:
         """Build the schedule, so that invalid options fail now, not at step 0."""
@@ -249,6 +248,9 @@ class BlockSampler(Sampler[list[Block]]):
         """Steps of the current epoch, the same on every rank: those done and those left."""
         return self._begin[0] + self.schedule.steps
 
+    steps_estimate = steps
+    """The same; an estimate in `ChunkSampler`."""
+
     def share_done(self, step: int) -> Fraction:
         """Return the share of the current epoch that is done after `step` steps.
 
@@ -257,11 +259,6 @@ class BlockSampler(Sampler[list[Block]]):
         steps, blocks = self._begin
         before = Fraction(blocks, self.plan.blocks)
         return before + (1 - before) * Fraction(step - steps, self.schedule.steps)
-
-    @property
-    def steps_estimate(self) -> int:
-        """Steps of the current epoch, which are known here; see `ChunkSampler`."""
-        return self.steps
 
     @property
     def note(self) -> str:
@@ -481,6 +478,20 @@ class BlockSampler(Sampler[list[Block]]):
             "lengths digest": self._lengths_digest,
         }
         return {key: value for key, value in settings.items() if value is not None}
+
+
+def _keep_lengths(lengths: ArrayLike, names: Sequence[str] | None) -> tuple[np.ndarray, int, str]:
+    """Check lengths piece by piece; return them, as they are if an array, their sum and digest."""
+    is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
+    array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
+    labels: Any = range(len(array)) if names is None else names
+    digest, frames = hashlib.sha256(), 0
+    for first in range(0, max(len(array), 1), PIECE):
+        piece = slice(first, first + PIECE)
+        whole = check_lengths(array[piece], labels[piece])
+        digest.update(whole.tobytes())
+        frames += int(whole.sum())
+    return array, frames, digest.hexdigest()[:16]
 
 
 def _digest(data: bytes) -> str:

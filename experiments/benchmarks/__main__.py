@@ -22,14 +22,7 @@ from pathlib import Path
 import torch
 
 from experiments.benchmarks import CSV, format_tables
-from experiments.study import (
-    ROOT,
-    exit_on_input_error,
-    make_parser,
-    publish,
-    read_rows,
-    write_rows,
-)
+from experiments.study import ROOT, exit_on_input_error, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "step", "evaluation", "scaling")
 ALL = (*NAMES, "gpu", "trainer", "chunks")

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import BlockLoader, ChunkSampler, InputError, make_plan, make_schedule
+from bload import BlockLoader, BlockSampler, ChunkSampler, InputError, make_plan, make_schedule
 from bload.loading.chunks import permuted
 from tests.bload.conftest import NumberedSource, rows_of
 
@@ -193,6 +193,8 @@ def test_what_needs_a_whole_epoch_is_refused():
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
             samplers(**options)
+    with pytest.raises(InputError, match="ChunkSampler"):
+        BlockSampler(LENGTHS, chunk=30)
 
 
 def test_wrong_values_are_refused_before_a_chunk_is_packed():

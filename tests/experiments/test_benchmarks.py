@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("benchmarks")
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:]]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*NAMES[1:], "chunks")]
 
 
 @pytest.mark.parametrize("name", [NAMES[0], *SLOW])
