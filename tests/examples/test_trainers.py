@@ -24,6 +24,7 @@ TRAINERS = {
     "accelerate": "with_accelerate.py",
     "stateful-dataloader": "with_stateful_dataloader.py",
 }
+PROGRAMS = TRAINERS | {"ray": "with_ray.py"}
 EPOCHS = 8
 STOP = 11
 """Batches until the run that is killed ends: its last checkpoint is inside an epoch."""
@@ -189,14 +190,15 @@ def test_trainers_validate_test_predict_and_train_in_half_precision(environment,
     assert "seen" in environment.run(program, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_is_short_and_stands_in_the_documents(name):
-    text = (FOLDER / TRAINERS[name]).read_text()
+    text = (FOLDER / PROGRAMS[name]).read_text()
     assert len(text.splitlines()) <= 40
     assert "mean_loss(" in text
     assert (FOLDER / f"requirements-{name}.txt").exists()
     page = (ROOT / "docs/trainers.md").read_text()
     begins = {"ddp": '"""Run', "lightning": "class Module", "accelerate": "accelerator, model"}
+    begins["ray"] = "def train"
     if name in begins:
         assert f"```python\n{text[text.index(begins[name]) :]}```" in page
-    assert name == "ddp" or f"](../examples/trainers/{TRAINERS[name]})" in page
+    assert name == "ddp" or f"](../examples/trainers/{PROGRAMS[name]})" in page
