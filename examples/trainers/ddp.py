@@ -1,4 +1,7 @@
-"""Run ``torchrun --nproc_per_node=2 examples/trainers/ddp.py``; stopped, it resumes."""
+"""Run ``torchrun --nproc_per_node=2 examples/trainers/ddp.py``; stopped, it resumes.
+
+With ``--nnodes=1:2 --max-restarts=3`` it goes on if one of two machines is lost.
+"""
 
 import torch
 import torch.distributed as dist
@@ -10,7 +13,7 @@ dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "
 device = gpu_or_cpu()
 model = torch.nn.parallel.DistributedDataParallel(checked(Tagger()).to(device))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-loader = BlockLoader(Source(), num_workers=1)  # takes its rank from the process group
+loader = BlockLoader(Source(), num_workers=1, elastic=True)  # on the ranks that are there
 parts = {"model": model, "optimiser": optimiser, "loader": loader}
 resume("ddp.pt", parts)
 for epoch in range(loader.epoch, 8):

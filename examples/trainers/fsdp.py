@@ -16,7 +16,7 @@ device = gpu_or_cpu()
 model = checked(Tagger()).to(device)
 fully_shard(model, mesh=dist.init_device_mesh(device.type, (dist.get_world_size(),)))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-loader = BlockLoader(Source(), num_workers=1)  # takes its rank from the process group
+loader = BlockLoader(Source(), num_workers=1, elastic=True)  # on the ranks that are there
 
 
 def state():

@@ -10,7 +10,7 @@ from bload import BlockLoader, mean_loss
 
 accelerator, model = Accelerator(cpu=True), checked(Tagger())  # Accelerator() on GPUs
 model, optimiser = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
-loader = BlockLoader(Source(), num_workers=1)  # after Accelerator(), which makes the group
+loader = BlockLoader(Source(), num_workers=1, elastic=True)  # after Accelerator()
 accelerator.register_for_checkpointing(loader)
 if Path("accelerate_run").exists():
     accelerator.load_state("accelerate_run")

@@ -11,7 +11,7 @@ dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "
 device = gpu_or_cpu()
 model = torch.nn.parallel.DistributedDataParallel(checked(Tagger()).to(device))
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-data, sampler = BlockDataset(Source()), BlockSampler(Source.lengths)
+data, sampler = BlockDataset(Source()), BlockSampler(Source.lengths, elastic=True)
 loader = StatefulDataLoader(data, batch_sampler=sampler, collate_fn=collate_blocks, num_workers=1)
 parts = {"model": model, "optimiser": optimiser, "sampler": sampler, "loader": loader}
 resume("stateful.pt", parts)

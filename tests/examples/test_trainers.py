@@ -2,6 +2,8 @@
 
 import json
 import runpy
+import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ TRAINERS = {
     "accelerate": "with_accelerate.py",
     "stateful-dataloader": "with_stateful_dataloader.py",
 }
+PROGRAMS = TRAINERS | {"ray": "with_ray.py"}
 EPOCHS = 8
 STOP = 11
 """Batches until the run that is killed ends: its last checkpoint is inside an epoch."""
@@ -57,19 +60,25 @@ def environment(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module", params=TRAINERS)
 def runs(request, environment, tmp_path_factory):
-    """A run, one that is killed, and that one started again."""
+    """A run, one that is killed, and that one started again, on as many ranks and on three."""
     folder = tmp_path_factory.mktemp(request.param)
     example = FOLDER / TRAINERS[request.param]
     whole = run(environment, example, folder / "whole")
     killed = run(environment, example, folder / "killed", STOP)
+    shutil.copytree(folder / "killed", folder / "elastic")
     resumed = run(environment, example, folder / "killed")
-    return whole, killed, resumed
+    if request.param == "lightning":
+        example = Path(__file__).with_name("elastic_in_lightning.py")
+    elastic = run(environment, example, folder / "elastic", ranks=3)
+    return whole, killed, resumed, elastic
 
 
-def run(environment: Environment, example: Path, folder: Path, stop: int | None = None) -> Run:
+def run(
+    environment: Environment, example: Path, folder: Path, stop: int | None = None, ranks: int = 2
+) -> Run:
     folder.mkdir(exist_ok=True)
     environment.run(
-        *("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+        *("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"),
         *(Path(__file__).with_name("recorded.py"), example, folder),
         *([] if stop is None else [str(stop)]),
         cwd=folder,
@@ -77,9 +86,9 @@ def run(environment: Environment, example: Path, folder: Path, stop: int | None 
     )
     lines = [
         [json.loads(line) for line in (folder / f"rank{rank}.jsonl").read_text().splitlines()]
-        for rank in range(2)
+        for rank in range(ranks)
     ]
-    weights = [torch.load(folder / f"rank{rank}.pt") for rank in range(2) if stop is None]
+    weights = [torch.load(folder / f"rank{rank}.pt") for rank in range(ranks) if stop is None]
     return Run(lines, weights)
 
 
@@ -103,20 +112,20 @@ class TestTrainer:
     pytestmark = slow
 
     def test_ranks_take_equally_many_steps(self, runs, steps):
-        whole, _, _ = runs
+        whole, *_ = runs
         assert [len(lines) for lines in whole.lines] == [EPOCHS * steps] * 2
         for one, other in zip(*whole.lines, strict=True):
             assert one["parameters"] == other["parameters"]
 
     def test_every_epoch_trains_every_sequence_once_over_all_ranks(self, runs, steps, task):
-        whole, _, _ = runs
+        whole, *_ = runs
         for first in range(0, EPOCHS * steps, steps):
             epoch = [line for lines in whole.lines for line in lines[first : first + steps]]
             trained = sorted(s for line in epoch for s in line["sequences"])
             assert trained == [*range(len(task["Source"].lengths))]
 
     def test_every_epoch_has_new_blocks(self, runs, steps):
-        whole, _, _ = runs
+        whole, *_ = runs
         epochs = {
             frozenset(
                 frozenset(line["sequences"])
@@ -128,7 +137,7 @@ class TestTrainer:
         assert len(epochs) == EPOCHS
 
     def test_a_run_killed_inside_an_epoch_goes_on_as_if_it_had_not_been(self, runs, steps):
-        whole, killed, resumed = runs
+        whole, killed, resumed, _ = runs
         assert [len(lines) for lines in killed.lines] == [STOP] * 2
         for all_lines, before, after in zip(whole.lines, killed.lines, resumed.lines, strict=True):
             first = len(all_lines) - len(after)
@@ -139,9 +148,23 @@ class TestTrainer:
         for wanted, found in zip(whole.weights, resumed.weights, strict=True):
             assert all(torch.equal(wanted[name], value) for name, value in found.items())
 
+    def test_on_three_ranks_it_trains_what_is_left_of_every_epoch_once(self, runs, steps, task):
+        whole, killed, resumed, elastic = runs
+        done = len(whole.lines[0]) - len(resumed.lines[0])  # steps before the checkpoint
+        parts = [list(zip(*killed.lines, strict=True))[:done]]
+        parts += [list(zip(*elastic.lines, strict=True))]
+        trained = [s for part in parts for step in part for line in step for s in line["sequences"]]
+        count = len(task["Source"].lengths)
+        epochs = [
+            Counter(trained[first : first + count]) for first in range(0, EPOCHS * count, count)
+        ]
+        assert epochs == [Counter(range(count))] * EPOCHS
+        assert len(trained) == EPOCHS * count
+        assert len(parts[1]) < len(resumed.lines[0])
+
     def test_the_weights_are_those_of_the_mean_over_all_frames(self, runs, task):
         """Trained once more in one process, each sequence alone."""
-        whole, _, _ = runs
+        whole, *_ = runs
         torch.manual_seed(0)
         model, source = task["Tagger"](), task["Source"]()
         optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -167,14 +190,15 @@ def test_trainers_validate_test_predict_and_train_in_half_precision(environment,
     assert "seen" in environment.run(program, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_is_short_and_stands_in_the_documents(name):
-    text = (FOLDER / TRAINERS[name]).read_text()
+    text = (FOLDER / PROGRAMS[name]).read_text()
     assert len(text.splitlines()) <= 40
     assert "mean_loss(" in text
     assert (FOLDER / f"requirements-{name}.txt").exists()
     page = (ROOT / "docs/trainers.md").read_text()
     begins = {"ddp": '"""Run', "lightning": "class Module", "accelerate": "accelerator, model"}
+    begins["ray"] = "def train"
     if name in begins:
         assert f"```python\n{text[text.index(begins[name]) :]}```" in page
-    assert name == "ddp" or f"](../examples/trainers/{TRAINERS[name]})" in page
+    assert name == "ddp" or f"](../examples/trainers/{PROGRAMS[name]})" in page

@@ -19,19 +19,23 @@ STEP = 7
 pytestmark = [pytest.mark.slow, pytest.mark.dist]
 
 
-def start_agent(number, agents, port, folder, program, *arguments):
-    """Start the agent of a node; a node alone has two ranks, of two nodes each has one."""
+def start_agent(number, agents, nodes, port, folder, program, *arguments):
+    """Start the agent of a node; a node alone has two ranks, of two nodes each has one.
+
+    The first agent holds the store.
+    """
     script = (REPOSITORY / "examples/slurm.sh").read_text()
     command = re.search(r"torchrun .*?(?=train\.py)", script, re.S)[0]
     variables = re.findall(r"^export (TORCH\w+=\d)", script, re.M)
     environment = {
         **os.environ,
         **dict(variable.split("=") for variable in variables),
-        **{"SLURM_NNODES": str(agents), "SLURM_JOB_ID": "1", "gpus": str(2 // agents)},
+        **{"SLURM_NNODES": nodes, "SLURM_JOB_ID": "1", "gpus": str(2 // agents)},
         **{"first": "localhost", "port": str(port), "OMP_NUM_THREADS": "1"},
         **{"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         **{"PYTHONPATH": str(REPOSITORY), "AGENT": str(number), MARK: str(folder)},
-        "PET_RDZV_CONF": "join_timeout=20",  # the default is ten minutes
+        # the defaults: ten minutes, and 30 s for further agents if there may be fewer
+        "PET_RDZV_CONF": f"is_host={1 - number},join_timeout=20,last_call_timeout=5",
     }
     with (folder / f"agent{number}.log").open("a") as log:
         return subprocess.Popen(
@@ -48,11 +52,12 @@ def launch():
     """Run a program in a folder by agents, and return their exit statuses."""
     folders = []
 
-    def run(folder, agents, *command):
+    def run(folder, agents, *command, nodes=None):
         folders.append(folder)
         folder.mkdir(exist_ok=True)
         port = random.randrange(20000, 30000)  # as in slurm.sh, none that the system gives away
-        processes = [start_agent(n, agents, port, folder, *command) for n in range(agents)]
+        common = agents, nodes or str(agents), port, folder, *command
+        processes = [start_agent(number, *common) for number in range(agents)]
         return [process.wait(280) for process in processes]
 
     yield run
@@ -108,3 +113,15 @@ def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
         statuses = launch(killed, 2, *disturbed)
     assert statuses == [0, 0]
     compare(whole, killed)
+
+
+def test_an_agent_goes_on_alone_when_the_other_is_lost_for_good(launch, tmp_path):
+    example = str(REPOSITORY / "examples/trainers/ddp.py")
+    wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), str(STEP)]
+    folder = tmp_path / "shrunk"
+    statuses = launch(folder, 2, *wrapped, "1", "agent", example, nodes="1:2")
+    assert statuses == [0, -signal.SIGKILL]
+    said = (folder / "agent0.log").read_text()
+    assert "epoch 0 goes on after step 4 with 1 blocks per step instead of 2" in said
+    position = torch.load(folder / "ddp.pt")["loader"]
+    assert (position["epoch"], position["plan"]["blocks per step"]) == (7, 1)
