@@ -46,11 +46,14 @@ class RecallMeter:
 
     `part` names a subset of the ground-truth triplets that gets its own figure: with
     ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
+    `oed_filter` is that of `triplet_ranks`.
     """
 
-    def __init__(self, convention: str = "inclusive", part: str | None = None) -> None:
+    def __init__(
+        self, convention: str = "inclusive", part: str | None = None, oed_filter: bool = False
+    ) -> None:
         check_choice("iou", convention, CONVENTIONS)
-        self.convention, self.part = convention, part
+        self.convention, self.part, self.oed_filter = convention, part, oed_filter
         self._names: dict[str, None] = {}  # in order of arrival
         self._parts: dict[str, list[np.ndarray]] = {
             "labels_F": [np.zeros(0, np.int64)],
@@ -83,7 +86,7 @@ class RecallMeter:
             raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
-        ranks_SG = triplet_ranks(predictions, targets, self.convention)
+        ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],
