@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from bload import InputError
-from datasets.annotations.read import read_annotations
+from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.machine import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
@@ -79,7 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
         small_boxes = args.small_boxes or metadata.get("small_boxes", "keep")
         choices = {"convention": args.iou, "oed_filter": args.oed_filter}
         meter = score(args.file, root, split, small_boxes=small_boxes, **choices)
-        figures, model = meter.summary(), metadata.get("checkpoint", args.file)
+        figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
+        model = metadata.get("checkpoint", args.file)
         print(
             f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames, "
             f"{figures['triplets']:,.0f} relations\nIoU {args.iou}"
