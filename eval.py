@@ -23,6 +23,7 @@ from tabulate import tabulate
 from torch import nn
 
 from bload import InputError
+from datasets.annotations.read import trained_pairs
 from datasets.letterbox import Letterbox
 from datasets.machine import write_whole
 from datasets.scoring.recall import RecallMeter
@@ -126,6 +127,7 @@ def evaluate_one(
     else:
         meter = measure(model, source, ranks, **options)
     figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - started_at, yardsticks)}
+    figures |= meter.unseen_summary(trained_pairs(source.root, config["dataset"]["small_boxes"]))
     if ranks.is_first:
         print(
             f"{source.root}, {source.split}: {figures['frames']:,.0f} frames, "

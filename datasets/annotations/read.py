@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bload import InputError
 from bload.errors import check_choice
@@ -13,6 +16,7 @@ from datasets.annotations.problems import Problems
 from datasets.annotations.rules import MIN_FRAMES, SMALL_BOXES, frame_rules
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.unpickler import read_pickle
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
 SPLITS = ("train", "test")
 FRAMES_FOLDER = "frames"
@@ -68,6 +72,21 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
             f"check that {PERSONS_FILE} belongs to the object file"
         )
     return annotations
+
+
+@cache
+def trained_pairs(root: Path, small_boxes: str) -> np.ndarray | None:
+    """Return which relations each object class has in the training split, bool ``(37, 26)``.
+
+    None for a root without training videos.
+    """
+    files = read_files(root, small_boxes)
+    videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
+    pairs_KR = np.zeros((len(OBJECTS), len(RELATIONS)), bool)
+    for frame in (frame for video in videos for frame in video.frames):
+        row_G, relation_G = frame.relations_G2.T
+        pairs_KR[frame.object_classes_M[row_G], relation_G] = True
+    return pairs_KR if videos else None
 
 
 def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:

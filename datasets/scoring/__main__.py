@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from bload import InputError
-from datasets.annotations.read import read_annotations
+from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.machine import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
@@ -30,6 +30,7 @@ def score(
     *,
     convention: str = "inclusive",
     small_boxes: str = "keep",
+    oed_filter: bool = False,
 ) -> RecallMeter:
     """Return the meter of every frame of a split, as predicted in the file at `path`.
 
@@ -38,7 +39,8 @@ def score(
     """
     annotations = read_annotations(root, split, small_boxes=small_boxes)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
-    frames, meter, missing = read_predictions(path), RecallMeter(convention), dict(target_of)
+    meter = RecallMeter(convention, oed_filter=oed_filter)
+    frames, missing = read_predictions(path), dict(target_of)
     expected = f"the {len(target_of):,} frames that count in {root}, {split}"
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
@@ -64,6 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", help="data root; default: the one in the file")
     parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
     parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
+    parser.add_argument("--oed-filter", action="store_true", help="remove duplicates as OED does")
     parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
     parser.add_argument("--relations", help="csv file for the recall of every relation and group")
     parser.add_argument("--out", help="json file for the figures")
@@ -74,11 +77,14 @@ def main(arguments: list[str] | None = None) -> int:
         if not root or not split:
             raise InputError(f"{args.file} names no root and split; give --root and --split")
         small_boxes = args.small_boxes or metadata.get("small_boxes", "keep")
-        meter = score(args.file, root, split, convention=args.iou, small_boxes=small_boxes)
-        figures, model = meter.summary(), metadata.get("checkpoint", args.file)
+        choices = {"convention": args.iou, "oed_filter": args.oed_filter}
+        meter = score(args.file, root, split, small_boxes=small_boxes, **choices)
+        figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
+        model = metadata.get("checkpoint", args.file)
         print(
             f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames, "
-            f"{figures['triplets']:,.0f} relations\nIoU {args.iou}\n\n{format_recall(figures)}"
+            f"{figures['triplets']:,.0f} relations\nIoU {args.iou}"
+            f"{', duplicates removed' * args.oed_filter}\n\n{format_recall(figures)}"
         )
         if args.relations:
             write_relations(args.relations, relation_rows(meter, model))

@@ -19,6 +19,7 @@ Both means always divide by 26: a class that never occurs counts as 0 (TEMPURA's
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -46,14 +47,18 @@ class RecallMeter:
 
     `part` names a subset of the ground-truth triplets that gets its own figure: with
     ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
+    `oed_filter` is that of `triplet_ranks`.
     """
 
-    def __init__(self, convention: str = "inclusive", part: str | None = None) -> None:
+    def __init__(
+        self, convention: str = "inclusive", part: str | None = None, oed_filter: bool = False
+    ) -> None:
         check_choice("iou", convention, CONVENTIONS)
-        self.convention, self.part = convention, part
+        self.convention, self.part, self.oed_filter = convention, part, oed_filter
         self._names: dict[str, None] = {}  # in order of arrival
         self._parts: dict[str, list[np.ndarray]] = {
             "labels_F": [np.zeros(0, np.int64)],
+            "class_G": [np.zeros(0, np.int8)],
             "relation_G": [np.zeros(0, np.int8)],
             "ranks_SG": [np.zeros((len(CONSTRAINTS), 0), np.int16)],
             "part_G": [np.zeros(0, bool)],
@@ -83,10 +88,11 @@ class RecallMeter:
             raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
-        ranks_SG = triplet_ranks(predictions, targets, self.convention)
+        ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],
+            class_G=[t.object_classes_M[t.relations_G2[:, 0]].astype(np.int8) for t in targets],
             relation_G=[target.relations_G2[:, 1].astype(np.int8) for target in targets],
             ranks_SG=[ranks_SG],
             part_G=[flags.astype(bool) for flags in flags_F],
@@ -164,6 +170,20 @@ class RecallMeter:
                     figures[f"{constraint}/recall@{k}_{self.part}"] = self.recall(
                         constraint, k, self._column("part_G")
                     )
+        return figures
+
+    def unseen_summary(self, pairs_KR: np.ndarray | None) -> dict[str, float]:
+        """Return ``{with,semi,no}/recall@K_unseen`` of triplets absent from training; their count.
+
+        Without such a triplet only the count, and nothing if `pairs_KR`, the pairs of object class
+        and relation in training as from `trained_pairs`, is None.
+        """
+        if pairs_KR is None:
+            return {}
+        unseen_G = ~pairs_KR[self._column("class_G"), self._column("relation_G")]
+        figures = {"unseen_triplets": float(unseen_G.sum())}
+        for constraint, k in product(CONSTRAINTS, KS if unseen_G.any() else ()):
+            figures[f"{constraint}/recall@{k}_unseen"] = self.recall(constraint, k, unseen_G)
         return figures
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:

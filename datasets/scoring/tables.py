@@ -63,12 +63,17 @@ def write_relations(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None
 
 def format_recall(figures: Mapping[str, float]) -> str:
     """Format the figures in percent: a line per constraint and measure, a column per K."""
+    unseen = figures.get("unseen_triplets")
+    measures = [(label, f"{measure}@{{}}") for measure, label in MEASURES.items()]
+    measures += [("R unseen", "recall@{}_unseen")] if unseen else []
     rows = [
-        (constraint, label, *(100 * figures[f"{constraint}/{measure}@{k}"] for k in KS))
+        (constraint, label, *(100 * figures[f"{constraint}/{key.format(k)}"] for k in KS))
         for constraint in CONSTRAINTS
-        for measure, label in MEASURES.items()
+        for label, key in measures
     ]
-    return tabulate(rows, ("constraint", "measure", *(f"@{k}" for k in KS)), floatfmt=".2f")
+    table = tabulate(rows, ("constraint", "measure", *(f"@{k}" for k in KS)), floatfmt=".2f")
+    words = f"{unseen:,.0f} relations" if unseen else "none in this split"
+    return table if unseen is None else f"{table}\nunseen in training: {words}"
 
 
 def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -76,9 +81,9 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
     columns |= {"R@20 semi": "semi/recall@20", "R@20 unconstrained": "no/recall@20"}
-    memory = "with/recall@20_memory"  # synthetic data have it
-    if any(memory in figures for figures in results.values()):
-        columns |= {"R@20 needs memory": memory}
+    for words, part in (("needs memory", "memory"), ("unseen", "unseen")):
+        if any(f"with/recall@20_{part}" in figures for figures in results.values()):
+            columns |= {f"R@20 {words}": f"with/recall@20_{part}"}
     rows = [
         (
             name,

@@ -46,7 +46,7 @@ def test_a_file_is_scored_from_the_command_line_without_torch(written, tmp_path)
     command = [sys.executable, "-c", WITHOUT_TORCH, path, "--out", tmp_path / "out.json"]
     said = run(command, cwd=REPOSITORY, more={"PYTHONPATH": str(REPOSITORY)})
     assert f"{100 * figures['with/recall@20']:.2f}" in said
-    assert json.loads((tmp_path / "out.json").read_text()) == figures
+    assert json.loads((tmp_path / "out.json").read_text()).items() >= figures.items()
 
 
 @pytest.mark.dist
